@@ -8,10 +8,7 @@ ridge penalty and how many steps to take: as in ridge regression on bins, to sto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +26,7 @@ from bochner.estimators.calibration import (
     probabilities,
     stacked_scores,
 )
+from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
 from bochner.estimators.ridge import solve
 from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
@@ -39,24 +37,22 @@ from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.planning.cost_model import may_compare_losses, other_loss_seconds
-from bochner.selection.budget import Budget
 from bochner.selection.candidates import in_metric_of
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
-    LeftOut,
     alphas_to_try,
     average,
     mean_and_error,
     sets_held_out,
 )
 from bochner.solvers.factors import factorise
-from bochner.solvers.iterative import IterativeRidge, Without
+from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.loss_passes import PassLimits, minimise_in_passes
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
-from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, precondition
+from bochner.solvers.newton import Point
 
 EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
@@ -65,288 +61,6 @@ SEPARATED = "the features separate the classes, and only the ridge penalty keeps
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
 APART = 64.0  # mean distances of coordinates by which grids of single columns tell levels apart
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
-
-
-class WarmStart(NamedTuple):
-    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without each set held out."""
-
-    name: str
-    points: list[Point]
-
-
-class LossFit(NamedTuple):
-    """Coefficients by another loss.
-
-    Attributes
-    ----------
-    coef : array of shape (D, K)
-    intercept : array of shape (K,)
-    loss : Loss
-    alpha : float
-        The ridge penalty.
-    start : {"ridge", "prior"}
-    n_steps : int
-        Of Newton's method.
-    held_out_predictions : HeldOutPredictions or None
-    fitted : list of pairs of arrays of shape (K, n)
-        Targets and fitted values of the rows, block by block.
-    """
-
-    coef: NDArray
-    intercept: NDArray
-    loss: Loss
-    alpha: float
-    start: str
-    n_steps: int
-    held_out_predictions: HeldOutPredictions | None
-    fitted: list[tuple[NDArray, NDArray]]
-
-
-class LossTrial(NamedTuple):
-    """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values.
-
-    Where the steps ended is a start for another penalty, and for all rows.
-    """
-
-    start: WarmStart
-    alpha: float
-    n_steps: int
-    loss: float
-    fitted: list[NDArray]
-    end: WarmStart
-
-    def for_all(self) -> WarmStart:
-        """The mean of where the steps without each set ended, from which those on all rows are few."""
-        coefs, offsets = zip(*self.end.points[1:], strict=True)
-        return WarmStart(self.start.name, [(np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0))])
-
-
-@dataclass(frozen=True)
-class LossProblem:
-    """Another loss on the stored features of a ridge regression.
-
-    Attributes
-    ----------
-    ridge : IterativeRidge
-    masks : list of bool arrays of shape (n,)
-        Rows that are held out, a set at a time.
-    loss : Loss
-    tol : float
-        Relative error at which to stop; zero where rows held out tell the steps.
-    relative : array of shape (K, 1) or float
-        Factors on the ridge penalties, for each output.
-    budget : Budget
-        Of the time for it: steps and trials end with it.
-    """
-
-    ridge: IterativeRidge
-    masks: list[NDArray[np.bool_]]
-    loss: Loss
-    tol: float = 0.0
-    relative: NDArray | float = 1.0
-    budget: Budget = field(default_factory=Budget)
-
-    def at_ridge(
-        self,
-        fitted: RidgeSolution,
-        without: Sequence[NDArray] | None,
-        slope: NDArray | float = 1.0,
-        origin: NDArray | float = 0.0,
-    ) -> WarmStart:
-        """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
-
-        What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
-
-        Parameters
-        ----------
-        without : list of arrays of shape (K, D) or None
-            Coefficients without each set.
-        slope : float or array of shape (K, 1)
-        origin : float or array of shape (K,)
-            Added.
-        """
-        K = fitted.coef.shape[1]
-
-        def widened(coef: NDArray) -> NDArray:
-            return np.pad(slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - coef.shape[1])))
-
-        whole = widened(fitted.coef.T)
-        offset = self.ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
-        return WarmStart("ridge", [(whole, offset), *((widened(coef), offset) for coef in without or [])])
-
-    def at_prior(self) -> WarmStart:
-        """Coefficients of zero, and the scores that give all rows the shares of the classes."""
-        ridge = self.ridge
-        y = np.concatenate([block.y for block in ridge.blocks])
-        mean = np.average(y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks]))
-        point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
-        return WarmStart("prior", [point] * (1 + len(self.masks)))
-
-    def fit(
-        self,
-        start: WarmStart,
-        alphas: Sequence[float],
-        n_steps: int | None = None,
-        validated: bool = False,
-    ) -> LossFit:
-        """Minimise the loss.
-
-        Parameters
-        ----------
-        start : WarmStart
-        alphas : sequence of float
-            Ridge penalties to try, twice what they add to the loss times the squares of the coefficients.
-        n_steps : int, optional
-            Steps that served an earlier fit of the same model.
-        validated : bool, default=False
-            Whether fitted values of rows that are held out are wanted in any case.
-        """
-        ridge, alpha, predictions = self.ridge, alphas[0], None
-        if self.masks and n_steps is None and (validated or not self.tol):
-            trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
-            start, alpha, n_steps = trial[:3]
-            predictions = self.predictions(trial.fitted)
-        if self.tol or n_steps is None:
-            n_steps = POLICY.newton_steps
-        problem = self._problem(start.points[0], alpha)
-        found = self._minimise(problem, n_steps)
-        coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
-        fitted = [(rows.Y, rows.F) for rows in problem.rows]
-        way = self.loss, alpha, start.name, found.n_steps
-        return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
-
-    def fit_after(self, trial: LossTrial) -> LossFit:
-        """Minimise the loss on all rows in a few steps from where those without the rows held out ended."""
-        more = min(trial.n_steps, POLICY.resumed_steps)
-        found = self.fit(trial.for_all() if more else trial.start, (trial.alpha,), more)
-        predictions = self.predictions(trial.fitted)
-        return found._replace(n_steps=trial.n_steps + found.n_steps, held_out_predictions=predictions)
-
-    def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
-        """The best ridge penalty for the rows held out, as a power, with its trial.
-
-        A smaller one must be clearly better, and a larger one worthwhile. Each begins where another one ended.
-        """
-        step, power = POLICY.penalty_step, POLICY.first_penalty
-        tried = {power: self.trial(start, unit * step**power)}
-
-        def next_to(power: int, way: int) -> LossTrial:
-            tried[power + way] = self.trial(tried[power].end, unit * step ** (power + way))
-            return tried[power + way]
-
-        def may(power: int) -> bool:
-            return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
-
-        while may(power) and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss:
-            power += 1
-        if power == POLICY.first_penalty:
-            while may(power) and self._is_clearly_better(next_to(power, -1), tried[power]):
-                power -= 1
-        return power, tried[power]
-
-    def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
-        """Whether the loss of the rows held out is less by half a standard error."""
-        first, second = self.predictions(one.fitted).distinct(), self.predictions(two.fitted).distinct()
-        losses = [self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)]
-        gain, noise = mean_and_error(losses[0] - losses[1], first.weight)
-        return gain > POLICY.clear * noise
-
-    def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
-        """Fitted values of the rows held out before any step, with their targets and weights."""
-        pairs = zip(self.masks, start.points[1:], strict=True)
-        return self.predictions(
-            [_Trace(self._problem(point, 0.0, mask), self, mask).fitted[0] for mask, point in pairs]
-        )
-
-    def predictions(self, fitted: list[NDArray]) -> HeldOutPredictions:
-        """Fitted values of all rows held out, (K, m) for each set, with their targets and weights."""
-        y = np.concatenate([block.y for block in self.ridge.blocks])
-        weight = np.concatenate([block.weight for block in self.ridge.blocks])
-        predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
-        rows = np.concatenate([np.flatnonzero(mask) for mask in self.masks])
-        X = self.ridge.design.source.take(rows).whole().X
-        return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
-
-    def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
-        """One of each ridge penalty, as far as there is time, and of larger ones while that is worthwhile."""
-        trials, whole = list[LossTrial](), replace(self, budget=self.budget.part(POLICY.traced_share))
-        for k, alpha in enumerate(alphas):
-            if not trials or not whole.budget.is_over:
-                trials.append(replace(whole, budget=whole.budget.part(1 / (len(alphas) - k))).trial(start, alpha))
-        if len(alphas) == 1 or self.tol:  # as given
-            return trials
-        while len(trials) < POLICY.most_penalties and not whole.budget.is_over:
-            larger = whole.trial(start, trials[-1].alpha * alphas[-1] / alphas[-2])
-            if larger.loss >= (1 - POLICY.worthwhile) * min(trial.loss for trial in trials):
-                break
-            trials.append(larger)
-        return trials
-
-    def trial(self, start: WarmStart, alpha: float) -> LossTrial:
-        """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
-        traces, ends = [], start.points[:1]
-        for k, (mask, point) in enumerate(zip(self.masks, start.points[1:], strict=True)):
-            problem, own = self._problem(point, alpha, mask), self.budget.part(1 / (len(self.masks) - k))
-            traces.append(_Trace(problem, self, mask))
-            found = replace(self, budget=own)._minimise(problem, POLICY.newton_steps, traces[-1])
-            ends.append((found.coef, found.offset))
-        length = max(len(trace.losses) for trace in traces)
-        curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
-        mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
-        best = length - 1 if self.tol else int(np.argmin(mean))
-        fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
-        return LossTrial(start, alpha, best, float(mean[best]), fitted, WarmStart(start.name, ends))
-
-    def _problem(self, at: Point, alpha: float, mask: NDArray | None = None) -> Reweighted:
-        """The loss with a ridge penalty, from a point on, on all rows or without those of a mask."""
-        blocks = self.ridge.blocks if mask is None else Without(self.ridge.blocks, ~mask)
-        penalty = np.full((len(at[0]), 1), alpha) * self.relative
-        return Reweighted(blocks, self.loss, penalty, *at, self.ridge.dtype)
-
-    def _minimise(self, problem: Reweighted, n_steps: int, trace: _Trace | None = None) -> NewtonSolution:
-        """To the tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
-        inverse, budget = partial(precondition, self.ridge), self.budget.part(1.0)
-
-        def is_late() -> bool:
-            return budget.is_over
-
-        if not self.tol:
-            look = trace or (lambda problem, n_steps: False)
-            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late)
-        most = POLICY.most_iterations
-        found = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
-        if trace is not None:
-            trace(problem, found.n_steps)
-        return found
-
-
-class _Trace:
-    """Losses of rows held out before the first step and after each, and their fitted values, (K, m).
-
-    Parameters
-    ----------
-    problem : Reweighted
-        Before the first step.
-    of : LossProblem
-    mask : bool array of shape (n,)
-    """
-
-    def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
-        edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], of.ridge.design.source.weights[mask]
-        self.losses, self.fitted = list[float](), list[NDArray]()
-        self(problem, 0)
-
-    def __call__(self, problem: Reweighted, n_steps: int) -> bool:
-        """Note the losses; whether the last step brought nothing worthwhile."""
-        Y, F = (
-            np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
-            for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
-        )
-        self.fitted.append(F)
-        self.losses.append(average(problem.loss.value(Y, F), self.weight))
-        last, before = self.losses[-POLICY.newton_patience :], self.losses[: -POLICY.newton_patience]
-        return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(min(before))
 
 
 def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:

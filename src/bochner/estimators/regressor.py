@@ -22,8 +22,9 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
+from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
-from bochner.estimators.other_losses import LossFit, fit_numbers, fit_numbers_again
+from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
