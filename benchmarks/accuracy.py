@@ -61,7 +61,7 @@ split is the official one where there is any, and the others are random, with as
 the best of {DRAWS} random settings for a fifth of the training rows, with early stopping there, fitted again to all
 of them. "To the better default of trees": mean of the paired differences to LightGBM's or CatBoost's defaults,
 whichever has the better median, with their standard error; less is better but for AUC. Trees are not tuned for
-{", ".join(LARGE[:-1])} and {LARGE[-1]}."""
+covtype, kddcup99 and mnist."""
 
 
 def prepared(name: str) -> Split:
