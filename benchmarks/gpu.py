@@ -9,6 +9,7 @@ some of them.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datasets import load as load_data
-from report import Row
+from report import Row, processor
 from runner import repeats, run, size
 
 DEVICE = "cuda"
@@ -34,7 +35,7 @@ FOREST_FEATURES = 20_000
 
 
 def on_gpu(part: Callable[[], list[Row]]) -> Callable[[], list[Row]]:
-    """The part of a benchmark, or a row that says why it was not run."""
+    """The part of a benchmark, or no rows and a line on stderr that says why it was not run."""
 
     @wraps(part)
     def measured() -> list[Row]:
@@ -44,9 +45,18 @@ def on_gpu(part: Callable[[], list[Row]]) -> Callable[[], list[Row]]:
             missing = "" if torch.cuda.is_available() else "PyTorch sees no CUDA device"
         except ImportError:
             missing = "PyTorch is not installed"
-        return [Row(f"{part.__name__}", f"not run: {missing}")] if missing else part()
+        if missing:
+            print(f"{part.__name__}: not run, {missing}", file=sys.stderr)
+        return [] if missing else part()
 
     return measured
+
+
+def gpu_and_processor() -> str:
+    """Name of the machine, with that of its GPU."""
+    import torch
+
+    return f"{torch.cuda.get_device_name()}, {processor()}"
 
 
 def clocked(work: Callable[[], object], times: int = 3) -> float:
@@ -266,4 +276,4 @@ BENCHMARKS = {
 
 
 if __name__ == "__main__":
-    run("On a GPU", __file__, __doc__, BENCHMARKS, packages=("torch",))
+    run("On a GPU", __file__, __doc__, BENCHMARKS, packages=("torch",), machine=gpu_and_processor)

@@ -129,11 +129,11 @@ def machines(results: Results) -> list[str]:
     return sorted({machine for measured in results.values() for machine in measured})
 
 
-def keep(name: str, part: str, rows: Sequence[Sequence[object]], packages: Sequence[str] = ()) -> None:
+def keep(name: str, part: str, rows: Sequence[Sequence[object]], packages: Sequence[str], machine: str) -> None:
     """Keep the rows of a part, as those of this machine, in place of its earlier ones."""
     results, store = kept(name), _store(name)
     own = {"date": str(date.today()), "versions": versions(packages), "rows": rows}
-    results.setdefault(part, {})[processor()] = own
+    results.setdefault(part, {})[machine] = own
     store.parent.mkdir(exist_ok=True)
     store.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -149,9 +149,11 @@ def _store(name: str) -> Path:
 
 
 def write_kept(title: str, name: str, parts: Sequence[str], body: Callable[[Results], str]) -> None:
-    """Make the section of all that is kept of these parts, in their order."""
+    """Make the section of all that is kept of these parts, in their order; none if nothing is."""
     results = kept(name)
     results = {part: results[part] for part in parts if part in results}
+    if not results:
+        return
     notes = []
     for machine in machines(results):
         own = [measured[machine] for measured in results.values() if machine in measured]

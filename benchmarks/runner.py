@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from report import Results, columns, keep, write_kept
+from report import Results, columns, keep, processor, write_kept
 
 QUICK, SLOW = ("--" + name in sys.argv for name in ("quick", "slow"))
 QUICKER = 20
@@ -80,10 +80,12 @@ def run(
     benchmarks: Mapping[str, Callable[[], Sequence[Sequence[object]]]],
     body: Callable[[Results], str] = columns,
     packages: Sequence[str] = (),
+    machine: Callable[[], str] = processor,
 ) -> None:
     """Run the parts that the command line asks for, keep what they measure, and write the section of all that is kept.
 
     Every part runs in a fresh process of the same script, and gives rows: those of `report.Row`, or what `body` takes.
+    A part that gives no rows leaves those that are kept. `machine` names what it ran on.
     """
     options = _options(description, list(benchmarks))
     if options.child:
@@ -104,8 +106,8 @@ def run(
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         rows = json.loads(output.splitlines()[-1])
         print(*rows, sep="\n", flush=True)
-        if not options.quick:
-            keep(name, part, rows, packages)
+        if rows and not options.quick:
+            keep(name, part, rows, packages, machine())
     if not options.quick:
         write_kept(title, name, list(benchmarks), body)
 

@@ -37,15 +37,18 @@ bugs\t\t: spectre_v1: and others
 """,
 }
 SCRIPT = """\
+import os
+
 from report import Row
 from runner import repeats, run
 
 parts = {
     "one": lambda: [Row("fit", "3 s", "<= 4 s", "a copy", 1.5)],
     "two": lambda: [("predict", f"{repeats(3)} us")],
+    "none": lambda: [],
     "broken": lambda: 1 / 0,
 }
-run("Toys", __file__, "Toys.", parts)
+run("Toys", __file__, "Toys.", parts, machine=lambda: os.environ["MACHINE"])
 """
 
 
@@ -65,7 +68,7 @@ def toys(report, monkeypatch, tmp_path, capfd):
     (tmp_path / "toys.py").write_text(SCRIPT)
 
     def run(machine, *arguments):
-        monkeypatch.setattr(report, "processor", lambda: machine)
+        monkeypatch.setenv("MACHINE", machine)
         monkeypatch.setattr(sys, "argv", ["toys.py", *arguments])
         runpy.run_path(str(tmp_path / "toys.py"), run_name="__main__")
         return capfd.readouterr().out, report.PAGE.read_text() if report.PAGE.exists() else ""
@@ -143,6 +146,12 @@ def test_what_is_measured_before_a_failure_is_kept(toys, report):
     with pytest.raises(subprocess.CalledProcessError):
         toys("A")
     assert set(report.kept("toys")) == {"one", "two"}
+
+
+def test_a_part_without_rows_keeps_nothing(toys, report):
+    """As on a machine that lacks what it measures."""
+    assert toys("A", "--only", "none")[1] == ""
+    assert report.kept("toys") == {}
 
 
 @pytest.mark.parametrize("store", KEPT, ids=lambda path: path.stem)
