@@ -25,6 +25,7 @@ from bochner.engines import local
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
 from bochner.features.metric import DenseOfCoordinates
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
+from bochner.loops.compile import LOOPS
 from bochner.planning.request import FitRequest
 
 METRIC = Metric(4, [3, 0, 1], [2.0, 1.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 2.0]], slopes=[0.5])
@@ -108,6 +109,29 @@ def test_one_is_the_calling_thread_alone(monkeypatch):
     monkeypatch.setattr(DenseOfCoordinates, "write", note)
     model.predict(NEW, n_jobs=1)
     assert seen == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("Machine", [KernelMachineRegressor, KernelMachineClassifier])
+def test_few_rows_start_no_thread(Machine, monkeypatch):
+    """Of a model of the sizes that fits choose; loops are never parallel by themselves, and many rows are shared."""
+    maps = [FourierFeatures(Gaussian(2.0), 2048), BinningFeatures(Laplacian(3.0), 800)]
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = Machine(features=ConcatenatedFeatures(maps, [1.0, 1.0]), alpha=0.1, random_state=0)
+    model.fit(frame, Y[:, 0] > 0 if Machine is KernelMachineClassifier else Y[:, 0])
+    assert not any(loop.targetoptions.get("parallel") for loop in LOOPS)
+
+    def refuse(*arguments):
+        raise AssertionError("A thread was asked for.")
+
+    monkeypatch.setattr(local, "n_threads", lambda: 4)
+    monkeypatch.setattr(local._pool, "submit", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for n_rows in (1, 10, 100):
+        model.predict(frame[:n_rows])
+        if Machine is KernelMachineClassifier:
+            model.predict_proba(frame[:n_rows])
+    with pytest.raises(AssertionError, match="A thread was asked for"):
+        model.predict(pd.concat([frame] * 5))
 
 
 @pytest.mark.parametrize(

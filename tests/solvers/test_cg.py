@@ -363,9 +363,10 @@ class TestPreconditioners:
         for penalty in (np.array([[0.5], [0.5]]), np.array([[0.5], [2.0]]), np.array([[1.0, 2, 3], [1, 2, 4]])):
             np.testing.assert_allclose(applied(Jacobi(diagonal, penalty), R), R / (diagonal + penalty), rtol=4 * EPS)
 
-    def test_sampled_gram(self):
-        """Its condition number is 100 at most."""
-        S, R, penalty = rows(50, 12, 1e-2), normal(3, 12), np.array([0.5, 0.5, 20.0])
+    @pytest.mark.parametrize("penalty", [[0.5, 0.5, 20.0], [0.5, 2.0, 1.0, 0.5, 20.0, 5.0]])
+    def test_sampled_gram(self, penalty):
+        """Of few penalties, and of many. Its condition number is 100 at most."""
+        S, R, penalty = rows(50, 12, 1e-2), normal(len(penalty), 12), np.array(penalty)
         gram = 200 / 50 * S.T @ S
         found = applied(SampledGram(S).at(200.0, penalty), R)
         np.testing.assert_allclose(found, dense(gram, R, penalty[:, None]), rtol=0, atol=1e4 * EPS)

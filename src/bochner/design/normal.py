@@ -150,7 +150,9 @@ class Centred:
             add_scaled(product, mean, -self.weight * (V @ self.feature_mean))
             Q += product
             return dots(V, product)
-        product, squares, left = self.sums.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V))
+        in_place = not self.sums.many and Q.dtype == self.sums.dtype
+        product = Q if in_place else self.sums.zeros(*V.shape)
+        squares, left = np.zeros(len(V)), np.zeros(len(V))
         offset = (V @ self.feature_mean)[:, np.newaxis]
         for features, _, weight in self.blocks:
             T = features.forward(V)
@@ -160,7 +162,8 @@ class Centred:
             left += weighted.sum(axis=1, dtype=np.float64)
             self.sums.add(product, partial(features.backward, weighted))
         add_scaled(product, mean, -left)
-        Q += product.astype(Q.dtype, copy=False)
+        if not in_place:
+            Q += product.astype(Q.dtype, copy=False)
         return squares
 
 

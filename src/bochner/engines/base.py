@@ -106,7 +106,7 @@ def _sum(
         return leaf
     middle = first + (1 << (stop - first - 1).bit_length() - 1)
     halves = [_sum(engine, parts, work, common, journal, half, advance) for half in ((first, middle), (middle, stop))]
-    add = _sum_of if engine.is_remote else _add
+    add = _sum_of if engine.is_remote else sum_in_place
     return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
 
 
@@ -142,11 +142,12 @@ def together(*values: Any) -> tuple[Any, ...]:
     return values
 
 
-def _add(left: Any, right: Any) -> Any:
+def sum_in_place(left: Any, right: Any) -> Any:
+    """The sum, which takes the place of the first."""
     left += right
     return left
 
 
 def _sum_of(left: Any, right: Any) -> Any:
     """The sum, which leaves both as they are: what has to be done again finds them so."""
-    return _add(deepcopy(left), right)
+    return sum_in_place(deepcopy(left), right)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from joblib import cpu_count
 
-from bochner.engines.base import reduce
+from bochner.engines.base import sum_in_place
 from bochner.engines.blas import single_threaded_blas
 from bochner.settings import as_size, current, resident_bytes
 
@@ -348,11 +348,28 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
 
 
 def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
-    """Return the sum of ``work(item)`` over the items, on all threads, added in a fixed binary tree; see `reduce`."""
-    if len(items) == 1:
-        with single_threaded_blas():
-            return work(items[0])
-    return reduce(LOCAL, items, lambda item, _: work(item))
+    """Return the sum of ``work(item)`` over the items, on all threads, added in the fixed binary tree of `reduce`.
+
+    Who has done the later half of a sum adds it to the other, so that no handles of tasks are made.
+    """
+    halves, lock = dict[tuple[int, int], R](), Lock()
+
+    def add(k: int) -> None:
+        total, size = work(items[k]), 1
+        while size < len(items):
+            first = k & ~size
+            if first + size < len(items):
+                with lock:
+                    other = halves.pop((first, size), None)
+                    if other is None:
+                        halves[first, size] = total
+                        return
+                total = sum_in_place(total, other) if k == first else sum_in_place(other, total)
+            k, size = first, 2 * size
+        halves[0, size] = total
+
+    in_threads(add, range(len(items)))
+    return halves.popitem()[1]
 
 
 class LocalEngine:

@@ -6,8 +6,10 @@ Vectors are the rows of their arrays, V of shape (K, D) and T of shape (K, rows)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import call
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +17,12 @@ from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
-from bochner.engines.local import fold, for_rows, shards
+from bochner.engines.local import fold, for_rows, in_threads, shards
 
 TILE_ROWS, SHARD_ROWS = 256, 512
 LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
 GRIDS = 4  # that the loops add to at a time
+MOST_TASKS = 16  # of a product, so that threads end at about the same time
 
 
 class StoredRows(NamedTuple):
@@ -33,10 +36,14 @@ class StoredRows(NamedTuple):
 SMALLEST_BOUND = 1e-36  # of a column, whose 127th part has a finite inverse in single precision
 
 
+Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
+
+
 class Stored(ABC):
     """Features Z of n rows; every product runs on all threads."""
 
     n_rows: int
+    width = LITTLE  # entries of a row, or more
     fused = False  # whether `normal` reads the features once, where `forward` and `backward` would twice
 
     @abstractmethod
@@ -46,6 +53,15 @@ class Stored(ABC):
     @abstractmethod
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
+
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+        """Work that adds scale V Z' to T, of shape (K, n), from one row to another; at multiples of `TILE_ROWS`."""
+        own = scale * self.forward(V)
+        return lambda start, stop: np.add(T[:, start:stop], own[:, start:stop], out=T[:, start:stop])
+
+    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
+        """What adds scale T Z to Q: work that may be done at once, and what is to be done when all of it is."""
+        return [], lambda: self.backward(scale * T, Q)
 
     @abstractmethod
     def squares(self, weight: NDArray, q: NDArray) -> None:
@@ -68,7 +84,7 @@ class StoredFloats(Stored):
     """
 
     def __init__(self, Z: NDArray) -> None:
-        self.Z, self.n_rows = Z, len(Z)
+        self.Z, self.n_rows, self.width = Z, *Z.shape
 
     def forward(self, V: NDArray) -> NDArray:
         return product(V.astype(self.Z.dtype, copy=False), self.Z.T)
@@ -76,6 +92,25 @@ class StoredFloats(Stored):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         T = T.astype(self.Z.dtype, copy=False)
         Q += fold(lambda part: T[:, slice(*part)] @ self.Z[slice(*part)], shards(self.n_rows, SHARD_ROWS))
+
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+        V = (scale * V).astype(self.Z.dtype, copy=False)
+
+        def add(start: int, stop: int) -> None:
+            for a in range(start, stop, TILE_ROWS):
+                rows = slice(a, min(a + TILE_ROWS, stop))
+                T[:, rows] += V @ self.Z[rows].T
+
+        return add
+
+    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
+        T, parts = (scale * T).astype(self.Z.dtype, copy=False), shards(self.n_rows, SHARD_ROWS)
+        sums = np.empty((len(parts), *Q.shape), self.Z.dtype)
+
+        def add(total: NDArray, part: tuple[int, int]) -> None:
+            np.matmul(T[:, slice(*part)], self.Z[slice(*part)], out=total)
+
+        return [partial(add, *one) for one in zip(sums, parts, strict=True)], lambda: np.add(Q, sums.sum(axis=0), out=Q)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         q += np.einsum("i,ij,ij->j", weight, self.Z, self.Z)
@@ -175,19 +210,15 @@ class StoredBins(Stored):
 
     def __init__(self, ids: NDArray, values: NDArray, offsets: NDArray, order: NDArray[np.intp] | None = None) -> None:
         self.ids, self.values, self.offsets, self.n_rows = ids, values, offsets, ids.shape[1]
-        self.order = order
+        self.order, self.width = order, len(ids)
 
     def forward(self, V: NDArray) -> NDArray:
-        from bochner.loops.bins import gather, gather_weighted
-
-        V = np.ascontiguousarray(V)
-        self._check(V)
-        T, values, offsets = np.zeros((len(V), self.n_rows), V.dtype), self._values(V.dtype), self.offsets
-        add = gather if values.ndim == 1 else gather_weighted
+        T = np.zeros((len(V), self.n_rows), V.dtype)
+        add = self._gather(V, T, 1.0)
         if self._is_little(len(V)):
-            add(self.ids, values, offsets, V, 0, self.n_rows, T)
+            add(0, self.n_rows)
         else:
-            for_rows(lambda start, stop: add(self.ids, values, offsets, V, start, stop, T), self.n_rows)
+            for_rows(add, self.n_rows)
         if self.order is None:
             return T
         rows = np.empty_like(T)
@@ -195,22 +226,42 @@ class StoredBins(Stored):
             row[self.order] = own
         return rows
 
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+        return self._gather(V, T, scale) if self.order is None else super().forward_rows(V, T, scale)
+
+    def _gather(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+        """Work on T as `forward_rows` does, whose columns are in the order of `ids`."""
+        from bochner.loops.bins import gather, gather_weighted
+
+        V = np.ascontiguousarray(V)
+        self._check(V)
+        values = self._values(V.dtype, scale)
+        add = gather if values.ndim == 1 else gather_weighted
+        return lambda start, stop: add(self.ids, values, self.offsets, V, start, stop, T)
+
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        """Add T Z to Q, each thread some of the grids, whose columns are their own."""
+        tasks, finish = self.backward_tasks(T, Q, 1.0)
+        in_threads(call, tasks)
+        finish()
+
+    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
+        """Some of the grids each, whose columns are their own."""
         from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
-        T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
-        add = scatter if values.ndim == 1 else scatter_weighted
+        T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype, scale), self.offsets
+        add, own = scatter if values.ndim == 1 else scatter_weighted, Q
+        if not Q.flags.c_contiguous:
+            own = np.zeros(Q.shape, Q.dtype)
 
         def grids(first: int, stop: int) -> None:
-            add(self.ids[first:stop], values[first : -(-stop // GRIDS) * GRIDS], offsets[first:stop], T, Q)
+            add(self.ids[first:stop], values[first : -(-stop // GRIDS) * GRIDS], offsets[first:stop], T, own)
 
-        if self._is_little(len(T)):
-            grids(0, len(self.ids))
-        else:
-            for_rows(grids, len(self.ids), GRIDS, GRIDS)
+        P = len(self.ids)
+        step = P if self._is_little(len(T)) else GRIDS * max(-(-P // (GRIDS * MOST_TASKS)), 1)
+        tasks = [partial(grids, first, min(first + step, P)) for first in range(0, P, step)]
+        return tasks, lambda: own is Q or np.add(Q, own, out=Q)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         squared = StoredBins(self.ids, np.square(self.values), self.offsets, self.order)
@@ -226,13 +277,14 @@ class StoredBins(Stored):
         Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
         return Z if self.order is None else Z[np.argsort(self.order)]
 
-    def _values(self, dtype: np.dtype) -> NDArray:
+    def _values(self, dtype: np.dtype, scale: float) -> NDArray:
         """The values as the loops take them: of shape (P, n), or one for each grid, and zeros up to a multiple of 4."""
+        scaled = self.values if scale == 1 else scale * self.values
         if self.values.shape[1] > 1:
-            return self.values.astype(dtype, copy=False)
+            return scaled.astype(dtype, copy=False)
         P = len(self.values)
         values = np.zeros(-(-P // GRIDS) * GRIDS, dtype)
-        values[:P] = self.values[:, 0]
+        values[:P] = scaled[:, 0]
         if P % 2:  # it is added twice
             values[P - 1 : P + 1] = values[P - 1] / 2
         return values
@@ -265,28 +317,41 @@ class StoredTogether(Stored):
 
     def __init__(self, parts: Sequence[Stored], scales: NDArray, edges: NDArray) -> None:
         self.parts, self.scales, self.edges, self.n_rows = parts, scales, edges, parts[0].n_rows
+        self.width = sum(part.width for part in parts)
 
-    def _columns(self, m: int) -> slice:
-        return slice(self.edges[m], self.edges[m + 1])
+    def _each(self) -> Iterator[tuple[Stored, slice, float]]:
+        """The parts with their columns and their factors."""
+        return zip(self.parts, map(slice, self.edges, self.edges[1:]), map(float, self.scales), strict=True)
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
-        for m, part in enumerate(self.parts):
-            T += part.forward(np.multiply(V[:, self._columns(m)], self.scales[m], dtype=V.dtype))
+        least = LITTLE // max(2 * self.width * len(V), 1)
+        for_rows(self.forward_rows(V, T, 1.0), self.n_rows, TILE_ROWS, max(least, TILE_ROWS))
         return T
 
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+        works = [part.forward_rows(V[:, own], T, scale * weight) for part, own, weight in self._each()]
+
+        def add(start: int, stop: int) -> None:
+            for work in works:
+                work(start, stop)
+
+        return add
+
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        for m, part in enumerate(self.parts):
-            own = np.zeros((len(Q), self.edges[m + 1] - self.edges[m]), Q.dtype)
-            part.backward(T, own)
-            own *= self.scales[m]
-            Q[:, self._columns(m)] += own
+        tasks, finish = self.backward_tasks(T, Q, 1.0)
+        in_threads(call, tasks, 1 if self.n_rows * self.width * len(T) < LITTLE else None)
+        finish()
+
+    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
+        each = [part.backward_tasks(T, Q[:, own], scale * weight) for part, own, weight in self._each()]
+        return [task for tasks, _ in each for task in tasks], lambda: [finish() for _, finish in each]
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
-        for m, part in enumerate(self.parts):
-            own = np.zeros(self.edges[m + 1] - self.edges[m], q.dtype)
+        for part, columns, scale in self._each():
+            own = np.zeros(columns.stop - columns.start, q.dtype)
             part.squares(weight, own)
-            q[self._columns(m)] += own * self.scales[m] ** 2
+            q[columns] += own * scale**2
 
 
 class StoredSparse(Stored):

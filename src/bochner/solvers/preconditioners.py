@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from bochner.engines.algebra import gram, product, shifted_cholesky, solve_chole
 from bochner.solvers.shifted import Tridiagonal
 
 TAIL_ROWS, ROUNDINGS = 512, 4
+FEW_SHIFTS = 4  # each of which has a Cholesky factor of its own
 
 
 class Preconditioner:
@@ -58,10 +60,10 @@ class Jacobi(Preconditioner):
 class SampledGram:
     """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled rows, w the sum of all weights.
 
-    One reduction to a tridiagonal matrix serves every alpha. Prefer it for up to 2,048 features, of which several times
-    as many rows can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017). The rounding error of the largest
-    eigenvalue is added to alpha, for a tiny alpha would take what is left of the smallest ones for directions without
-    any rows.
+    A few alphas have a Cholesky factor each; for more, one reduction to a tridiagonal matrix, as long as five of these,
+    serves all. Prefer it for up to 2,048 features, of which several times as many rows can be sampled (Rudi, Carratino
+    and Rosasco, "FALKON", NIPS 2017). The rounding error of the largest eigenvalue is added to alpha, for a tiny alpha
+    would take what is left of the smallest ones for directions without any rows.
 
     Parameters
     ----------
@@ -70,21 +72,29 @@ class SampledGram:
     """
 
     def __init__(self, S: NDArray) -> None:
-        mean = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype)) / len(S)
-        self.matrix = Tridiagonal(mean)
-        self.rounding = float(np.finfo(S.dtype).eps * max(self.matrix.bound(), np.finfo(np.float32).tiny))
+        self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype)) / len(S)
+        largest = max(float(np.linalg.norm(self.gram)), np.finfo(np.float32).tiny)
+        self.rounding = float(np.finfo(S.dtype).eps * largest)
+
+    @cached_property
+    def tridiagonal(self) -> Tridiagonal:
+        """The matrix, reduced."""
+        return Tridiagonal(self.gram.copy())
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty / weight + self.rounding, return_inverse=True)
-        factors = [self.matrix.factors(shift, self.rounding) for shift in shifts]
+        if len(shifts) <= FEW_SHIFTS:
+            return _factorised([shifted_cholesky(self.gram, s, self.rounding) for s in shifts], choice, weight)
+        matrix = self.tridiagonal
+        factors = [matrix.factors(shift, self.rounding) for shift in shifts]
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
-            scaled, size = _scaled(R, self.matrix.dtype)
-            rotated = self.matrix.rotate(scaled)
+            scaled, size = _scaled(R, matrix.dtype)
+            rotated = matrix.rotate(scaled)
             for c, own in enumerate(factors):
-                rotated[choice == c] = self.matrix.solve(own, rotated[choice == c])
-            np.multiply(self.matrix.back(rotated), size / weight, out=Z)
+                rotated[choice == c] = matrix.solve(own, rotated[choice == c])
+            np.multiply(matrix.back(rotated), size / weight, out=Z)
             return dots(R, Z)
 
         return Preconditioner(apply)
@@ -158,16 +168,7 @@ class LeverageGram:
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty, return_inverse=True)
-        factors = [_factor(self.gram, shift / weight) for shift in shifts]
-
-        def apply(R: NDArray, Z: NDArray) -> NDArray:
-            scaled, size = _scaled(R, self.gram.dtype)
-            for c, lower in enumerate(factors):
-                own = choice == c
-                Z[own] = solve_cholesky(lower, scaled[own].T).T * (size[own] / weight)
-            return dots(R, Z)
-
-        return Preconditioner(apply)
+        return _factorised([_factor(self.gram, shift / weight) for shift in shifts], choice, weight)
 
 
 class SampledRows(LowRank):
@@ -193,6 +194,19 @@ def _scaled(R: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
     """Rows of R over their largest entries, in a precision that may not reach these, and the entries, shape (K, 1)."""
     size = np.maximum(np.abs(R).max(axis=1, keepdims=True), np.finfo(R.dtype).tiny)
     return (R / size).astype(dtype), size
+
+
+def _factorised(factors: Sequence[NDArray], choice: NDArray, weight: float) -> Preconditioner:
+    """Inverse of a weight times a matrix, of whose Cholesky factors each residual chooses one."""
+
+    def apply(R: NDArray, Z: NDArray) -> NDArray:
+        scaled, size = _scaled(R, factors[0].dtype)
+        for c, lower in enumerate(factors):
+            own = choice == c
+            Z[own] = solve_cholesky(lower, scaled[own].T).T * (size[own] / weight)
+        return dots(R, Z)
+
+    return Preconditioner(apply)
 
 
 def _left_over(products: NDArray, m: int) -> float:
