@@ -74,8 +74,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         and "smoothbins" have bins. "auto" selects the kernel.
     features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the one with the lowest validation loss (with a named kernel
-        "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
+        "hybrid" is both side by side; "auto" is the one with the lowest validation loss, or a linear model if it is as
+        good (with a named kernel "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
         must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
         lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
         or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
@@ -100,8 +100,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         of softmax(f), with alpha = 1 / C of scikit-learn; it ranks rare classes better. "squared_hinge" is
         max(0, 1 - y f)^2 of each class against the others. These two use Newton's method; with alpha="auto" bins of
         the single columns are part of their features. "auto" is "squared", unless there are 1,000 rows, and a stack of
-        the scores by the squared and the logistic loss has a clearly lower log loss on validation rows; not beyond 200
-        million rows times classes times grids.
+        the scores by the squared and the logistic loss has a clearly lower log loss on validation rows, or a linear
+        model by the logistic loss one that is as low; not beyond 200 million rows times classes times grids.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
         that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,

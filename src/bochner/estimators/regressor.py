@@ -69,8 +69,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         and "smoothbins" have bins. "auto" selects the kernel.
     features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the one with the lowest validation loss (with a named kernel
-        "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
+        "hybrid" is both side by side; "auto" is the one with the lowest validation loss, or a linear model if it is as
+        good (with a named kernel "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
         must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
         lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
         or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
