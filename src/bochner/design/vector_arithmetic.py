@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from bochner.engines.local import fold, shards
 
 ENTRIES = 1 << 16  # of a piece at the least
+SHORT = 1 << 13  # entries of vectors that NumPy combines as fast as compiled loops
 
 
 def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
     """Inner products of corresponding rows, shape (K,), summed in double precision."""
+    if _is_short(a):
+        return _short_dots(a, b)
     from bochner.loops.vectors import dot
 
     return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
@@ -34,6 +37,10 @@ def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, 
 
 
 def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
+    if _is_short(a):
+        a *= shares[:, np.newaxis]
+        a += factors[:, np.newaxis] * b
+        return _short_dots(a, a)
     from bochner.loops.vectors import combine
 
     shares, factors, last = shares.astype(a.dtype), factors.astype(a.dtype), len(b) - 1
@@ -42,10 +49,21 @@ def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> NDArr
 
 def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:
     """Write the products of r and factors, of K rows or one, into z; inner products of the rows of r and z."""
+    if _is_short(r):
+        return _short_dots(r, np.multiply(r, factors, out=z))
     from bochner.loops.vectors import scale
 
     last = len(factors) - 1
     return _each(lambda k, part: scale(r[k, part], factors[min(k, last), part], z[k, part]), r)
+
+
+def _is_short(a: NDArray) -> bool:
+    """Whether NumPy is as fast: in double precision, which few fits have, nothing is compiled then."""
+    return a.dtype == np.float64 and a.size <= SHORT
+
+
+def _short_dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
+    return np.einsum("kd,kd->k", a, b)
 
 
 def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64]:

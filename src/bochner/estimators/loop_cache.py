@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
+from bochner.design.vector_arithmetic import SHORT, dots, update_direction
 from bochner.estimators.regressor import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
@@ -77,6 +78,9 @@ def warmup() -> LoopCache:
     metric = learn_metric(*_random_rows(np.float64), metric="full", random_state=SEED)
     rows = _random_rows(np.float32)[0]
     nearness(rows, rows[0], rows[0], np.empty(ROWS, np.float32))
+    long = np.ones((1, SHORT + 1))
+    update_direction(long.copy(), long, np.ones(1), long, long.copy())
+    dots(long, long)
     for dtype in (np.float32, np.float64):
         metric.coordinates(_random_rows(dtype)[0])
         for features in MAPS:

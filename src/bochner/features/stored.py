@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from operator import call
 from typing import NamedTuple, TypeAlias
 
@@ -264,8 +265,14 @@ class StoredBins(Stored):
         return tasks, lambda: own is Q or np.add(Q, own, out=Q)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
-        squared = StoredBins(self.ids, np.square(self.values), self.offsets, self.order)
-        squared.backward(weight[np.newaxis], q[np.newaxis])
+        self._check(q[np.newaxis])
+        squared = np.square(self.values)
+        if q.dtype != np.float64 or squared.shape[1] > 1:
+            StoredBins(self.ids, squared, self.offsets, self.order).backward(weight[np.newaxis], q[np.newaxis])
+            return
+        weight = weight if self.order is None else weight.take(self.order)  # in double precision once: not compiled
+        for ids, square, (first, stop) in zip(self.ids, squared[:, 0], pairwise(self.offsets), strict=True):
+            q[first:stop] += square * np.bincount(ids + 1, weight, stop - first + 1)[1:]
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""

@@ -205,26 +205,9 @@ def scatter_weighted(ids, values, offsets, T, Q):
 
 
 @compiled_inside
-def _shift(slots):
-    """Bits of a hash beyond those that name a slot."""
-    return np.uint64(64) - np.uint64(np.log2(slots.shape[0]))
-
-
-@compiled_inside
 def _first_slot(key, shift):
     """The first slot to look at: the leading bits of a product, on which all bits of the hash have an effect."""
     return (np.uint64(key) * _MIX) >> shift
-
-
-@compiled_inside
-def _find(key, shift, keys, slots):
-    """The number of a bin, -1 for none."""
-    slot, mask = _first_slot(key, shift), np.uint64(slots.shape[0] - 1)
-    k = slots[slot]
-    while k >= 0 and keys[np.uint32(k)] != key:
-        slot = (slot + _ONE) & mask
-        k = slots[slot]
-    return k
 
 
 @compiled_exactly
@@ -240,15 +223,17 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     hashes = np.empty(columns.shape[1], np.int64)
     for p in range(values.shape[0]):
         hash_dense(columns, low, high, inverses[p], shifts[p], multipliers[p], hashes)
-        own, table, value = keys[offsets[p] : offsets[p + 1]], slots[starts[p] : starts[p + 1]], values[p]
-        part, total, shift = coef[offsets[p] : offsets[p + 1]], sums[:, 0], _shift(table)
+        first, start, size, value = offsets[p], starts[p], starts[p + 1] - starts[p], values[p]
+        shift = np.uint64(64) - np.uint64(np.log2(size))
         for i in range(hashes.shape[0]):
-            k = _find(hashes[i], shift, own, table)
+            slot = np.int64(_first_slot(hashes[i], shift))
+            k = slots[start + slot]
+            while k >= 0 and keys[first + k] != hashes[i]:
+                slot = (slot + 1) & (size - 1)
+                k = slots[start + slot]
             if k >= 0:
-                row = np.uint32(k)
-                total[i] += value * part[row, 0]
-                for c in range(1, sums.shape[1]):
-                    sums[i, c] += value * part[row, c]
+                for c in range(sums.shape[1]):
+                    sums[i, c] += value * coef[first + k, c]
 
 
 @compiled_exactly
