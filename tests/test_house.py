@@ -174,6 +174,7 @@ def code_lines(path):
 SMALL = {
     "bochner.cli.installation": "loads data sets, which other commands do not",
     "bochner.engines.ray": "for those who have Ray",
+    "bochner.online.online_regressor": "the public twin of online_classifier",
 }
 
 

@@ -623,12 +623,14 @@ class TestKernelError:
     def test_subsets_of_columns(self):
         q = 0.6
         features = BinningFeatures(Laplacian(3.0), 4000, column_share=q, random_state=0).fit(self.X)
-        with pytest.raises(ValueError, match="mixture over subsets"):
-            kernel_error(features, self.X)
+        own = kernel_error(features, self.X)
         kernel = lambda X, Y: np.prod(  # noqa: E731
             [1 - q + q * Laplacian(3.0)(X[:, [j]], Y[:, [j]]) for j in range(3)], axis=0
         )
-        assert kernel_error(features, self.X, kernel).maximum < 5 * 0.5 / np.sqrt(4000)
+        assert own.maximum == pytest.approx(kernel_error(features, self.X, kernel).maximum)
+        assert own.maximum < 5 * 0.5 / np.sqrt(4000)
+        assert (own.bound, own.claim) == (None, "Claim 2 is about grids that split every column")
+        assert own.groups[0].expected is None
 
     @pytest.mark.parametrize("make", [KernelMachineRegressor, KernelMachineClassifier])
     def test_estimators(self, make):

@@ -77,7 +77,7 @@ def test_first_rows_fix_scales_until_there_are_enough(rows):
     model = OnlineKernelRegressor(n_components=100, random_state=0)
     one, many = (in_batches(copy.deepcopy(model), X, y, size) for size in (1, 256))
     np.testing.assert_allclose(one.encoder_.statistic_.summary.mean, X[:256].mean(axis=0))
-    assert one._held is None
+    assert one._first is None
     np.testing.assert_allclose(one.predict(X), many.predict(X), rtol=0, atol=1e-8)
 
 

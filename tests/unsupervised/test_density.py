@@ -81,7 +81,7 @@ def test_weights_are_those_of_scikit_learn():
 
 def test_integrates_to_one_and_is_never_negative():
     density = KernelDensity([0.2, 0.7]).fit(rows(500, 2))
-    table = density.grid_.table()
+    table = density.grid_.table
     assert (table >= 0).all()
     assert table.sum() * density.grid_.step.prod() == pytest.approx(1.0, abs=1e-9)
 

@@ -249,9 +249,7 @@ def predict(
 def evaluate(
     model: options.Model,
     data: options.Data,
-    target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
-    ] = None,
+    target: options.TrueTarget = None,
     interval: options.Interval = None,
 ) -> dict[str, Any]:
     """Score a model on a table that contains the target.
@@ -272,9 +270,7 @@ def report(
     out: Annotated[
         Path, typer.Option(metavar="FILE", parser=options.page_name, help="File for the page, such as report.html.")
     ],
-    target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
-    ] = None,
+    target: options.TrueTarget = None,
 ) -> dict[str, Any]:
     """Write a report page of a model: one HTML file with scores, candidates, relevances, errors and costs.
 

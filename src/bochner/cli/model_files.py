@@ -12,6 +12,7 @@ import numpy as np
 
 from bochner.cli.failures import CommandError, errors_of, listed
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
+from bochner.estimators.interpretation import most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 
@@ -80,8 +81,6 @@ class SavedModel:
 
 
 def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
-    import numpy as np
-
     if table.num_columns != saved.model.n_features_in_:
         raise CommandError(
             f"{path}: {table.num_columns} columns, but {saved.path} has {saved.model.n_features_in_} columns without "
@@ -137,9 +136,6 @@ def check_output(path: Path, *inputs: Path) -> None:
             raise CommandError(f"{path}: is also the input, and would be overwritten; give another name")
 
 
-MOST_COLUMNS = 5
-
-
 def model_facts(model: Any) -> dict[str, Any]:
     """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
     features = model.features_
@@ -153,7 +149,7 @@ def model_facts(model: Any) -> dict[str, Any]:
         "maps": maps,
         "uncertainty": bool(getattr(model, "uncertainty", False)),
         "choice": _choice(model),
-        "importances": _importances(model),
+        "importances": most_relevant(model) or None,
         **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},
     }
 
@@ -171,15 +167,6 @@ def _choice(model: Any) -> dict[str, Any] | None:
         "candidates": [vars(candidate) for candidate in sorted(report.candidates, key=lambda one: one.loss)],
         "seconds": report.seconds,
     }
-
-
-def _importances(model: Any) -> dict[str, float] | None:
-    """Shares of the columns that matter most to the metric."""
-    shares = getattr(model, "feature_importances_", None)
-    if shares is None:
-        return None
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-    return {str(names[j]): float(shares[j]) for j in np.argsort(-shares)[:MOST_COLUMNS]}
 
 
 def _map_facts(leaf: LeafMap) -> dict[str, Any]:

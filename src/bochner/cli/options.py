@@ -130,6 +130,9 @@ Traceback = Annotated[
     bool, typer.Option("--traceback", help="Print the traceback of an error (or set BOCHNER_DEBUG=1).")
 ]
 Target = Annotated[str, typer.Option(metavar="NAME", autocompletion=_columns, help="The column to predict.")]
+TrueTarget = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
+]
 AnyTask = Annotated[
     Task, typer.Option(metavar="TASK", help="regression, classification, or auto, by the values of the target.")
 ]

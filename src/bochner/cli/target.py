@@ -51,7 +51,18 @@ class Target:
 
     def as_numbers(self, path: Any) -> Target:
         """The values as float64; CommandError, with the row, for text that is no number."""
-        return replace(self, kind="number", values=_numbers(self, path))
+        text = zip(self.rows, self.values, strict=True) if self.values.dtype.kind not in "biuf" else ()
+        for row, value in text:
+            try:
+                finite = math.isfinite(float(value))
+            except ValueError:
+                finite = False
+            if not finite:
+                raise CommandError(
+                    f"{path}: {place_of(path, int(row))} of column '{self.name}' is '{value}'; regression needs "
+                    "numbers: fix it, or use --task classification"
+                )
+        return replace(self, kind="number", values=self.values.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -280,23 +291,6 @@ def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tu
     if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
         return "classification", f"the target holds whole numbers with {distinct} distinct values"
     return "regression", f"the target holds whole numbers with {distinct:,} distinct values"
-
-
-def _numbers(target: Target, path: Any) -> NDArray:
-    """Values as float64."""
-    if target.values.dtype.kind in "biuf":
-        return target.values.astype(np.float64)
-    for row, value in zip(target.rows, target.values, strict=True):
-        try:
-            finite = math.isfinite(float(value))
-        except ValueError:
-            finite = False
-        if not finite:
-            raise CommandError(
-                f"{path}: {place_of(path, int(row))} of column '{target.name}' is '{value}'; regression needs numbers: "
-                "fix it, or use --task classification"
-            )
-    return target.values.astype(np.float64)
 
 
 def stratified_split(target: Target, task: str, size: float, seed: int) -> tuple[NDArray, NDArray]:

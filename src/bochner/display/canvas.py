@@ -70,15 +70,6 @@ def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float]
     axis.set_major_formatter(lambda size, _: label(size))
 
 
-def decade_ticks(axis: Axis, label: Callable[[float], str]) -> None:
-    """Give a logarithmic axis ticks at 1, 2 and 5 of each decade."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-    axis.set_major_formatter(lambda value, _: label(value))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def of_draws(values: NDArray) -> str:
     """What is shown of values whose second axis are independent draws."""
     draws = values.shape[1]
@@ -92,9 +83,17 @@ def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
 
 
 def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
-    """Give an axis a few ticks, whose labels are short and whole: 35k instead of 35000, and no factor beside them."""
-    from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
+    """Give an axis a few ticks, whose labels are short and whole: 35k instead of 35000, and no factor beside them.
 
+    They are at 1, 2 and 5 of each decade of a logarithmic axis.
+    """
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+    if axis.get_scale() == "log":
+        axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+        axis.set_major_formatter(lambda value, _: short_number(value))
+        axis.set_minor_formatter(NullFormatter())
+        return
     large = np.abs(values).max(initial=0.0) >= LARGE_NUMBER
     axis.set_major_locator(MaxNLocator(n_ticks))
     axis.set_major_formatter(EngFormatter(sep="") if large else StrMethodFormatter("{x:g}"))
@@ -110,6 +109,13 @@ def mark_units(axis: Axis, unit: str, n_ticks: int) -> None:
         axis.set_major_formatter(ConciseDateFormatter(locator))
     elif unit:
         axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
+
+
+def box_around(points: NDArray, room: float) -> tuple[NDArray, NDArray]:
+    """Least and largest value of each column of points, and beside them a share of the range of the column."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    beside = room * np.where(high > low, high - low, 1.0)
+    return low - beside, high + beside
 
 
 def in_first_column(ax: Axes, first: Axes) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.display import canvas
@@ -142,7 +143,7 @@ class LearningDisplay(Display):
             order = np.random.default_rng(seed).permutation(n)
             for i, (part, size) in enumerate(pairs):
                 own = clone(model).set_params(random_state=seed, **({} if size is None else {"n_components": size}))
-                some, start = _taken(X, order[:part]), time.perf_counter()
+                some, start = take(X, order[:part]), time.perf_counter()
                 own.fit(some, targets[order[:part]])
                 found[i, j, 1] = time.perf_counter() - start
                 found[i, j, 0] = _error(own, *test)
@@ -180,10 +181,6 @@ class LearningDisplay(Display):
         self.bands_.append(canvas.draw_band(ax, x, (values.min(axis=1), values.max(axis=1)), look["color"]))
         self.lines_ += ax.plot(x, values.mean(axis=1), **look)
         canvas.size_ticks(ax.xaxis, x, MOST_TICKS, canvas.short_number)
-
-
-def _taken(X: Any, rows: NDArray) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _error(model: Any, X: Any, y: ArrayLike) -> float:
@@ -436,7 +433,7 @@ class SizeDisplay(Display):
             stars += ax.plot(*best[:, np.newaxis], "*", markersize=14, color=colour, markeredgecolor="white")
         losses = np.array([loss for _, _, loss in self.sizes])
         ax.set_yscale(_loss_scale(losses))
-        _few_ticks(ax.yaxis)
+        canvas.few_ticks(ax.yaxis, losses, 6)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         canvas.label_axes(
             ax, "Size: log2 of the factor on the coordinates", self._loss, "Sizes tried, the best starred"
@@ -457,8 +454,9 @@ class SizeDisplay(Display):
             label.set(fontweight="bold" if one.name == self.chosen else "normal", ha="left", va="bottom")
         ax.tick_params(axis="y", length=0, pad=-4)
         ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, alpha=0.3, linewidth=0.8, zorder=0)
-        ax.set_xscale(_loss_scale(np.array([one.loss for one in ranked])))
-        _few_ticks(ax.xaxis)
+        losses = np.array([one.loss for one in ranked])
+        ax.set_xscale(_loss_scale(losses))
+        canvas.few_ticks(ax.xaxis, losses, 6)
         rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         canvas.label_axes(ax, f"{self._loss} ± standard error", "", f"Candidates{rows}", ylim=(len(ranked) - 0.7, -0.9))
         if self.reason:
@@ -479,13 +477,3 @@ def _loss_scale(losses: NDArray) -> str:
     finite = losses[np.isfinite(losses)]
     low, high = finite.min(initial=np.inf), finite.max(initial=0.0)
     return "log" if 0 < WIDE * low < high else "linear"
-
-
-def _few_ticks(axis: Any) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    if axis.get_scale() == "log":
-        canvas.decade_ticks(axis, "{:g}".format)
-    else:
-        axis.set_major_locator(MaxNLocator(6))
-        axis.set_major_formatter(lambda loss, _: f"{loss:g}")

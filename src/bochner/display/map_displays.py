@@ -148,9 +148,8 @@ class KernelDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
-        low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
-        look: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0}
-        self.band_ = ax.fill_between(self.distances, low, high, label=self.band, **look)
+        ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
+        self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
         (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact")
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
         own: dict[str, Any] = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
@@ -277,7 +276,6 @@ class GramDisplay(Display):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.sizes = list(self.sizes)
         errors = [np.abs(estimate - self.exact) for estimate in self.estimates]
         self.max_errors = np.array([error.max() for error in errors])
         self.rms_errors = np.array([np.sqrt(np.mean(error**2)) for error in errors])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display.base import PAGE, Array, Axes, Display, Panels, SubplotSpec, side_by_side
-from bochner.display.canvas import GREY, LOOKS, VERMILION, add_colour_bar, few_ticks, label_axes, shortened
+from bochner.display.canvas import GREY, LOOKS, VERMILION, add_colour_bar, box_around, few_ticks, label_axes, shortened
 from bochner.display.map_view import view
 from bochner.display.row_access import column_pair, sample
 from bochner.features.binning import BinningFeatures
@@ -148,13 +148,13 @@ class CircleDisplay(Display):
         """Crests, and the direction."""
         from matplotlib.collections import LineCollection
 
-        low, high = self.points.min(axis=0), self.points.max(axis=0)
-        span = np.where(high > low, high - low, 1.0)
-        low, high = low - 0.08 * span, high + 0.08 * span
+        low, high = box_around(self.points, 0.08)
+        span = high - low
         crests = _crests(self.direction, self.phase, low, high)
-        self.crests_ = ax.add_collection(LineCollection(crests or [], colors=GREY, linewidths=0.8, linestyles="--"))
+        segments: Any = () if crests is None else crests
+        self.crests_ = ax.add_collection(LineCollection(segments, colors=GREY, linewidths=0.8, linestyles="--"))
         even = 1 / EVEN <= span[0] / span[1] <= EVEN
-        middle, step = (low + high) / 2, _step(self.direction, high - low, np.ones(2) if even else span)
+        middle, step = (low + high) / 2, _step(self.direction, span, np.ones(2) if even else span)
         look = {"arrowstyle": "-|>", "color": VERMILION, "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
         self.arrow_ = ax.annotate("", middle + step / 2, middle - step / 2, arrowprops=look, zorder=4)
         few_ticks(ax.xaxis, self.points[:, 0], 4)
@@ -181,22 +181,20 @@ def _step(w: NDArray, box: NDArray, scale: NDArray) -> NDArray:
     return step * np.clip(1.0, 0.15 * room, 0.9 * room)
 
 
-def _crests(w: NDArray, phase: float, low: NDArray, high: NDArray) -> list[NDArray] | None:
-    """Segments of the lines w'x + phase = 2 pi n in a box and beyond; None for too many."""
+def _crests(w: NDArray, phase: float, low: NDArray, high: NDArray) -> NDArray | None:
+    """Segments of the lines w'x + phase = 2 pi n in a box and beyond, shape (m, 2, 2); None for too many."""
     if not w.any():
-        return []
+        return np.empty((0, 2, 2))
     corners = np.array([[x, y] for x in (low[0], high[0]) for y in (low[1], high[1])])
     turns = (corners @ w + phase) / (2 * np.pi)
     first, last = np.ceil(turns.min()), np.floor(turns.max())
     if last - first > MOST_CRESTS:
         return None
-    segments, j = [], int(np.argmax(np.abs(w)))  # a line gives coordinate j as a function of the other
-    for n in np.arange(first, last + 1):
-        ends = np.empty((2, 2))
-        ends[:, 1 - j] = low[1 - j], high[1 - j]
-        ends[:, j] = (2 * np.pi * n - phase - w[1 - j] * ends[:, 1 - j]) / w[j]
-        segments.append(ends)
-    return segments
+    n, j = np.arange(first, last + 1)[:, np.newaxis], int(np.argmax(np.abs(w)))
+    ends = np.empty((len(n), 2, 2))
+    ends[..., 1 - j] = low[1 - j], high[1 - j]
+    ends[..., j] = (2 * np.pi * n - phase - w[1 - j] * ends[..., 1 - j]) / w[j]  # as a function of the other coordinate
+    return ends
 
 
 HEIGHTS, LEAST, MOST = (2.5, 1.4), 2.0, 2.6  # inches; widths of a grid
@@ -349,9 +347,7 @@ class GridDisplay(Display):
 
         look: dict[str, Any] = {"s": 12, "c": self._colours(p), "linewidths": 0, "zorder": 3, **kwargs}
         dots = ax.scatter(*self.points.T, **look)
-        low, high = self.points.min(axis=0), self.points.max(axis=0)
-        room = 0.06 * np.where(high > low, high - low, 1.0)
-        low, high = low - room, high + room
+        low, high = box_around(self.points, 0.06)
         segments, styles, crowded = [], [], False
         for f, (pitches, shifts) in enumerate(zip(self.pitches[p], self.shifts[p], strict=True)):
             for axis in (0, 1):

@@ -261,8 +261,7 @@ class MetricDisplay(Display):
         ValueError
             For another number of names than the metric has columns, and a negative number of warps.
         """
-        d = metric.n_features_in_
-        return cls._collected(metric, feature_names, n_warps, np.zeros(d), np.ones(d), {})
+        return cls._collected(metric, feature_names, n_warps, *table_units((), metric.n_features_in_), {})
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:

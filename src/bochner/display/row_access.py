@@ -74,7 +74,7 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
             return name, values[:, 0]
         codes, labels = values
         return name, np.array([*labels, ""], dtype=object)[codes]
-    j = _number(column, column_names(None, X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1]))
+    j = _number(column, column_names(None, n_columns(X)))
     own = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
     return f"x{j}", np.asarray(own, np.float64).ravel()
 
@@ -130,17 +130,10 @@ def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
     j = _number(column, names)
     for i, name in enumerate(names):
         kind, values = read_column(frame[:, i], name)
-        known = np.flatnonzero(~missing(values))
         if i == j:
             columns.append(_of_kind(grid, kind))
-        elif not len(known):
-            columns.append(pa.nulls(len(grid)))
-        elif PARTS[kind] and kind != "number":
-            own = values[known, 0]
-            middle = known[np.argsort(own, kind="stable")[(len(own) - 1) // 2]]
-            columns.append(frame[:, i][[int(middle)] * len(grid)].to_arrow())
         else:
-            columns.append(pa.array([_typical(values, known)] * len(grid)))
+            columns.append(frame[:, i][[_typical_row(values)] * len(grid)].to_arrow())
     return pa.table(dict(zip(names, columns, strict=True)))
 
 
@@ -156,12 +149,14 @@ def _of_kind(grid: NDArray, kind: str) -> Any:
     return pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
 
 
-def _typical(values: Any, known: NDArray) -> float | str:
-    """Median of a column of numbers, most frequent text of others."""
+def _typical_row(values: Any) -> int:
+    """Number of a row with the median of a column of numbers, or the most frequent text of another."""
+    known = np.flatnonzero(~missing(values))
+    if not len(known):
+        return 0
     if isinstance(values, tuple):
-        codes, labels = values
-        return str(labels[np.bincount(codes[known]).argmax()])
-    return float(np.quantile(values[known, 0], 0.5, method="inverted_cdf"))
+        return int(np.argmax(values[0] == np.bincount(values[0][known]).argmax()))
+    return int(known[np.argsort(values[known, 0], kind="stable")[(len(known) - 1) // 2]])
 
 
 def _number(column: int | str, names: list[str]) -> int:
@@ -181,11 +176,6 @@ def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:
     if values.ndim not in (1, 2) or not len(values):
         raise ValueError(f"y must be of shape (n,) or (n, K), with one row at least, got {values.shape}.")
     return _one(values[:, np.newaxis] if values.ndim == 1 else values, target)
-
-
-def mean_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
-    """Predictions of a target, shape (n,)."""
-    return target_of(model.predict(X), target)
 
 
 def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> NDArray[np.float64]:

@@ -18,7 +18,6 @@ from bochner.display.row_access import (
     column_of,
     deviation_of,
     interval_of,
-    mean_of,
     n_columns,
     rows_along,
     sample,
@@ -173,7 +172,7 @@ class BandDisplay(Display):
             raise ValueError(f"Column {name!r} holds no numbers: give one that does as column.")
         grid = _grid(values)
         rows = rows_along(X, column, grid)
-        mean = mean_of(model, rows, target)
+        mean = target_of(model.predict(rows), target)
         if kind == "std":
             deviation = deviation_of(model, rows, target)
             steps = [norm.ppf((1 + level) / 2) * deviation for level in levels]
@@ -404,7 +403,7 @@ class CoverageDisplay(Display):
         levels = sorted({*coverages, coverage})
         truth = target_of(y, target)
         intervals = {level: interval_of(model, X, level, target) for level in levels}
-        name, values = ("prediction", mean_of(model, X, target)) if by == PREDICTED else column_of(X, by)
+        name, values = ("prediction", target_of(model.predict(X), target)) if by == PREDICTED else column_of(X, by)
         return cls.from_predictions(truth, intervals, by=values, by_name=name, coverage=coverage)
 
     @classmethod
@@ -601,7 +600,7 @@ class WidthDisplay(Display):
             For a model without intervals, a coverage beyond 0 and 1, and a target that there is not.
         """
         truth, interval = target_of(y, target), interval_of(model, X, coverage, target)
-        predicted = mean_of(model, X, target)
+        predicted = target_of(model.predict(X), target)
         return cls.from_predictions(truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins)
 
     @classmethod
@@ -649,8 +648,13 @@ class WidthDisplay(Display):
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
         low, high = self._span()
+        least, top = min(one.mean for one in self.bins), max(high, 1.1 * max(one.high for one in self.bins))
+        heights = (0.0, top)
+        if 0 < WIDE * low < high and least > 0:
+            heights = (min(low, least) / 20, top)
+            ax.set(xscale="log", yscale="log")
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
-        dots[:, 1] = np.clip(dots[:, 1], *self._heights(low, high))
+        dots[:, 1] = np.clip(dots[:, 1], *heights)
         self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0)
         ends = np.array([low, high])
         (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1.2, label="half the width")
@@ -663,36 +667,18 @@ class WidthDisplay(Display):
         }
         self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
         (self.means_,) = ax.plot(x, mean, "s-", color=VERMILION, markersize=4, linewidth=1, label="mean of the errors")
-        self._label(ax, low, high)
-
-    def _span(self) -> tuple[float, float]:
-        low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        room = 1.05
-        return (low / room, high * room) if high > low > 0 else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
-
-    def _heights(self, low: float, high: float) -> tuple[float, float]:
-        """Ends of the axis of errors."""
-        top = max(high, 1.1 * max(one.high for one in self.bins))
-        return (min(low, min(one.mean for one in self.bins)) / 20, top) if self._logarithmic(low, high) else (0.0, top)
-
-    def _logarithmic(self, low: float, high: float) -> bool:
-        return 0 < WIDE * low < high and min(one.mean for one in self.bins) > 0
-
-    def _label(self, ax: Axes, low: float, high: float) -> None:
-        heights = self._heights(low, high)
-        if self._logarithmic(low, high):
-            ax.set_xscale("log")
-            ax.set_yscale("log")
-            for axis in (ax.xaxis, ax.yaxis):
-                canvas.decade_ticks(axis, canvas.short_number)
-        else:
-            canvas.few_ticks(ax.xaxis, np.array([low, high]), 6)
-            canvas.few_ticks(ax.yaxis, np.array(heights), 6)
+        canvas.few_ticks(ax.xaxis, ends, 6)
+        canvas.few_ticks(ax.yaxis, np.array(heights), 6)
         across = f"Half the width of the {100 * self.coverage:g}% interval"
         within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
         canvas.label_axes(ax, across, "Absolute error", title, xlim=(low, high), ylim=heights)
         canvas.add_legend(ax)
+
+    def _span(self) -> tuple[float, float]:
+        low, high = np.quantile(self.half_widths, [0.002, 0.998])
+        room = 1.05
+        return (low / room, high * room) if high > low > 0 else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:

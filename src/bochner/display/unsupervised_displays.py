@@ -484,9 +484,7 @@ class NoveltyDisplay(Display):
         plane = Plane.of(rows)
         kept = sample(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[kept])
-        low, high = points.min(axis=0), points.max(axis=0)
-        room = BESIDE * np.where(high > low, high - low, 1.0)
-        axes = [np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True)]
+        axes = [np.linspace(*ends, SIDE) for ends in zip(*canvas.box_around(points, BESIDE), strict=True)]
         grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
         surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(SIDE, SIDE)
         names, shift, scale = _plane_in_table(detector.encoder_)
@@ -607,7 +605,7 @@ class DensityDisplay(Display):
         steps = POINTS[len(names) - 1] if n_points is None else n_points
         encoded = [np.linspace(a, b, steps) for a, b in zip(low, high, strict=True)]
         mesh = np.stack(np.meshgrid(*encoded), axis=-1)
-        found = np.exp(grid.log_density(mesh.reshape(-1, len(names)), grid.table())).reshape(mesh.shape[:-1])
+        found = np.exp(grid.log_density(mesh.reshape(-1, len(names)))).reshape(mesh.shape[:-1])
         (column,) = encoder.columns_
         units = zip(encoded, column.scale, column.shift, strict=True)
         return cls([axis * scale + shift for axis, scale, shift in units], found / np.prod(column.scale), names)

@@ -12,7 +12,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
@@ -40,7 +39,7 @@ from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.features.nystroem import KernelRows
-from bochner.inputs.checks import caution_numbers, caution_unlabelled, require_target
+from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
@@ -396,11 +395,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return self._add_part(X, y, sample_weight, classes=self.classes_ if classes is None else classes)
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
-        require_target(self, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return Target(y, checked_weight(sample_weight, X))
+        return Target(checked_labels(self, X, y), checked_weight(sample_weight, X))
 
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         if self.class_weight is None:

@@ -144,22 +144,26 @@ def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
         raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
 
 
-def savable_first_rows(rows: Any) -> Any:
-    """First rows as a file can hold them, else None and a warning."""
-    if rows is None or isinstance(rows[0], np.ndarray):
-        return None if rows is None else (rows[0], np.asarray(rows[1]), *rows[2:])
-    warn(
-        f"The first {rows[3]} rows fix the scales and the kernel of the loaded model for good, for the file holds no "
-        f"rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
-    )
-    return None
-
-
-class IgnoresColumns:
-    """A model with an encoder that ignores the columns which did not vary in its first rows."""
+class FixedByFirstRows:
+    """A model whose encoder is fixed by its first rows, and ignores the columns which did not vary in them."""
 
     encoder_: TableEncoder
+    _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
     _has_cautioned: bool = False
+
+    def _state_of_file(self) -> dict[str, Any]:
+        """The state; without first rows that are no arrays, which a file cannot hold, and with a warning."""
+        state: Any = self.__getstate__()
+        if self._first is None:
+            return state
+        X, y, weight, n_fixed = self._first
+        if isinstance(X, np.ndarray):
+            return state | {"_first": (X, np.asarray(y), weight, n_fixed)}
+        warn(
+            f"The first {n_fixed} rows fix the scales and the kernel of the loaded model for good, for the file holds "
+            f"no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
+        )
+        return state | {"_first": None}
 
     def _caution_ignored(self, X: Any, weight: NDArray | None, method: str) -> None:
         """Warn once where ignored columns vary in later rows; `method` is that by which a sample shows it before."""

@@ -87,18 +87,25 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
     return with_relevance(metric, X.toarray() if sp.issparse(X) else X, seed)
 
 
+def most_relevant(model: Any) -> dict[str, float]:
+    """Names and shares of the columns that matter most to the metric, the largest first; none where there is none."""
+    shares = getattr(model, "feature_importances_", None)
+    if shares is None:
+        return {}
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
+    return {str(names[j]): float(shares[j]) for j in np.argsort(-shares, kind="stable")[:MOST_COLUMNS]}
+
+
 def learned_table(model: Any) -> Markup:
     """What a fit has found, in a few lines of HTML."""
-    report, shares = getattr(model, "report_", None), getattr(model, "feature_importances_", None)
+    report = getattr(model, "report_", None)
     facts = {
         "model": "" if report is None else f"{report.chosen}: {report.reason}",
         "features": f"{model.features_.n_features_out:,}",
         "ridge penalty": number(getattr(model, "alpha_", None)),
         "solver": f"{getattr(model, 'solver_', '')}: {getattr(model, 'solver_reason_', '')}",
     }
-    if shares is not None:
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-        most = sorted(zip(shares, map(str, names), strict=True), key=lambda one: -one[0])[:MOST_COLUMNS]
-        facts["most relevant columns"] = ", ".join(f"{name} {percent(share)}" for share, name in most if share)
+    relevant = [f"{name} {percent(share)}" for name, share in most_relevant(model).items() if share]
+    facts["most relevant columns"] = ", ".join(relevant)
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))

@@ -31,11 +31,10 @@ from bochner.engines.progress import log, progress
 from bochner.estimators import interpretation
 from bochner.estimators.incremental import (
     FirstRows,
-    IgnoresColumns,
+    FixedByFirstRows,
     PartialFitState,
     check_checkpoint,
     fit_checkpoint,
-    savable_first_rows,
 )
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
@@ -158,7 +157,7 @@ def solved() -> Any:
     return SolvedAttribute()
 
 
-class KernelMachine(IgnoresColumns, BaseKernelEstimator):
+class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
     """Ridge regression on random features; everything that is not given is selected from the data.
 
     Subclasses say what targets are and which losses there are, by the methods that are abstract here.
@@ -177,7 +176,6 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     uncertainty: bool | str = False
     class_weight: Any = None
     _sums: PartialFitState | None = None
-    _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
 
     def __init__(
         self,
@@ -702,11 +700,6 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         merged._sums, merged._first = self._sums + other._sums, None
         merged._forget()
         return merged
-
-    def _state_of_file(self) -> dict[str, Any]:
-        """The state, without first rows that a file cannot hold."""
-        state = dict(super().__getstate__())
-        return state if self._first is None else state | {"_first": savable_first_rows(self._first)}
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None

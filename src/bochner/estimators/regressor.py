@@ -12,10 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
-from bochner.data.table_statistic import Summary, TableStatistic, floats_of_targets
+from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
@@ -30,7 +30,7 @@ from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, ref
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import normalised_weights, require_target, threads_of
+from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
 from bochner.inputs.targets import Standardised, log_counts
 from bochner.inputs.training import rows_to_map
 from bochner.kernels import Kernel
@@ -370,13 +370,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         """Targets, weights, and the targets' means and deviations."""
-        require_target(self, y)
-        try:
-            y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
-        except ValueError as error:
-            text = "could not convert string" in str(error)
-            raise ValueError(f"{error}. For classes use KernelMachineClassifier.") if text else error from None
-        check_consistent_length(X, y)
+        y = checked_numbers(self, X, y, "KernelMachineClassifier")
         weight = checked_weight(sample_weight, X)
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         return Target(y, weight, *mean_and_scale(moments))
@@ -750,8 +744,3 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         if roots is None:
             return centres, np.ones(centres.shape)
         return centres, spread.scale(self._scores(X, n_jobs, roots, spread.features))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

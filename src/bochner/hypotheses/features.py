@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bochner.data.encodings import TextColumn
 from bochner.data.table import TableEncoder
@@ -136,12 +137,10 @@ def _mean_and_variance(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]
     """Of the columns of an array or CSR matrix, in double precision."""
     if not sp.issparse(X):
         return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64)
-    X = X.astype(np.float64)
-    mean = np.ravel(X.mean(axis=0))
-    return mean, np.maximum(np.ravel(X.multiply(X).mean(axis=0)) - mean**2, 0.0)
+    return mean_variance_axis(X.astype(np.float64), axis=0)
 
 
-def encoded_shares(slopes: NDArray) -> NDArray[np.float64]:
-    """Slopes of encoded columns as shares, which sum to one, or are zero; rounding makes none negative."""
-    found = np.maximum(slopes, 0.0)
+def encoded_shares(features: FourierFeatures, X: Any, coef: NDArray, encoder: TableEncoder) -> NDArray[np.float64]:
+    """`column_slopes` of encoded rows as shares, which sum to one, or are zero; rounding makes none negative."""
+    found = np.maximum(column_slopes(features, X, coef, category_groups(encoder)), 0.0)
     return found / found.sum() if found.sum() > 0 else found

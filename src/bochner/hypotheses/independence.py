@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -18,10 +17,12 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import pause
 from bochner.features.distances import median_distance
 from bochner.features.fourier import FourierFeatures
-from bochner.hypotheses.features import Axes, category_groups, column_slopes, draw_map, encoded_shares
-from bochner.hypotheses.inputs import Table, check_number, open_table, scaled_encoder
+from bochner.hypotheses.features import Axes, draw_map, encoded_shares
+from bochner.hypotheses.inputs import Table, open_table, scaled_encoder
 from bochner.hypotheses.result import INDEPENDENT, Evidence, HypothesisTest, combine
 from bochner.inputs.training import columns_apart
+from bochner.kernels.base import check_count
+from bochner.sources.rows import concat
 
 NODES = 192
 NEGLIGIBLE = 1e-13  # of the variance: the least weights count by their mean
@@ -119,9 +120,9 @@ def independence_test(
     >>> max(zip(found.shares[:3], found.columns[:3]))[1]
     'x1'
     """
-    n_permutations = check_number("n_permutations", n_permutations, 19)
+    check_count(n_permutations, "n_permutations", least=19)
     if n_components is not None:
-        check_number("n_components", n_components, 2)
+        check_count(n_components, "n_components", least=2)
     if not isinstance(null, str) or null not in NULLS:
         raise ValueError(f"null must be one of {NULLS}, got {null!r}.")
     state = check_random_state(random_state)
@@ -231,7 +232,7 @@ class _Test:
             for features, part, centre, mean in zip(maps, rows, centres, self.sums.means, strict=True)
         ]
         X, Y = (
-            encoded_shares(column_slopes(features, part, own, category_groups(encoder)))
+            encoded_shares(features, part, own, encoder)
             for features, part, own, encoder in zip(maps, rows, (Z[1] @ coef.T, Z[0] @ coef), encoders, strict=True)
         )
         return X, Y
@@ -371,7 +372,7 @@ class Pairs:
             parts.append((X[kept], Y[kept]))
             done += X.shape[0]
         X, Y = zip(*parts, strict=True)
-        return _stacked(X), _stacked(Y)
+        return concat(X), concat(Y)
 
 
 @dataclass(frozen=True)
@@ -447,7 +448,3 @@ def _permuted_groups(X: NDArray, Y: NDArray, n_permutations: int, rng: Any) -> N
     for own, others in zip(products, np.ascontiguousarray(orders.T), strict=True):
         found += np.take(own, others, axis=0, out=chosen, mode="clip")
     return found
-
-
-def _stacked(parts: Any) -> Any:
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)

@@ -1,9 +1,8 @@
-"""What the tests take: numbers that are checked, and tables in memory or read in passes."""
+"""What the tests take: tables in memory or read in passes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import narwhals as nw
@@ -21,15 +20,6 @@ from bochner.sources.dask_parts import is_collection
 
 ONE = "value"  # name of a column of text or a series without one
 DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding is not to tell apart
-
-
-def check_number(name: str, value: Any, least: int) -> int:
-    """An integer that is large enough; TypeError or ValueError which names it."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be {least} or more, got {value}.")
-    return int(value)
 
 
 def as_table(X: Any, name: str, column: str | None = None) -> Any:

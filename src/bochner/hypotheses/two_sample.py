@@ -7,7 +7,6 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -18,17 +17,11 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import pause
 from bochner.features.distances import median_distance
 from bochner.features.fourier import FourierFeatures
-from bochner.hypotheses.features import (
-    MEDIAN_ROWS,
-    Axes,
-    Member,
-    category_groups,
-    column_slopes,
-    draw_map,
-    encoded_shares,
-)
-from bochner.hypotheses.inputs import Table, check_number, common_encoder, open_table, shared_column
+from bochner.hypotheses.features import MEDIAN_ROWS, Axes, Member, draw_map, encoded_shares
+from bochner.hypotheses.inputs import Table, common_encoder, open_table, shared_column
 from bochner.hypotheses.result import SAME, HypothesisTest, combine
+from bochner.kernels.base import check_count
+from bochner.sources.rows import concat
 
 MOST_GROUPS, FEWEST_GROUPS = 4096, 64  # of a sample
 BLOCK_ROWS = 1 << 13
@@ -120,8 +113,8 @@ def two_sample_test(
     >>> found.top_columns(1)[0][0]
     'x2'
     """
-    n_permutations = check_number("n_permutations", n_permutations, 19)
-    n_components = 2 * (check_number("n_components", n_components, 2) // 2)
+    check_count(n_permutations, "n_permutations", least=19)
+    check_count(n_components, "n_components", least=2)
     seed = int(check_random_state(random_state).randint(2**31))
     rng = np.random.default_rng(seed)
     column = shared_column(X, Y)
@@ -129,7 +122,7 @@ def two_sample_test(
     encoder = common_encoder(A, B, standardize)
     sample = _pooled_sample(A, B, encoder, rng)
     unit = median_distance(sample)
-    maps = [draw_map(sample, one.widths, unit, n_components, seed + k) for k, one in enumerate(MEMBERS)]
+    maps = [draw_map(sample, one.widths, unit, 2 * (n_components // 2), seed + k) for k, one in enumerate(MEMBERS)]
     with single_threaded_blas():
         sums = group_sums(A.source(encoder), B.source(encoder), (A.n_rows, B.n_rows), maps, sample)
         axes = [Axes.of(covariance) for covariance in sums.covariances]
@@ -158,7 +151,7 @@ def _pooled_sample(A: Table, B: Table, encoder: TableEncoder, rng: np.random.Gen
     n_first = int(rng.hypergeometric(A.n_rows, B.n_rows, min(MEDIAN_ROWS, A.n_rows + B.n_rows)))
     wanted = min(MEDIAN_ROWS, A.n_rows + B.n_rows) - n_first
     parts = [table.sampled(encoder, size, rng) for table, size in ((A, n_first), (B, wanted)) if size]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    return concat(parts)
 
 
 def _values(sums: GroupSums, axes: list[Axes], n_permutations: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -199,8 +192,7 @@ def _shares(
     k, ridge = [(k, ridge) for k, member in enumerate(MEMBERS) for ridge in member.ridges][best]
     V, variances = axes[k].vectors, axes[k].variances
     coef = V @ ((V.T @ sums.difference[sums.columns[k]]) / (variances + ridge))
-    slopes = column_slopes(maps[k], sample, coef, category_groups(encoder))
-    return encoded_shares(slopes)
+    return encoded_shares(maps[k], sample, coef, encoder)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_consistent_length, column_or_1d, validate_data
 
 from bochner.data.columns import first_row, missing_targets
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
+from bochner.data.table_statistic import floats_of_targets
 from bochner.notices import warn
 
 MOST_NUMBERS = 100  # that may be classes without a word about it
@@ -40,6 +42,27 @@ def require_target(estimator: Any, y: Any) -> None:
             f"Input y contains NaN (a missing target), first in row {row}; drop such rows, or learn from them too "
             f"with SemiSupervised{'Classifier' if is_classifier(estimator) else 'Regressor'}."
         )
+
+
+def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> NDArray[np.float64]:
+    """Targets of regression, shape (n,) or (n, K); a ValueError names the classifier, where they are text."""
+    require_target(estimator, y)
+    try:
+        y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
+    except ValueError as error:
+        text = "could not convert string" in str(error)
+        raise ValueError(f"{error}. For classes use {classifier}.") if text else error from None
+    check_consistent_length(X, y)
+    return y
+
+
+def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
+    """Labels of classification, shape (n,); ValueError where there are none, or not one for each row."""
+    require_target(estimator, y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
 
 
 def caution_unlabelled(classes: NDArray) -> None:

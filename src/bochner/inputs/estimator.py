@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 
 from bochner.features.base import KernelParameter
@@ -12,6 +13,8 @@ from bochner.inputs.checks import SCALINGS, require_one_of
 
 class BaseKernelEstimator(KernelParameter):
     """An estimator with a parameter `random_state`, whose fits begin anew, and which takes sparse rows.
+
+    A regressor takes several targets.
 
     Attributes
     ----------
@@ -40,4 +43,5 @@ class BaseKernelEstimator(KernelParameter):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags

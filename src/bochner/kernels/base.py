@@ -314,13 +314,14 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
 
 
-def check_count(value: Any, name: str, limit: int | None = None) -> None:
-    """Raise TypeError unless `value` is an integer, ValueError unless it is positive, and below 2^`limit`."""
+def check_count(value: Any, name: str, limit: int | None = None, least: int = 1) -> None:
+    """Raise TypeError unless `value` is an integer, ValueError unless it is at least `least`, and below 2^`limit`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < 1 or (limit is not None and int(value) >= 2**limit):
+    if value < least or (limit is not None and int(value) >= 2**limit):
+        above = "positive" if least == 1 else f"{least} or more"
         below = "" if limit is None else f" and below 2^{limit}"
-        raise ValueError(f"{name} must be positive{below}, got {value}.")
+        raise ValueError(f"{name} must be {above}{below}, got {value}.")
 
 
 def check_kernel(kernel: Any, example: str = "Gaussian(2.0)") -> None:

@@ -20,7 +20,7 @@ from bochner.design.moments import Moments
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
-from bochner.estimators.incremental import IgnoresColumns
+from bochner.estimators.incremental import FIRST_ROWS, FirstRows, FixedByFirstRows
 from bochner.estimators.parameters import check_parameter
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
@@ -40,7 +40,6 @@ from bochner.inputs.training import (
     rows_to_map,
 )
 from bochner.kernels import Kernel
-from bochner.notices import warn
 from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import choose_kernel
 from bochner.solvers.factors import PrimalFactor
@@ -49,7 +48,6 @@ from bochner.sources.rows import Rows as Batch
 
 MOST_ENTRIES = 512
 BATCH_ROWS = 1 << 12  # of a stream
-FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
 
 
 @dataclass
@@ -115,7 +113,7 @@ class Labelled(NamedTuple):
     weight: NDArray | None
 
 
-class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
+class OnlineKernelMachine(FixedByFirstRows, BaseKernelEstimator):
     """Ridge regression on dense random features, one block of rows after the other."""
 
     _allowed: ClassVar = {
@@ -125,8 +123,6 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
     }
     _sums: RecursiveSums | None = None
     _history: History | None = None
-    _held: list[tuple[Any, Any, Any]] | None = None  # first rows, while they are too few to fix the scales for good
-    _n_fixed = 0
     _pending: list[Block] = []  # noqa: RUF012 - replaced, never changed
     _solution: tuple[NDArray, NDArray] | None = None
 
@@ -151,8 +147,8 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         self.random_state = random_state
 
     @abstractmethod
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        """Rows whose columns are checked, with targets and weights that are."""
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
+        """Rows whose columns are checked, with targets and weights that are; a classifier notes the classes first."""
 
     @abstractmethod
     def _fix_targets(self, y: NDArray, weight: NDArray | None) -> None:
@@ -220,10 +216,10 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
     @single_threaded_blas()
     def _learn(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
         """Learn from rows in memory."""
-        new = self._named(checked_rows(self, X, reset=self._sums is None), y, sample_weight, classes)
-        if self._sums is None or self._held is not None:
+        new = self._labelled(checked_rows(self, X, reset=self._sums is None), y, sample_weight, classes)
+        if self._sums is None or self._first is not None:
             self._warm(new)
-        if self._held is None:
+        if self._first is None:
             self._caution_ignored(new.X, new.weight, "prepare")
         source = encoded_source(self.encoder_, new.X, new.y, new.weight, np.float64, self._targets())
         start = 0
@@ -239,39 +235,31 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Forget everything, and fix the scales for good by a sample of the rows."""
         self._begin()
         X, y, sample_weight = given_batch(X, y, sample_weight)
-        self._fix([self._named(checked_rows(self, X, reset=True), y, sample_weight, classes)])
+        self._fix(self._labelled(checked_rows(self, X, reset=True), y, sample_weight, classes))
         self._history = History(0, self.block_size)
         return self
 
-    def _named(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
-        """Rows checked; of a classifier the classes are noted at the first call."""
-        return self._labelled(X, y, sample_weight)
-
     def _warm(self, new: Labelled) -> None:
         """Fix the scales by the first rows, and again whenever their number has doubled, until there are enough."""
-        held = [Labelled(*rows) for rows in self._held or ()]
-        rows = [*held, new]
-        n_rows = sum(len(one.y) for one in rows)
-        if n_rows >= 2 * self._n_fixed:
+        rows = FirstRows.after(self._first, *new)
+        if rows.are_due:
             self._pending = []
-            self._fix(rows)
+            source = self._fix(rows)
             assert self._sums is not None
-            for one in held:
-                source = encoded_source(self.encoder_, one.X, one.y, one.weight, np.float64, self._targets())
-                for X, y, weight in source.blocks(self.block_size):
-                    self._sums.add(self._mapped(X), y, weight, self._forgetting)
+            for X, y, weight in source.take(slice(0, rows.n_rows - len(new.y))).blocks(self.block_size):
+                self._sums.add(self._mapped(X), y, weight, self._forgetting)
             self._history = History(self._sums.n_rows, self.block_size)
-            self._n_fixed = n_rows
-        self._held = [tuple(one) for one in rows] if n_rows < FIRST_ROWS else None
+        self._first = rows.settled()
 
-    def _fix(self, rows: list[Labelled]) -> None:
-        """Choose the encoding of the columns, the kernel and the features, and begin to sum."""
-        seed = self._seed()
-        encoder = self._encoder(rows)
-        weights = [np.ones(len(one.y)) if one.weight is None else one.weight for one in rows]
-        self._fix_targets(np.concatenate([one.y for one in rows]), np.concatenate(weights))
-        sources = [encoded_source(encoder, one.X, one.y, one.weight, np.float64, self._targets()) for one in rows]
-        source = sources[0] if len(sources) == 1 else _joined([one.whole() for one in sources])
+    def _fix(self, rows: Labelled | FirstRows) -> ArraySource:
+        """Choose the encoding of the columns, the kernel and the features, and begin to sum; return the rows encoded.
+
+        Columns have unit variance where neither a map nor a kernel is given.
+        """
+        seed, statistic = self._seed(), TableEncoder().partial_fit(rows.X, sample_weight=rows.weight).statistic_
+        encoder = encoder_of(statistic, isinstance(self.features, str) and isinstance(self.kernel, str))
+        self._fix_targets(rows.y, rows.weight)
+        source = encoded_source(encoder, rows.X, rows.y, rows.weight, np.float64, self._targets())
         features = self._features(source, encoder, seed)
         draw(features, encoder, source, seed)
         if not features.is_dense or features.learns_weights:
@@ -285,13 +273,7 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         self.encoder_, self.features_, self.kernel_ = encoder, features, getattr(features, "kernel", None)
         self._sums = RecursiveSums.empty(features.n_features_out, source.n_outputs)
         self._solution = None
-
-    def _encoder(self, rows: list[Labelled]) -> TableEncoder:
-        """The encoding of the columns, of unit variance where neither a map nor a kernel is given."""
-        encoder = TableEncoder()
-        for one in rows:
-            encoder.partial_fit(one.X, sample_weight=one.weight)
-        return encoder_of(encoder.statistic_, isinstance(self.features, str) and isinstance(self.kernel, str))
+        return source
 
     def _features(self, source: ArraySource, encoder: TableEncoder, seed: int) -> FeatureMap:
         """The map as it is given, or Fourier features of a kernel that is, or of one that suits the first rows."""
@@ -362,8 +344,8 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _begin(self) -> None:
         """Check the parameters and forget an earlier fit."""
         self._forget_fit()
-        self._sums, self._history, self._solution, self._held = None, None, None, None
-        self._pending, self._n_fixed, self._has_cautioned = [], 0, False
+        self._sums = self._history = self._solution = self._first = None
+        self._pending, self._has_cautioned = [], False
         self._check_parameters()
 
     def _check_parameters(self) -> None:
@@ -383,17 +365,6 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         """The state without rows that wait."""
         self._fold()
         return dict(super().__getstate__())
-
-    def _state_of_file(self) -> dict[str, Any]:
-        """The state without first rows that are no arrays, which a file cannot hold; a warning where there are such."""
-        state = self.__getstate__()
-        if not all(isinstance(rows[0], np.ndarray) for rows in self._held or ()):
-            state["_held"] = None
-            warn(
-                f"The first {self._n_fixed} rows fix the scales and the kernel of the loaded model for good, for the "
-                f"file holds no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
-            )
-        return state
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._sums is not None
@@ -438,10 +409,6 @@ class History:
         """1 less the mean loss of all rows; NaN without any."""
         _, weight, loss = self.entries.sum(axis=0)
         return float(1 - loss / weight) if weight > 0 else float("nan")
-
-
-def _joined(blocks: list[Block]) -> ArraySource:
-    return ArraySource(*joined(blocks))
 
 
 def _batches(stream: Stream) -> Iterator[Batch]:

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.data.weights import checked_weight
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
-from bochner.inputs.checks import caution_unlabelled, require_target
+from bochner.inputs.checks import caution_unlabelled, checked_labels
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import Stream, given
 from bochner.online.base import Labelled, OnlineKernelMachine
@@ -249,30 +247,18 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         text = any(isinstance(label, str) for label in labels)
         return np.sort(np.array(labels, dtype=object if text else None))
 
-    def _named(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
-        rows = self._labelled(X, y, sample_weight)
-        if not hasattr(self, "classes_"):
-            found = np.unique(rows.y if classes is None else classes)
-            caution_unlabelled(found)
-            self._refuse_new(rows.y, found)
-            self.classes_ = found
-        self._refuse_new(rows.y, self.classes_)
-        return rows
-
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        require_target(self, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return Labelled(X, y, checked_weight(sample_weight, X))
-
-    def _refuse_new(self, y: NDArray, classes: NDArray) -> None:
-        """Raise ValueError where there are labels that are none of the classes."""
-        if len(new := np.setdiff1d(y, classes)):
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
+        y, is_new = checked_labels(self, X, y), not hasattr(self, "classes_")
+        known = np.unique(y if classes is None else classes) if is_new else self.classes_
+        if is_new:
+            caution_unlabelled(known)
+        if len(new := np.setdiff1d(y, known)):
             raise ValueError(
-                f"y holds {new[:5].tolist()}, which are not among the classes {classes[:20].tolist()}: name all "
+                f"y holds {new[:5].tolist()}, which are not among the classes {known[:20].tolist()}: name all "
                 "classes in the first call, with classes=."
             )
+        weight, self.classes_ = checked_weight(sample_weight, X), known
+        return Labelled(X, y, weight)
 
     def _fix_targets(self, y: NDArray, weight: NDArray | None) -> None:
         self._recent, self._link = None, None

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_y, check_consistent_length
 
-from bochner.data.table_statistic import TableStatistic, floats_of_targets
+from bochner.data.table_statistic import TableStatistic
 from bochner.data.weights import checked_weight
 from bochner.devices.conversion import any_arrays
 from bochner.estimators.regressor import mean_and_scale
-from bochner.inputs.checks import require_target
+from bochner.inputs.checks import checked_numbers
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import given
 from bochner.online.base import Labelled, OnlineKernelMachine
@@ -198,14 +197,8 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         found = self._targets().inverse(scores)
         return found[:, 0] if self._one_target else found
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        require_target(self, y)
-        try:
-            y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
-        except ValueError as error:
-            text = "could not convert string" in str(error)
-            raise ValueError(f"{error}. For classes use OnlineKernelClassifier.") if text else error from None
-        check_consistent_length(X, y)
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
+        y = checked_numbers(self, X, y, "OnlineKernelClassifier")
         known = getattr(self, "target_mean_", None)
         if known is not None and (y[:1].size != len(known) or (y.ndim == 1) != self._one_target):
             raise ValueError(f"The model was fitted to {len(known)} targets, and y has shape {y.shape}.")
@@ -221,8 +214,3 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 
     def _losses(self, scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray:
         return np.square(scores - targets).mean(axis=1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -18,7 +18,7 @@ from sklearn.base import is_classifier
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.display.row_access import column_names, sample
-from bochner.features.leaves import estimated_kernel, leaves, size_name
+from bochner.features.leaves import leaves, size_name
 from bochner.loops.clock import CLOCK
 from bochner.planning.plan import Plan
 from bochner.scores import summaries
@@ -497,19 +497,9 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            some = rows.some(ERROR_ROWS, 4).native
-            if all(getattr(leaf.features, "column_share", 1.0) == 1 for leaf in leaves(model.features_)):
-                return kernel_error(model, some, n_pairs=ERROR_PAIRS, random_state=0)
-            encoded = model.encoder_.encode(some, dtype=np.float64)
-            return kernel_error(model.features_, encoded, _expected(model), n_pairs=ERROR_PAIRS, random_state=0)
+            return kernel_error(model, rows.some(ERROR_ROWS, 4).native, n_pairs=ERROR_PAIRS, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)
-
-
-def _expected(model: Any) -> Callable[[NDArray, NDArray], NDArray]:
-    """The kernel that the features estimate, where some of its grids split only a share of the columns."""
-    parts = [(leaf, estimated_kernel(leaf.features)) for leaf in leaves(model.features_)]
-    return lambda A, B: np.sum([leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0)
 
 
 def _plan(model: Any, X: Any, y: Any) -> Plan | None:

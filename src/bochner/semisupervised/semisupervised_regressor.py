@@ -184,11 +184,6 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         """
         return self._numbers(self._values(X))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 def _ratio(found: NDArray, method: str) -> NDArray[np.float64]:
     """Targets, of mean zero: what has spread over what ones have; or as they are."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
 
@@ -139,16 +139,8 @@ def _stacked(blocks: list[tuple[Any, NDArray, NDArray, NDArray]]) -> tuple[Any, 
 
 def _distinct(rows: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Numbers of rows that differ, and of each row that of its equal among them."""
-    known: dict[tuple[bytes, bytes], int] = {}
-    first: list[int] = []
-    of = np.empty(rows.shape[0], np.intp)
-    for i, (a, b) in enumerate(pairwise(rows.indptr)):
-        order = np.argsort(rows.indices[a:b])
-        key = rows.indices[a:b][order].tobytes(), np.rint(rows.data[a:b][order] * SAME).tobytes()
-        of[i] = known.setdefault(key, len(first))
-        if of[i] == len(first):
-            first.append(i)
-    return np.array(first), of
+    rounded = sp.csr_array((np.rint(rows.data * SAME), rows.indices, rows.indptr), shape=rows.shape)
+    return np.unique(row_hashes(rounded), return_index=True, return_inverse=True)[1:]
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
 from bochner.theory.pair_kernels import Pairs, bias_and_variance, exact_values, inner_products, pairwise
-from bochner.theory.region import Region
+from bochner.theory.region import Region, region_of
 
 
 def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool) -> tuple[float | None, str]:
@@ -42,8 +42,8 @@ def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: 
     if reason:
         return None, reason
     try:
-        claim, size, name = _claim(leaf.features, _region(leaf.rows(X())))
-    except ValueError as error:
+        claim, size, name = _claim(leaf.features, region_of(leaf.rows(X()), None, None))
+    except (TypeError, ValueError) as error:
         return None, str(error)
     return leaf.weight * leaf.features.kernel.variance * least_error(claim, size, 1 - confidence), name
 
@@ -58,6 +58,8 @@ def _no_claim(features: Any, new_bins: bool) -> str:
     if isinstance(features, BinningFeatures):
         if features.n_buckets is not None:
             return "Claim 2 is about separate bins, not about hashed bins that share buckets"
+        if features.column_share < 1:
+            return "Claim 2 is about grids that split every column"
         occupied = "Claim 2 is about rows in bins that training rows occupy, and some rows are in new ones"
         return occupied if new_bins else ""
     return f"no claim about {type(features).__name__}"
@@ -71,13 +73,6 @@ def _claim(features: FourierFeatures | BinningFeatures, region: Region) -> tuple
     name = "Claim 1" if paired else "Claim 1 with offsets"
     name += "" if features.sampling == "iid" else ", which is about independent frequencies"
     return fourier_claim(features.kernel, region, paired), features.n_features_out, name
-
-
-def _region(X: Any) -> Region:
-    if sp.issparse(X):
-        raise ValueError("the rows are sparse; their extent needs a dense array")
-    X = np.asarray(X)
-    return Region(X.shape[1], X if X.dtype == np.float32 else X.astype(np.float64))
 
 
 BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
@@ -326,7 +321,7 @@ def kernel_error(
     TypeError
         If `features` has no ``transform``, or its kernel is not known and not given.
     ValueError
-        If there are fewer than two rows, parameters are out of range, or `column_share` is below 1 and no kernel given.
+        If there are fewer than two rows, or parameters are out of range.
     NotFittedError
         If the map is not fitted.
 
@@ -352,6 +347,8 @@ def kernel_error(
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}.")
     if hasattr(features, "fit"):
         check_is_fitted(features)
+    if kernel is not None and not callable(kernel):
+        raise TypeError(f"kernel must be one of bochner.kernels or a callable of (X, Y), got {kernel!r}.")
     inner, prepare = _opened(features)
     if not hasattr(inner, "transform"):
         raise TypeError(
@@ -362,7 +359,7 @@ def kernel_error(
     single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)
     known = kernel_of(single.features)
     own = kernel is None or (isinstance(kernel, Kernel) and single.features is features and kernel == known)
-    exact = exact_values(inner) if own else pairwise(_checked_kernel(kernel))
+    exact = exact_values(inner) if kernel is None or own else pairwise(kernel)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     n = _num_samples(X)
     if n < 2:
@@ -390,12 +387,6 @@ def _opened(source: Any) -> tuple[Any, Callable[[Any], Any]]:
     if hasattr(source, "encoder_") and hasattr(source, "features_"):
         return source.features_, lambda X: source.encoder_.encode(X, dtype=np.float64)
     return source, lambda X: X
-
-
-def _checked_kernel(kernel: Any) -> Callable[[NDArray, NDArray], NDArray]:
-    if not callable(kernel):
-        raise TypeError(f"kernel must be one of bochner.kernels or a callable of (X, Y), got {kernel!r}.")
-    return kernel
 
 
 def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]:

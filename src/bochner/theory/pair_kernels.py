@@ -22,7 +22,7 @@ GRAM = 64  # rows of the kernel matrices of which the diagonals are taken
 
 
 def exact_values(features: Any) -> Pairs:
-    """The kernel that a map estimates, of pairs of its rows; TypeError or ValueError where it is not known."""
+    """The kernel that a map estimates, of pairs of its rows; TypeError where it is not known."""
     parts = [(leaf, _values(leaf.features)) for leaf in leaves(features)]
     return lambda A, B: np.sum([leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0)
 
@@ -30,11 +30,6 @@ def exact_values(features: Any) -> Pairs:
 def _values(features: Any) -> Pairs:
     if isinstance(features, LinearFeatures):
         return lambda A, B: inner_products(features.transform(A), features.transform(B))
-    if getattr(features, "column_share", 1.0) < 1:
-        raise ValueError(
-            "With column_share below 1 the kernel of the map is a mixture over subsets of the columns: give it as "
-            "kernel=, a callable of (X, Y)."
-        )
     return pairwise(estimated_kernel(features))
 
 
@@ -91,7 +86,7 @@ def _of_single(features: Any) -> BiasAndVariance | None:
     if isinstance(features, FourierFeatures) and features.sampling != "leverage":
         m, lone = features.frequencies_.shape[1], len(features.offsets_)
         return _over_terms(features.kernel, m, lambda k, k2: (np.zeros_like(k), (1 + k2) / 2 - k**2), lone / 2)
-    if isinstance(features, BinningFeatures) and not features._smooth.any():
+    if isinstance(features, BinningFeatures) and features.column_share == 1 and not features._smooth.any():
         by_chance = 1 / features.n_buckets if features.n_buckets else 0.0
         return _over_terms(features.kernel, len(features.values_), lambda k, k2: _meetings(k, by_chance), 0.0)
     return None

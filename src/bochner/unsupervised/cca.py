@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,8 +22,8 @@ from bochner.inputs.training import CheckedRows, Given, TrainingSet, columns_apa
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (
-    Encode,
     Halves,
+    HashedEncode,
     Pairs,
     given_pair,
     second_table,
@@ -186,13 +187,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     def _encoded(self, first: CheckedRows, second: CheckedRows, dtype: np.dtype) -> tuple[TrainingSet, TrainingSet]:
         """Both tables encoded, rows of the first one with their hashes."""
-        encoders = [rows.encoder(self.standardize) for rows in (first, second)]
-        encodes = [Encode(encoder, dtype, hashed) for encoder, hashed in zip(encoders, (True, False), strict=True)]
-        x, y = (
-            rows.encoded(encoder, dtype, encode=encode)
-            for rows, encoder, encode in zip((first, second), encoders, encodes, strict=True)
-        )
-        return x, y
+        x, y = (rows.encoder(self.standardize) for rows in (first, second))
+        other = second.encoded(y, dtype, encode=partial(y.encode, dtype=dtype))
+        return first.encoded(x, dtype, encode=HashedEncode(x, dtype)), other
 
     def _map(self, table: TrainingSet, wanted: tuple[Any, Any], seed: int) -> FeatureMap:
         """The drawn map of one table."""

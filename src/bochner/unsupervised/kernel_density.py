@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product as choices
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.table_input import as_dense
 from bochner.devices.conversion import any_arrays
 from bochner.inputs.training import TrainingSet
 from bochner.sources.rowwise import rowwise
@@ -106,9 +107,8 @@ class KernelDensity(RowModel):
         """
         given = self._checked_bandwidth()
         self._begin()
-        self._table: NDArray | None = None
         seed = self._seed()
-        rows = self._open(dense(X), sample_weight, seed, np.float64)
+        rows = self._open(as_dense(X), sample_weight, seed, np.float64)
         self._check_columns()
         if isinstance(given, str):
             self.factor_ = self._factor(given, rows, np.random.default_rng(seed))
@@ -194,7 +194,7 @@ class KernelDensity(RowModel):
             except ValueError:  # a grid that fine is not tried
                 break
             grid = empty.filled([(X[half], weight[half])])
-            likelihood = float(grid.log_density(X[~half], grid.table()) @ weight[~half])
+            likelihood = float(grid.log_density(X[~half]) @ weight[~half])
             if likelihood > best:
                 best, found = likelihood, float(multiple)
         return found
@@ -213,10 +213,7 @@ class KernelDensity(RowModel):
         -------
         array of shape (n,)
         """
-        if self._table is None:
-            self._table = self.grid_.table()
-        table = self._table
-        return self._mapped(dense(X), lambda rows: self.grid_.log_density(rows, table), np.float64)
+        return self._mapped(as_dense(X), self.grid_.log_density, np.float64)
 
     @any_arrays
     def score(self, X: Any, y: Any = None) -> float:
@@ -229,15 +226,6 @@ class KernelDensity(RowModel):
         (column,) = self.encoder_.columns_
         seed = check_random_state(random_state).randint(2**31)
         return self.grid_.draw(n_samples, np.random.default_rng(seed)) * column.scale + column.shift
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return state | {"_table": None} if "_table" in state else state
-
-
-def dense(X: Any) -> Any:
-    """Rows of few columns as arrays where they are sparse."""
-    return X.toarray() if sp.issparse(X) else X
 
 
 @dataclass(frozen=True)
@@ -295,6 +283,11 @@ class DensityGrid:
         """Standard deviation of the Gaussian on the grid, in the unit of each column."""
         return np.sqrt(self.bandwidth**2 - self.step**2 / 3)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without the table, which is computed again."""
+        return {name: value for name, value in vars(self).items() if name != "table"}
+
+    @cached_property
     def table(self) -> NDArray[np.float64]:
         """Densities at all points, of the grid's shape."""
         from scipy.ndimage import gaussian_filter1d
@@ -312,13 +305,13 @@ class DensityGrid:
         constant = len(self.shape) * np.log(2 * np.pi) / 2 + np.log(self.bandwidth).sum()
         return float(-np.log(self.n_rows) - constant - REACH**2 / 2)
 
-    def log_density(self, X: NDArray, table: NDArray) -> NDArray[np.float64]:
-        """Logarithms of the densities at rows, shape (n,), by the grid's `table`."""
+    def log_density(self, X: NDArray) -> NDArray[np.float64]:
+        """Logarithms of the densities at rows, shape (n,)."""
         from scipy.ndimage import map_coordinates
 
         with np.errstate(over="ignore"):
             place = np.clip((X - self.low) / self.step, -1, self.shape)
-        density = map_coordinates(table, place.T, order=1, mode="constant")
+        density = map_coordinates(self.table, place.T, order=1, mode="constant")
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(density), self.floor)
 

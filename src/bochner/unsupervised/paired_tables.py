@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from bochner.inputs.training import Given, Stream, columns_apart, given
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles
-from bochner.sources.stream import PartRange, StreamSource
+from bochner.sources.stream import PartRange
 
 
 def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
@@ -87,24 +87,21 @@ class Hashed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Encode:
-    """Encodes rows, and hashes them where that is wanted; a class, that it may go to other processes.
+class HashedEncode:
+    """Encodes rows and hashes them; a class, that it may go to other processes.
 
     Attributes
     ----------
     encoder : TableEncoder
     dtype : dtype
-    hashed : bool
     """
 
     encoder: TableEncoder
     dtype: np.dtype
-    hashed: bool
 
-    def __call__(self, X: Any) -> Any:
-        """Encoded rows, or `Hashed` ones."""
-        encoded = self.encoder.encode(X, self.dtype)
-        return Hashed(encoded, row_hashes(X)) if self.hashed else encoded
+    def __call__(self, X: Any) -> Hashed:
+        """Encoded rows and their hashes."""
+        return Hashed(self.encoder.encode(X, self.dtype), row_hashes(X))
 
 
 class PairSpan(NamedTuple):
@@ -162,7 +159,7 @@ class Pairs:
 
     def without_parts(self) -> Pairs:
         """The same without parts."""
-        return Pairs(_bare(self.x), _bare(self.y))
+        return Pairs(self.x.without_parts(), self.y.without_parts())
 
     def with_parts(self, span: PairSpan) -> Pairs:
         """The rows of a span, in the process that reads them."""
@@ -180,11 +177,6 @@ class Pairs:
             if not np.array_equal(first.weight, second.weight):
                 raise ValueError("The weights of X and y differ: give both tables the same ones, row by row.")
             yield PairBlock(first.X.X, second.X, first.weight, first.X.hashes)
-
-
-def _bare(source: StreamSource) -> StreamSource:
-    """A source without parts, and without a sample, whose rows are not blocks here."""
-    return replace(source, table=replace(source.table, parts=(), owner=None), counts=(), checksums=None, ahead=True)
 
 
 class Halves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
 from operator import attrgetter
@@ -26,7 +26,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import LOCAL, require_memory
 from bochner.engines.progress import progress
-from bochner.estimators.incremental import FirstRows, IgnoresColumns, savable_first_rows
+from bochner.estimators.incremental import FirstRows, FixedByFirstRows
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median_gaussian
@@ -45,7 +45,7 @@ LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumns, RowModel):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstRows, RowModel):
     """Kernel principal components of any number of rows, from one pass over them.
 
     With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
@@ -136,7 +136,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     explained_variance_: NDArray[np.float64]
     features_: FeatureMap
     inverse_: PreImages
-    _first: tuple | None = None  # rows, while they are too few to choose for good
 
     def __init__(
         self,
@@ -237,11 +236,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     def _begin(self) -> None:
         super()._begin()
         self._first, self._has_cautioned = None, False
-
-    def _state_of_file(self) -> dict[str, Any]:
-        """The state, without first rows that a file cannot hold."""
-        state = dict(super().__getstate__())
-        return state if self._first is None else state | {"_first": savable_first_rows(self._first)}
 
     @rowwise()
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -359,7 +353,8 @@ def principal_components(moments: Moments, features: FeatureMap, n_components: i
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """A source whose rows and targets are functions of those of another one, block by block; a `Source`.
+    """A source whose rows and targets are functions of those of another one, block by block: as much of a `Source` as
+    `Design.moments` asks for.
 
     Attributes
     ----------
@@ -384,10 +379,6 @@ class ChangedRows:
         """Number of parts."""
         return self.source.n_parts
 
-    def parts(self) -> Sequence[Source]:
-        """Sources of one part each."""
-        return [self.span(k, k + 1) for k in range(self.n_parts)]
-
     def span(self, first: int, stop: int) -> ChangedRows:
         """The rows of consecutive parts as one source."""
         return replace(self, source=self.source.span(first, stop))
@@ -395,14 +386,6 @@ class ChangedRows:
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
         return map(self.change, self.source.blocks(rows))
-
-    def whole(self) -> Block:
-        """All rows as one block."""
-        return self.change(self.source.whole())
-
-    def sample(self, size: int, rng: np.random.Generator) -> ChangedRows:
-        """A source of at most `size` rows, drawn by their weights."""
-        return replace(self, source=self.source.sample(size, rng))
 
 
 @dataclass
