@@ -44,7 +44,6 @@ from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
     alphas_to_try,
-    average,
     mean_and_error,
     sets_held_out,
 )
@@ -256,14 +255,11 @@ def fit_classes(
         power = _look(design, fitted, task, column_groups, worthwhile) if loss == "auto" else None
         if isinstance(power, str):
             return squared._replace(reason=power)
-        found = _from_prior(design, fitted, task, loss, column_groups, power)
+        return _from_prior(design, fitted, task, loss, column_groups, power, worthwhile)
     except MemoryError:
         if loss != "auto":
             raise
         return squared._replace(reason="the features do not fit in memory")
-    if loss == "auto" and _log_loss(found) > (1 - worthwhile) * _log_loss(squared):
-        return squared._replace(reason=f"{found.reason}, which is too little where not all rows are compared")
-    return found
 
 
 def fit_classes_in_passes(
@@ -394,7 +390,13 @@ def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start, re
 
 
 def _from_prior(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, column_groups: NDArray, power: int | None
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    name: str,
+    column_groups: NDArray,
+    power: int | None,
+    worthwhile: float,
 ) -> ClassFit:
     """The classifier by another loss, with functions of single columns beside the features; or what is best.
 
@@ -417,7 +419,10 @@ def _from_prior(
     other = _as_fitted(name, found, features, start_of)
     if not automatic or other.held_out_predictions is None:
         return other
-    return _stacked(squared, other, problem.predictions_at(problem.at_ridge(fitted, stored.without)), fitted)
+    before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
+    own = squared._replace(link=link_of(before, max(before.targets.shape[1], 2)), held_out_predictions=before)
+    best = _stacked(own, other, fitted, worthwhile)
+    return squared._replace(reason=best.reason) if best.loss == "squared" else best
 
 
 def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem) -> ClassFit:
@@ -572,12 +577,13 @@ def _combined(before: HeldOutPredictions, after: HeldOutPredictions, stack: NDAr
     return after._replace(predicted=stacked_scores(np.hstack([before.predicted, after.predicted]), stack))
 
 
-def _stacked(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, fitted: RidgeSolution) -> ClassFit:
+def _stacked(squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhile: float) -> ClassFit:
     """The stack of both losses, or half way to it from the squared loss where it misclassifies more rows.
 
     The logistic loss alone, where the squared one adds nothing to it.
     """
-    after = other.held_out_predictions
+    before, after = squared.held_out_predictions, other.held_out_predictions
+    assert before is not None
     assert after is not None
     whole, solution = fit_stack(before, after), side_by_side(fitted, other, True)
     for stack, clear in ((whole, POLICY.clear), ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse)):
@@ -590,7 +596,7 @@ def _stacked(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, fit
             held_out_predictions=seen,
             stack=stack,
         )
-        best = _better(squared, both if stack[:2].any() else other, before, clear)
+        best = _better(squared, both if stack[:2].any() else other, clear, worthwhile)
         if best.loss != "squared":
             break
     return best
@@ -640,13 +646,14 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
     return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 
 
-def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, clear: float) -> ClassFit:
+def _better(squared: ClassFit, other: ClassFit, clear: float, worthwhile: float) -> ClassFit:
     """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more.
 
-    `clear` is from how many standard errors on more errors are clearly more.
+    `clear` is from how many standard errors on more errors are clearly more. The gain must be a share of the log loss
+    that is worthwhile.
     """
-    assert other.held_out_predictions is not None
-    before, after = before.distinct(), other.held_out_predictions.distinct()
+    seen = [own for own in (squared.held_out_predictions, other.held_out_predictions) if own is not None]
+    before, after = (own.distinct() for own in seen)
     one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
     gain, noise = mean_and_error(one - two, before.weight)
@@ -655,16 +662,11 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, clea
     text = f"validation log loss {share @ two:.4f} with {name}, {share @ one:.4f} with the squared loss"
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
+    if gain < worthwhile * share @ one:
+        return squared._replace(reason=f"{text}, which is too little where not all rows are compared")
     if missed > clear * missed_noise:
         return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
     return other._replace(reason=text + other.reason.removeprefix("as given"))
-
-
-def _log_loss(found: ClassFit) -> float:
-    """Mean log loss of the rows held out."""
-    assert found.held_out_predictions is not None
-    seen = found.held_out_predictions.distinct()
-    return average(log_losses(seen, found.link, found.largest), seen.weight)
 
 
 def _misses(predictions: HeldOutPredictions) -> NDArray:
