@@ -371,7 +371,8 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
             return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
 
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        trial = validator.iterate(features, penalties, POLICY.hybrid_steps // len(penalties))
+        steps = POLICY.hybrid_steps // len(penalties)
+        trial = validator.iterate(features, penalties, steps, POLICY.hybrid_clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties(POLICY.hybrid_bin_alphas)

@@ -143,7 +143,8 @@ class Race:
         left = []
         for k, entry in enumerate(self.entries):
             patient = self._preferred(entry, best) and not self.problem.is_large  # where larger sizes take long
-            clear = POLICY.hopeless if patient else POLICY.clear
+            behind = POLICY.hopeless if self.validator.classes else POLICY.hopeless_hybrid
+            clear = behind if patient else POLICY.clear
             if entry is best or not self.better(best.losses, entry.losses, clear):
                 left.append(k)
         return left

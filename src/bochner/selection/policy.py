@@ -23,6 +23,7 @@ class Policy:
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
+    hopeless_hybrid: float = 8.0  # the same of waves and bins for numbers, of which few steps and grids tell less
     unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
     falls: tuple[float, float] = (0.5, 0.9)  # of the loss from one doubling of the rows to the next: least and most
     growth: float = 4.0  # ratio of the next size of bins to the small one
@@ -182,8 +183,9 @@ class Policy:
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
     hybrid_steps: int = 48  # iterations of both together, shared by the ridge penalties that are tried
-    hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0, 0.001)  # of the Fourier features
+    hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 1.0, 0.001)  # of the Fourier features
     hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 0.3, 0.01)  # of the bins beside them, in pairs: the last for no noise
+    hybrid_clear: float = 1.0  # standard errors of a paired gain, from which a smaller penalty is taken
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next

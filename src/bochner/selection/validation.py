@@ -84,7 +84,7 @@ def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
 
 
 class Trace:
-    """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
+    """Mean losses of candidates after each iteration, and the losses and predictions of each when it was best.
 
     Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
     are the least losses up to an iteration, and `coef` those after the last of `n_done`.
@@ -115,10 +115,10 @@ class Trace:
         if mix is not None:
             rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
         self.rhs, self.mean = np.tile(rhs, (n_candidates, 1)), np.tile(mean, n_candidates)
-        self.candidate, self.n_iter, self.n_done = 0, 0, 0
-        self.predicted = np.tile(mean[:, np.newaxis], len(rows.weight))
-        self.losses = losses(self.predicted)
-        self.curves = np.full((steps, n_candidates), average(self.losses, rows.weight))
+        self.n_iter, self.n_done = np.zeros(n_candidates, int), 0
+        self.predicted = [np.tile(mean[:, np.newaxis], len(rows.weight))] * n_candidates
+        self.losses = [losses(self.predicted[0])] * n_candidates
+        self.curves = np.full((steps, n_candidates), average(self.losses[0], rows.weight))
         self.coef = np.zeros_like(self.rhs)
         self.least = np.full(n_candidates, np.inf)  # none before the first iteration
 
@@ -145,17 +145,16 @@ class Trace:
         """Predictions for the validation rows by the coefficients of all candidates, shape (A, K, m)."""
         offset = coef @ self.equations.feature_mean - self.mean
         F = self.rows.features.forward(coef) - offset[:, np.newaxis]
-        return F.reshape(self.n_candidates, *self.predicted.shape)
+        return F.reshape(self.n_candidates, *self.predicted[0].shape)
 
     def visit(self, coef: NDArray, n_iter: int) -> None:
         """Validation losses of the coefficients of all candidates after an iteration."""
         F = self.predict(coef)
         each = [self.losses_of(f) for f in F]
         means = np.array([average(losses, self.rows.weight) for losses in each])
-        best, self.n_done = int(np.argmin(means)), n_iter
-        if n_iter == 1 or means[best] < self.least.min():
-            self.candidate, self.n_iter = best, n_iter
-            self.losses, self.predicted = each[best], F[best].copy()
+        self.n_done = n_iter
+        for k in np.flatnonzero((means < self.least) | (n_iter == 1)):
+            self.n_iter[k], self.losses[k], self.predicted[k] = n_iter, each[k], F[k].copy()
         self.least = np.minimum(means, self.least)
         self.curves[n_iter - 1 :] = self.least
 
@@ -167,9 +166,10 @@ class Trace:
         """
         if n_iter % SETTLING_STEPS:
             return False
-        former, self.predicted, weight = self.predicted, self.predict(coef)[0], self.rows.weight
-        moved = average(np.square(self.predicted - former).sum(axis=0), weight)
-        return moved <= SETTLED**2 * average(self.losses_of(self.predicted), weight)
+        former, predicted, weight = self.predicted[0], self.predict(coef)[0], self.rows.weight
+        self.predicted = [predicted]
+        moved = average(np.square(predicted - former).sum(axis=0), weight)
+        return moved <= SETTLED**2 * average(self.losses_of(predicted), weight)
 
 
 class ValidationResult(NamedTuple):
@@ -275,8 +275,10 @@ class Validator:
         """Standard error of the weighted mean loss."""
         return standard_error(losses, self.weight_out)
 
-    def iterate(self, features: FeatureMap, penalties: NDArray, steps: int) -> ValidationResult:
+    def iterate(self, features: FeatureMap, penalties: NDArray, steps: int, clear: float = 0.0) -> ValidationResult:
         """Fit by conjugate gradients, all candidates side by side, with validation losses after every iteration.
+
+        The first one is taken than which the best one is not better by so many standard errors.
 
         Parameters
         ----------
@@ -284,14 +286,18 @@ class Validator:
             Drawn for the columns.
         penalties : array of shape (A, M)
         steps : int
+        clear : float, default=0
         """
         clock = Budget()
         ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
         rows = StoredRows(ridge.store(self.X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
         trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
-        penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
-        return ValidationResult(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
+        best = int(np.argmin(trace.least))
+        gains = (mean_and_error(losses - trace.losses[best], self.weight_out) for losses in trace.losses)
+        k = next((k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best)
+        n_iter = max(int(trace.n_iter[k]), 1)
+        return ValidationResult(trace.losses[k], penalties[k], n_iter, trace.predicted[k].T, clock.elapsed)
 
     def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> ValidationResult:
         """Fit dense features by the Gram matrix, and validate ridge penalties: those given, or shares of its trace."""
@@ -480,8 +486,8 @@ class HeldOut:
         traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
         for trace in traces:
             trace.run(self.ridge, penalty[np.newaxis], tol, stops)
-        n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
-        predictions = self._predictions([trace.predicted for trace in traces])
+        n_iter = max(1, round(float(np.median([trace.n_iter[0] for trace in traces]))))
+        predictions = self._predictions([trace.predicted[0] for trace in traces])
         return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
