@@ -1,5 +1,6 @@
 """Default estimators and boosted trees on the same rows: ``python -m benchmarks accuracy [--only NAME ...]``.
 
+Real tables come first, then synthetic ones, whose numeric test targets are without noise.
 The trees are LightGBM and CatBoost with their defaults, and LightGBM tuned on a fifth of the training rows.
 """
 
@@ -12,13 +13,14 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss, roc_auc_score
 
+import synthetic
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.scores import expected_calibration_error, judged_event
 from datasets import Split, categorised, load
 from report import tables
 from runner import QUICK, repeats, run
 
-REGRESSION = ("cpu_act", "california_housing", "house_16H")
+REGRESSION = ("cpu_act", "california_housing", "house_16H", *synthetic.NUMBERS)
 TYPES = "covtype, seven types"
 BARS = {
     "cpu_act": 0.1165,
@@ -33,10 +35,11 @@ BARS = {
     "kddcup99": 7.1,
     "covtype": 1.80,
     TYPES: 2.35,
+    **dict.fromkeys(synthetic.TABLES),
 }
-LARGE = ("covtype", TYPES, "kddcup99", "mnist")
+LARGE = ("covtype", TYPES, "kddcup99", "mnist", *synthetic.NUMBERS)
 OTHER_TEST_ROWS = ("kddcup99", "mnist")  # of a later time, or by other writers: never mixed with the training rows
-FRAMES = ("adult", "kddcup99")
+FRAMES = ("adult", "kddcup99", *synthetic.NOMINAL)
 SPLITS, SPLITS_OF_LARGE = 5, 1
 TUNED = 2  # the place of the tuned trees among the four models
 DRAWS = 10
@@ -57,15 +60,19 @@ HEADER = (
 NOTE = f"""\
 Defaults, with `random_state` given; medians of as many splits as there is a number for. The first
 split is the official one where there is any, and the others are random, with as many training rows; for
-{" and ".join(OTHER_TEST_ROWS)}, whose test rows are of a later time and by other writers, only the seed differs. Tuned:
-the best of {DRAWS} random settings for a fifth of the training rows, with early stopping there, fitted again to all
-of them. "To the better default of trees": mean of the paired differences to LightGBM's or CatBoost's defaults,
+{" and ".join(OTHER_TEST_ROWS)}, whose test rows are of a later time and by other writers, only the seed differs.
+Synthetic tables ({", ".join(synthetic.TABLES)})
+are drawn anew for each split.
+Tuned: the best of {DRAWS} random settings for a fifth of the training rows, with early stopping there, fitted again to
+all of them. "To the better default of trees": mean of the paired differences to LightGBM's or CatBoost's defaults,
 whichever has the better median, with their standard error; less is better but for AUC. Trees are not tuned for
-covtype, kddcup99 and mnist."""
+covtype, kddcup99, mnist and {", ".join(synthetic.NUMBERS)}."""
 
 
 def prepared(name: str) -> Split:
     """Rows as an array where all columns are numbers; Forest and KDD as problems of two classes."""
+    if name in synthetic.TABLES:
+        return synthetic.draw(name, 0)
     X, y, X_test, y_test = load(name.partition(",")[0])
     if name == "covtype":
         y, y_test = y == 2, y_test == 2
@@ -102,6 +109,8 @@ def resplit(name: str, data: Split, seed: int) -> Split:
     """Training and test rows mixed, but for the first split and where the test rows are others by design."""
     if not seed or name in OTHER_TEST_ROWS:
         return data
+    if name in synthetic.TABLES:
+        return synthetic.draw(name, seed)
     order = np.random.default_rng(seed).permutation(len(data.y) + len(data.y_test))
     train, test = np.split(order, [len(data.y)])
     y = np.concatenate([data.y, data.y_test])
