@@ -328,3 +328,17 @@ def test_report_of_candidates():
         "* bins: log loss 0.2123 (standard error 0.011), 2.3 s",
         "  Fourier: log loss 0.3123 (standard error 0.012), 1.5 s",
     ]
+
+
+def test_the_first_that_is_not_clearly_worse_is_taken():
+    """By the standard error of its losses less those of the best one."""
+    validator = trials_on()
+    each = [validator.iterate(BINS.draw(3), np.array([[alpha]]), 12).losses for alpha in (30.0, 3.0, 0.3)]
+    best = min(each, key=np.mean)
+    behind = [np.mean(own - best) / (np.std(own - best) / np.sqrt(OUT) or 1.0) for own in each]
+    assert behind[0] > behind[1]
+    for clear in (0.0, (behind[0] + behind[1]) / 2, behind[0] + 0.1):
+        judged = validator.iterate(BINS.draw(3), np.array([[30.0], [3.0], [0.3]]), 12, clear)
+        k = next(k for k in range(3) if behind[k] <= clear)
+        np.testing.assert_allclose(judged.losses, each[k], rtol=1e-4, atol=1e-6)
+        assert judged.penalty == [30.0, 3.0, 0.3][k]
