@@ -272,7 +272,7 @@ def test_groups_are_all_parts_in_order(counts, most, folder):
     source = encoded(folder)
     parts = source.table.parts[: len(counts or range(6))]
     known = tuple(counts or [None] * 6)
-    source = replace(source, table=replace(source.table, parts=parts), counts=known, checksums=None)
+    source = replace(source, table=replace(source.table, parts=parts), counts=known, checksums=(None,) * len(parts))
     groups = source.worker_ranges(most)
     assert [part for group in groups for part in group.parts] == list(parts)
     assert sum((group.counts for group in groups), ()) == known

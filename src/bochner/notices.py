@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 INSIDE = "bochner", "contextlib", "functools", "concurrent", "threading"
 COMMAND = "bochner.cli"  # which calls the library as others do
-NAMED = 5  # columns in a warning
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -40,6 +39,9 @@ def _is_inside(module: str) -> bool:
     return module.partition(".")[0] in INSIDE and not f"{module}.".startswith(f"{COMMAND}.")
 
 
-def first_names(names: Sequence[str]) -> str:
+def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
     """Names in quotes, the first of many."""
-    return ", ".join(map(repr, names[:NAMED])) + (", ..." if len(names) > NAMED else "")
+    shown = [repr(name) for name in names]
+    if len(shown) > limit:
+        return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
+    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))

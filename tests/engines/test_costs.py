@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs, write_costs
+from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs
+from bochner.planning.measured_costs import write_costs
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 

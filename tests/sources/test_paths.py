@@ -185,20 +185,20 @@ def test_states_tell_that_a_file_changed(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(CSV)
     state = FileState.of(path)
-    state.check()
+    state.check(state.path)
     sent = pickle.loads(pickle.dumps(state))  # noqa: S301 - made here
     other = tmp_path / "other.csv"
     other.write_bytes(CSV)
     os.utime(other, ns=(state.modified, state.modified))
     os.replace(other, path)
-    sent.check()  # as a shared disk may number files in another way on another machine
+    sent.check(state.path)  # as a shared disk may number files in another way on another machine
     with pytest.raises(SourceError, match="the file changed while it was read"):
-        state.check()
+        state.check(state.path)
     path.write_bytes(CSV + b"3,4\n")
     with pytest.raises(SourceError, match="the file changed while it was read"):
-        sent.check()
+        sent.check(state.path)
     with pytest.raises(SourceError, match=r"a.csv: the file changed while it was read; wait"):
-        state.check()
+        state.check(state.path)
     path.unlink()
     with pytest.raises(SourceError, match=r"row group 3: the file vanished while it was read; restore"):
         state.check("row group 3")

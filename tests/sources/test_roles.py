@@ -26,7 +26,7 @@ TABLE = pa.table(
 
 
 def split(name, **parameters):
-    return Roles((name,), **parameters).split(Batch(TABLE))
+    return Roles((name,), **parameters).rows(Batch(TABLE))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def split(name, **parameters):
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_targets_of_each_type(values, expected, chunks):
     column = pa.chunked_array([values] if chunks == 1 else [values[:1], values[1:]])
-    batch = Roles(("y",)).split(Batch(pa.table({"a": [1, 2, 3], "y": column})))
+    batch = Roles(("y",)).rows(Batch(pa.table({"a": [1, 2, 3], "y": column})))
     assert batch.X.column_names == ["a"]
     assert batch.weight is None
     assert batch.y.dtype == expected.dtype
@@ -54,7 +54,7 @@ def test_targets_of_each_type(values, expected, chunks):
 
 
 def test_several_targets_and_weights():
-    batch = Roles(("price", "a"), "w", one_target=False).split(Batch(TABLE))
+    batch = Roles(("price", "a"), "w", one_target=False).rows(Batch(TABLE))
     assert batch.X.column_names == ["rate", "kind", "true"]
     assert_array_equal(batch.y, [[1, 1.0], [2, 2.0], [3, 3.0]])
     assert_array_equal(batch.weight, [0.0, 1.0, 2.5])
@@ -70,9 +70,9 @@ def test_rows_without_target_are_dropped_with_their_weights():
     assert_array_equal(rows.weight, [0.0, 2.5])
     assert rows.X.equals(TABLE.drop_columns(["rate", "w"]).take([0, 2]))
     y = pa.table({"a": [1, 2, 3], "y": pa.array([1, None, 3])})
-    assert Roles(("y",), without="drop").split(Batch(y)).y.dtype == np.int64
+    assert Roles(("y",), without="drop").rows(Batch(y)).y.dtype == np.int64
     nothing = pa.table({"a": [1, 2], "y": pa.nulls(2)})
-    assert len(Roles(("y",), without="drop").split(Batch(nothing)).y) == 0
+    assert len(Roles(("y",), without="drop").rows(Batch(nothing)).y) == 0
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_target_is_refused(values, message):
 
 def test_a_column_without_any_target_is_refused_as_such():
     with pytest.raises(SourceError, match="missing in row 0 and in all rows after it"):
-        Roles(("y",)).split(Batch(pa.table({"a": [1, 2], "y": pa.nulls(2)})))
+        Roles(("y",)).rows(Batch(pa.table({"a": [1, 2], "y": pa.nulls(2)})))
 
 
 def test_the_cure_of_the_message_helps():
@@ -103,7 +103,7 @@ def test_the_cure_of_the_message_helps():
 
     table = pa.table({"a": [1, 2, 3], "y": [1.0, None, np.nan]})
     left = table.filter(~pc.field("y").is_null(nan_is_null=True))
-    assert Roles(("y",)).split(Batch(left)).y.tolist() == [1.0]
+    assert Roles(("y",)).rows(Batch(left)).y.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, None])
@@ -113,9 +113,9 @@ def test_weights_that_are_none_are_refused(bad):
         Roles(weight="w").rows(Batch(table), first=7)
     if bad is not None:
         with pytest.raises(SourceError, match=r"weight is .* in row 1"):
-            Roles().split(Batch(np.ones((2, 2)), weight=np.array([1.0, bad])))
+            Roles().rows(Batch(np.ones((2, 2)), weight=np.array([1.0, bad])))
     with pytest.raises(SourceError, match="the weights 'w' cannot be read as numbers"):
-        Roles(weight="w").split(Batch(pa.table({"a": [1], "w": ["x"]})))
+        Roles(weight="w").rows(Batch(pa.table({"a": [1], "w": ["x"]})))
 
 
 def test_columns_that_do_not_exist():
@@ -135,22 +135,22 @@ def test_columns_that_do_not_exist():
 
 @pytest.mark.parametrize("X", [np.ones((3, 2)), sp.csr_array(np.ones((3, 2))), TABLE])
 def test_targets_that_come_apart(X):
-    batch = Roles().split(Batch(X, np.array([1, 2, 3], np.int8), np.array([1, 2, 3])))
+    batch = Roles().rows(Batch(X, np.array([1, 2, 3], np.int8), np.array([1, 2, 3])))
     assert batch.y.dtype == np.int64
     assert batch.weight.dtype == np.float64
-    assert Roles().split(Batch(X, np.array(["a", "b", "c"]))).y.tolist() == ["a", "b", "c"]
-    assert Roles().split(Batch(X)).y is None
-    dropped = Roles(without="drop").split(Batch(X, np.array([1.0, np.nan, np.inf], np.float32)))
+    assert Roles().rows(Batch(X, np.array(["a", "b", "c"]))).y.tolist() == ["a", "b", "c"]
+    assert Roles().rows(Batch(X)).y is None
+    dropped = Roles(without="drop").rows(Batch(X, np.array([1.0, np.nan, np.inf], np.float32)))
     assert dropped.y.tolist() == [1.0]
     assert dropped.X.shape[0] == 1
     with pytest.raises(SourceError, match="missing in row 1"):
-        Roles().split(Batch(X, pd.Series(["a", None, "b"], dtype=object).to_numpy()))
+        Roles().rows(Batch(X, pd.Series(["a", None, "b"], dtype=object).to_numpy()))
     with pytest.raises(SourceError, match="dates"):
-        Roles().split(Batch(X, np.array(["2020"] * 3, "M8[D]")))
+        Roles().rows(Batch(X, np.array(["2020"] * 3, "M8[D]")))
     with pytest.raises(SourceError, match="their own targets"):
-        Roles(("price",)).split(Batch(X, np.ones(3)))
+        Roles(("price",)).rows(Batch(X, np.ones(3)))
     with pytest.raises(SourceError, match="missing in row 2"):
-        Roles().split(Batch(X, np.array([[1.0, 2], [2, 3], [3, np.nan]])))
+        Roles().rows(Batch(X, np.array([[1.0, 2], [2, 3], [3, np.nan]])))
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_targets_that_come_apart(X):
 )
 def test_rows_without_target_are_kept_with_a_mark(values, kind, found):
     batch = Batch(pa.table({"a": [1, 2, 3], "y": pa.array(values, kind)}))
-    kept = Roles(("y",), without="keep").split(batch)
+    kept = Roles(("y",), without="keep").rows(batch)
     assert kept.X.num_rows == 3
     np.testing.assert_array_equal(kept.y, np.array(found, kept.y.dtype))
 
 
 def test_infinite_targets_are_not_kept():
     with pytest.raises(SourceError, match="infinite in row 1"):
-        Roles(("y",), without="keep").split(Batch(pa.table({"a": [1, 2], "y": [1.0, np.inf]})))
+        Roles(("y",), without="keep").rows(Batch(pa.table({"a": [1, 2], "y": [1.0, np.inf]})))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,11 +41,8 @@ class Source(Protocol):
     def n_parts(self) -> int:
         """Number of parts."""
 
-    def parts(self) -> Sequence[Source]:
-        """Sources of some rows each that together are this one: cut by the data, never by threads; picklable."""
-
     def span(self, first: int, stop: int) -> Source:
-        """The rows of consecutive parts as one source."""
+        """The rows of consecutive parts as one source. Parts are cut by the data, never by threads; picklable."""
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
@@ -115,10 +112,6 @@ class ArraySource:
     def n_parts(self) -> int:
         """Number of parts: one for each 256 rows, 4,096 at most."""
         return min(-(-self.n_rows // PART_ROWS), MOST_PARTS)
-
-    def parts(self) -> Sequence[ArraySource]:
-        """Views of consecutive rows."""
-        return [self.span(k, k + 1) for k in range(self.n_parts)]
 
     def span(self, first: int, stop: int) -> ArraySource:
         """View of the rows of consecutive parts."""

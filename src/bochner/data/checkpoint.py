@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.files import replacing
+from bochner.engines.journal import Contents
 from bochner.notices import warn
 
 
@@ -163,7 +164,6 @@ def _mark(check: str) -> bytes:
 
 SHARE = 0.01  # of the time, that writing may take
 FRESH = "delete it, or use another name for the checkpoint"
-Contents = Callable[[], Iterable[tuple[str, NDArray]]]
 
 
 class CheckpointError(ValueError):

@@ -21,12 +21,10 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
 from bochner.data.table_input import (
     are_finite,
-    as_array,
     as_one_array,
+    as_table_or_matrix,
     check_frame,
     check_size,
-    checked_sparse,
-    is_frame,
 )
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
@@ -410,13 +408,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool, warns: bool = True) -> Any:
         """X as a data frame, an array or a CSR matrix of the expected width and names."""
-        if is_frame(X):
-            check_frame(X)
-        elif not sp.issparse(X):
-            X = as_array(X)
-        elif X.ndim != 2:
-            raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
-        X = checked_sparse(X)
+        X = as_table_or_matrix(X)
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")

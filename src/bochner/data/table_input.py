@@ -66,12 +66,17 @@ def as_one_array(X: Any) -> Any:
     return array if array.dtype.kind in "iuf" else X
 
 
+def refuse_lazy(X: Any) -> None:
+    """Raise TypeError where X is a lazy frame."""
+    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
+
+
 def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse."""
     if not isinstance(X, np.ndarray) and is_into_series(X):
         raise ValueError("Expected 2D input, got a Series. Reshape your data, for example by X.to_frame()")
-    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise TypeError(f"cannot encode a lazy {type(X).__name__}: collect or compute it first")
+    refuse_lazy(X)
     array = np.asarray(X)
     if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
@@ -82,6 +87,18 @@ def as_array(X: Any) -> np.ndarray:
             "single sample."
         )
     return array
+
+
+def as_table_or_matrix(X: Any) -> Any:
+    """X as a checked data frame, an array, or a sound sparse matrix, of two dimensions."""
+    if is_frame(X):
+        check_frame(X)
+        return X
+    if not sp.issparse(X):
+        return as_array(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+    return checked_sparse(X)
 
 
 def checked_sparse(X: Any) -> Any:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
 from bochner.data.table_input import require_width
-from bochner.notices import first_names, warn
+from bochner.notices import listed, warn
 
 LARGE = 2.0**49
 """Size from which on columns are looked at: integers near the least that may count as equal though they differ."""
@@ -75,7 +75,7 @@ def warn_of_equal(names: Sequence[str]) -> None:
     """Warn of columns of different integers that count as constant."""
     if names:
         subject = "Column {} counts as constant: its" if len(names) == 1 else "Columns {} count as constant: their"
-        subject = subject.format(first_names(names))
+        subject = subject.format(listed(names))
         warn(f"{subject} {WHY}; subtract the least of them, or give the column as text.")
 
 

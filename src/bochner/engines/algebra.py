@@ -75,10 +75,9 @@ def potrf(matrix: NDArray) -> None:
         raise LinAlgError("The matrix is not positive definite.")
 
 
-def trtrs(lower: NDArray, B: NDArray, transposed: bool = False) -> None:
-    """Overwrite B by the solution X of L X = B or L'X = B; LinAlgError where L is singular."""
-    way = "T" if transposed else "N"
-    if _call("trtrs", "L", way, "N", *B.shape, lower, _leading(lower), B, _leading(B)):
+def trtrs(lower: NDArray, B: NDArray) -> None:
+    """Overwrite B by the solution X of L X = B; LinAlgError where L is singular."""
+    if _call("trtrs", "L", "N", "N", *B.shape, lower, _leading(lower), B, _leading(B)):
         raise LinAlgError("The triangular matrix is singular.")
 
 

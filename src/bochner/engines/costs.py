@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import sys
-import tempfile
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -117,18 +116,3 @@ def plausible(costs: Costs) -> bool:
     """Whether all costs are positive numbers, and none is a thousand times the usual one or a thousandth of it."""
     pairs = zip(asdict(costs).values(), asdict(COSTS).values(), strict=True)
     return all(math.isfinite(own) and usual / FARTHEST < own < usual * FARTHEST for own, usual in pairs)
-
-
-def write_costs(costs: Costs, path: Path) -> None:
-    """Keep costs in a file, all of it or nothing; where no file can be written there is none."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem)
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(asdict(costs), file)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-    except OSError:
-        pass

@@ -106,7 +106,8 @@ class FuturesEngine:
 
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)
-        self._watched.pop(task, _nothing)()
+        if done := self._watched.pop(task, None):
+            done()
         for follower in followers:
             self._finish(follower, follower.work(*_values(follower.take_arguments())))
 
@@ -118,7 +119,3 @@ def _do(call: Call) -> Any:
 
 def _values(arguments: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(argument.value() if isinstance(argument, Packed) else argument for argument in arguments)
-
-
-def _nothing() -> None:
-    """Tell nobody."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from contextvars import copy_context
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -53,13 +53,13 @@ def most_waiting(n_lanes: int) -> int:
     return n_lanes * (DEPTH + 2)
 
 
-def in_turn(lanes: Sequence[Iterator[T]], depth: int = DEPTH) -> Generator[T]:
+def in_turn(lanes: Sequence[Iterator[T]]) -> Generator[T]:
     """Yield an item of each lane in turn until all are at their end, of which each has a thread that reads ahead.
 
     Their order is the same however fast the threads are.
     """
     with ExitStack() as stack:
-        left = [stack.enter_context(closing(prefetched(_alone(lane), depth))) for lane in lanes]
+        left = [stack.enter_context(closing(prefetched(_alone(lane)))) for lane in lanes]
         while left:
             for lane in list(left):
                 try:
@@ -78,23 +78,16 @@ def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:
     """Put pairs (True, item), and at the end (False, what was raised); nothing more once the consumer has stopped."""
     failure = None
     try:
-        _put_all(items, ready, stop)
+        with closing(items) if isinstance(items, Generator) else nullcontext():
+            for item in items:
+                ready.put((True, item))
+                del item
+                if stop.is_set():
+                    return
     except BaseException as raised:
         failure = raised
     if not stop.is_set():
         ready.put((False, failure))
-
-
-def _put_all(items: Iterator[Any], ready: Queue, stop: Event) -> None:
-    try:
-        for item in items:
-            ready.put((True, item))
-            del item
-            if stop.is_set():
-                return
-    finally:
-        if hasattr(items, "close"):
-            items.close()
 
 
 def _empty(ready: Queue) -> None:

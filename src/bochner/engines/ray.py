@@ -47,12 +47,6 @@ class RayEngine:
         """Processors of the cluster."""
         return max(int(self._resources().get("CPU", 0)), 1)
 
-    n_processes = n_workers
-
-    @property
-    def worker_memory(self) -> None:
-        """Bytes that work may take on the smallest worker: Ray sets workers no limit."""
-
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Give work to the cluster; a reference to its result."""
         data, outside = self._pack(Call(work, arguments), self._is_reference)

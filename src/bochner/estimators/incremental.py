@@ -29,7 +29,7 @@ from bochner.engines.journal import Keeper
 from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
-from bochner.notices import first_names, warn
+from bochner.notices import listed, warn
 from bochner.settings import current
 from bochner.sources.rows import concat
 
@@ -172,7 +172,7 @@ class FixedByFirstRows:
         self._has_cautioned = True
         verbs = ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
         warn(
-            f"{verbs[0]} {first_names(names)} had no two different values in the rows that fixed the encoding, and "
+            f"{verbs[0]} {listed(names)} had no two different values in the rows that fixed the encoding, and "
             f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
         )
 

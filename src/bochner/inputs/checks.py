@@ -6,7 +6,6 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
@@ -14,17 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, column_or_1d, validate_data
 
 from bochner.data.columns import first_row, missing_targets
-from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
+from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_lazy, refuse_text, require_finite
 from bochner.data.table_statistic import floats_of_targets
 from bochner.notices import warn
 
 MOST_NUMBERS = 100  # that may be classes without a word about it
-
-
-def refuse_lazy(X: Any) -> None:
-    """Raise TypeError where X is a lazy frame."""
-    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
 
 
 def require_target(estimator: Any, y: Any) -> None:
@@ -33,9 +26,7 @@ def require_target(estimator: Any, y: Any) -> None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     values = np.asarray(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
     missing = missing_targets(values)
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        row = first_row(np.isinf(values))
-        raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}. See row {row}.")
+    refuse_infinite_target(values)
     if missing.any():
         row = first_row(missing)
         raise ValueError(
@@ -63,6 +54,13 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
+
+
+def refuse_infinite_target(y: NDArray) -> None:
+    """Raise ValueError where a target is infinite."""
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        row = first_row(np.isinf(y))
+        raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}. See row {row}.")
 
 
 def caution_unlabelled(classes: NDArray) -> None:

@@ -444,7 +444,8 @@ class CheckedRows:
         n_rows = self.n_rows or uncounted or summary.n_seen
         total = summary.weight * n_rows / summary.n_seen
         read = encode or partial(encoder.encode, dtype=np.dtype(dtype))
-        all_rows = StreamSource.of(table, self.stream.roles, summary, read, sample, targets, total)
+        counts, checksums = tuple(summary.counts), tuple(summary.checksums)
+        all_rows = StreamSource(table, self.stream.roles, read, targets, counts, checksums, sample, total)
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
+from bochner.data.files import replacing
 from bochner.engines.algebra import PANEL, gram, shifted_cholesky, solve_cholesky
-from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs, write_costs
+from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs
 from bochner.engines.local import in_threads, n_threads
 from bochner.features.fourier import FourierFeatures
 from bochner.features.stored import StoredBytes, StoredFloats
@@ -38,6 +43,14 @@ def machine_costs() -> Costs:
             return COSTS
         write_costs(costs, path)
     return costs
+
+
+def write_costs(costs: Costs, path: Path) -> None:
+    """Keep costs in a file, all of it or nothing; where no file can be written there is none."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            Path(temporary).write_text(json.dumps(asdict(costs)))
 
 
 def measure() -> Costs:

@@ -16,6 +16,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
+from bochner.inputs.checks import refuse_infinite_target
 from bochner.notices import warn
 from bochner.semisupervised.base import (
     TEXT_OF_MARKS,
@@ -168,8 +169,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
         y = column_or_1d(checked_marks(y, self, "-1"), warn=True)
         check_consistent_length(X, y)
-        if y.dtype.kind == "f" and np.isinf(y).any():
-            raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}.")
+        refuse_infinite_target(y)
         known = y[labelled(y)]
         refuse_mixed(known)
         if len(known):

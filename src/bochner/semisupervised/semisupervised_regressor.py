@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
+from bochner.inputs.checks import refuse_infinite_target
 from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
 from bochner.sources.rowwise import rowwise, rowwise_score
@@ -125,9 +126,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             y = y[:, 0]
         if y.ndim > 2:
             raise ValueError(f"y must have the shape (n,) or (n, K), got {y.shape}.")
-        if np.isinf(y).any():
-            row = int(np.argwhere(np.isinf(y))[0, 0])
-            raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}. See row {row}.")
+        refuse_infinite_target(y)
         check_consistent_length(X, y)
         return y
 

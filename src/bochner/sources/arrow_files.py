@@ -193,9 +193,9 @@ class FilePart(ABC):
 
 
 def _needed(one: Contents, whole: pa.Schema, selection: Selection) -> pa.Schema:
-    """Columns to read of one file, of which those to leave out may be in others only."""
+    """Columns to read of one file."""
     try:
-        return replace(selection, exclude=tuple(set(selection.exclude) & set(whole.names))).needed(whole)
+        return selection.among(whole.names).needed(whole)
     except SourceError as error:
         raise SourceError(f"{one.file.path}: {error}") from error
 
@@ -230,13 +230,12 @@ class ParquetPart(FilePart):
         """Its row groups, by its footer."""
         state = FileState.of(path)
         try:
-            with _opened(state.path) as file, open(state.path, "rb") as raw:
-                raw.seek(-8, os.SEEK_END)
-                n_bytes = int.from_bytes(raw.read(4), "little") + 8
+            with _opened(state.path) as file:
                 groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                 units = [(group.num_rows, group.total_byte_size) for group in groups]
                 index = tuple(index_columns(file.schema_arrow))
-                return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes), frame_index=index)
+                digest = state.digest(file.metadata.serialized_size + 8)
+                return Contents(state, bare(file.schema_arrow), units, digest, frame_index=index)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
 

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
@@ -20,13 +21,14 @@ from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.memory import as_table, frame_schema, stamp_of, values_beside
+from bochner.sources.memory import arrow_bytes, as_table, frame_schema, stamp_of, table_of_bytes, values_beside
 from bochner.sources.paths import FileState, TemporaryFolder, reason
 from bochner.sources.rows import joined
 from bochner.sources.schema import Columns, Layout, Selection, fitted
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 PART_BYTES = 8 << 20  # of a part of a temporary file, about
+END = object()
 
 
 @dataclass(frozen=True)
@@ -111,20 +113,27 @@ def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batc
         raise SourceError(f"{name} yields no rows; yield at least one batch") from None
 
 
+@contextmanager
+def errors_at(place: str, cure: str, kinds: Any = Exception) -> Iterator[None]:
+    """Tell by SourceError what the code of a user has raised."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except kinds as error:
+        raise SourceError(f"{place}: {type(error).__name__} ({reason(error)}){cure}") from error
+
+
 def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
     """Yield batches that have rows, each with its place for messages."""
     batches, number = iter(_iterable(batches, name)), 0
     while True:
         number += 1
         place = f"{name}, batch {number}"
-        try:
-            item = next(batches)
-        except StopIteration:
+        with errors_at(place, "; fix what yields it"):
+            item = next(batches, END)
+        if item is END:
             return
-        except SourceError:
-            raise
-        except Exception as error:
-            raise SourceError(f"{place}: {type(error).__name__} ({reason(error)}); fix what yields it") from error
         batch = as_batch(item, place)
         if batch.X.shape[0]:
             yield place, batch
@@ -161,12 +170,8 @@ def _matrix(X: Any, place: str) -> Any:
 
 
 def _called(factory: Callable[[], Any], name: str) -> Any:
-    try:
+    with errors_at(name, "; fix what is called"):
         return factory()
-    except SourceError:
-        raise
-    except Exception as error:
-        raise SourceError(f"{name}: {type(error).__name__} ({reason(error)}); fix what is called") from error
 
 
 def _iterable(batches: Any, name: str) -> Any:
@@ -226,8 +231,7 @@ class SpilledPart:
         if isinstance(self.layout.schema, int):
             width = self.layout.schema
             return sp.csr_array(tuple(arrays), shape=(self.n_rows, width)) if self.layout.sparse else arrays[0]
-        with pa.ipc.open_stream(pa.py_buffer(arrays[0])) as reader:
-            return fitted(reader.read_all(), self.layout.schema, self.name)
+        return fitted(table_of_bytes(pa.py_buffer(arrays[0])), self.layout.schema, self.name)
 
 
 def open_iterator(
@@ -322,16 +326,10 @@ def _read(file: Any) -> NDArray:
 def _write(file: Any, batch: Batch) -> tuple[int, str]:
     """Append the arrays of a batch to a file; where they begin, and their hash."""
     X, offset, content = batch.X, file.tell(), io.BytesIO()
-    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [_bytes(X) if isinstance(X, pa.Table) else X]
+    if isinstance(X, pa.Table):
+        X = np.frombuffer(arrow_bytes(X, "lz4"), np.uint8)
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     for array in (*arrays, *(values for values in batch[1:] if values is not None)):
         np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
     file.write(content.getbuffer())
     return offset, blake2b(content.getbuffer(), digest_size=16).hexdigest()
-
-
-def _bytes(table: pa.Table) -> NDArray[np.uint8]:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(table.combine_chunks())
-    return np.frombuffer(sink.getvalue(), np.uint8)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.data.hashes import mixed
+from bochner.notices import listed
 
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 WITHOUT_COMMAS = r"^[^,]*$"
@@ -95,14 +96,6 @@ def names_problem(names: Sequence[str]) -> str:
         numbers = [str(k) for k, name in enumerate(names, 1) if name == ""]
         return f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name; give each column a name of its own"
     return f"column names repeat: {listed(twice)}; give each column a name of its own" if twice else ""
-
-
-def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
-    """Names in quotes, the first of many."""
-    shown = [repr(name) for name in names]
-    if len(shown) > limit:
-        return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
-    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 @dataclass(frozen=True)

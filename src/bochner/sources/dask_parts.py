@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -23,9 +23,8 @@ from bochner.engines.remote import is_away
 from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.batches import as_batch
+from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.memory import frame_schema, stamp_of, values_beside
-from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection, require
 
 ROWS = "Array", "DataFrame", "Series"
@@ -337,13 +336,9 @@ class CollectionPart:
         return f"{self.number} {self.key} {' '.join(beside)} {self.columns.stamp()}"
 
     def _values(self) -> tuple[Any, ...]:
-        try:
+        kinds = ValueError, TypeError, LookupError, ArithmeticError, OSError
+        with errors_at(self.name, " when it was computed; fix the code that makes it", kinds):
             return values_of(self.X, self.y, self.weight)
-        except SourceError:
-            raise
-        except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
-            what = f"{type(error).__name__} ({reason(error)})"
-            raise SourceError(f"{self.name}: {what} when it was computed; fix the code that makes it") from error
 
     def _require_alike(self, X: Any) -> None:
         """Raise SourceError where the rows are not what all partitions are to be."""
@@ -428,7 +423,7 @@ def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[A
     if list(labels) != needed:
         X = X[[labels[name] for name in needed]]
     asked = None if schema is None else pa.schema([field for field in schema if field.name in needed])
-    return X, replace(selection, exclude=tuple(name for name in selection.exclude if name in needed)), asked
+    return X, selection.among(needed), asked
 
 
 def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bochner.data.hashes import row_hashes, uniform
@@ -37,20 +38,12 @@ class HashSplit:
         kept = np.ones(batch.X.shape[0], bool)
         X = batch.X
         if self.target is not None and isinstance(X, pa.Table):
-            kept = has_value(X[self.target])
+            kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
             X = X.drop_columns([self.target])
         if self.low > 0 or self.high < 1:
             numbers = uniform(row_hashes(X), self.seed)
             kept = kept & (numbers >= self.low) & (numbers < self.high)
         return kept
-
-
-def has_value(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Where a column is neither null nor NaN, shape (n,)."""
-    known = np.asarray(column.is_valid().to_numpy())
-    if pa.types.is_floating(column.type):
-        known = known & ~np.isnan(column.to_numpy())
-    return known
 
 
 @dataclass(frozen=True)

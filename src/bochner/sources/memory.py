@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,12 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import rows_of
 from bochner.data.columns import is_missing, lone_surrogate
-from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
+from bochner.data.table_input import as_table_or_matrix, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
 from bochner.sources.paths import reason
+from bochner.sources.rows import PartChecksum
 from bochner.sources.schema import Columns, Layout, Selection
 
 
@@ -73,37 +73,33 @@ class MappedArray:
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
 
 
-@dataclass(frozen=True)
-class ArrowStream:
-    """The rows of an Arrow table, and not the whole buffers that they are cut of."""
+def arrow_bytes(table: pa.Table, compression: str | None = None) -> bytes:
+    """The rows of a table as an Arrow stream, and not the whole buffers that they are cut of."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
 
-    data: bytes
 
-    @classmethod
-    def of(cls, table: pa.Table) -> ArrowStream:
-        """The rows of a table."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        return cls(sink.getvalue().to_pybytes())
-
-    def opened(self) -> pa.Table:
-        """The table."""
-        with pa.ipc.open_stream(self.data) as reader:
-            return reader.read_all()
+def table_of_bytes(data: Any) -> pa.Table:
+    """The table of an Arrow stream."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
 
 
 def sendable(value: Any) -> Any:
-    """A value for a pickle: an array of a file as its place, an Arrow table as its rows, anything else as it is."""
+    """A value for a pickle: an array of a file as its place, an Arrow table as bytes, anything else as it is."""
     if isinstance(value, pa.Table):
-        return ArrowStream.of(value)
+        return arrow_bytes(value)
     place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
     return value if place is None else place
 
 
 def received(value: Any) -> Any:
     """What was given to `sendable`."""
-    return value.opened() if isinstance(value, MappedArray | ArrowStream) else value
+    if isinstance(value, bytes):
+        return table_of_bytes(value)
+    return value.opened() if isinstance(value, MappedArray) else value
 
 
 def frame_schema(frame: Any) -> pa.Schema:
@@ -302,15 +298,8 @@ def _what(X: Any) -> str:
 
 def _rows_in_order(X: Any) -> Any:
     """X as an array, a CSR matrix or a frame, of two dimensions and at least one row."""
-    if is_frame(X):
-        check_frame(X)
-        return X
-    if sp.issparse(X):
-        if X.ndim != 2:
-            raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
-        X = checked_sparse(X).tocsr()
-    else:
-        X = as_array(X)
+    X = as_table_or_matrix(X)
+    X = X.tocsr() if sp.issparse(X) else X
     if 0 in X.shape:
         raise SourceError(f"an array of shape {X.shape} is not a table; give an array with rows and columns")
     return X
@@ -338,13 +327,8 @@ def stamp_of(values: Any) -> str:
     if values is None:
         return "-"
     rows = np.unique(np.linspace(0, values.shape[0] - 1, min(STAMPED_ROWS, values.shape[0])).astype(np.int64))
-    some = rows_of(values, rows)
-    if sp.issparse(some):
-        kind, content = str(some.dtype), b"".join(part.tobytes() for part in (some.data, some.indices, some.indptr))
-    elif isinstance(some, np.ndarray):
-        kind = str(some.dtype)
-        content = str(some.tolist()).encode() if some.dtype.hasobject else np.ascontiguousarray(some).tobytes()
-    else:
-        table = as_table(some, frame_schema(some), "")
-        kind, content = str(table.schema.to_string(show_schema_metadata=False)), str(table.to_pydict()).encode()
-    return f"{values.shape} {kind} {blake2b(content, digest_size=16).hexdigest()}"
+    some, tally = rows_of(values, rows), PartChecksum()
+    some = as_table(some, frame_schema(some), "") if is_frame(some) else some
+    tally.add(Batch(some))
+    kind = some.schema.to_string(show_schema_metadata=False) if isinstance(some, pa.Table) else some.dtype
+    return f"{values.shape} {kind} {tally.checksum}"

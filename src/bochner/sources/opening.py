@@ -99,7 +99,9 @@ def open_selected(
     data: Any, selection: Selection, schema: pa.Schema | int | None = None, sample: int | None = None
 ) -> TableSource:
     """Open a table as `open_source` does, by a selection."""
-    source = _as_it_is(data, selection, schema) if isinstance(data, TableSource) else _opened(data, selection, schema)
+    if isinstance(data, TableSource) and not (takes_all(selection) and schema is None):
+        raise ValueError("the source is already open; give columns, exclude, where and schema when it is opened.")
+    source = data if isinstance(data, TableSource) else _opened(data, selection, schema)
     if sample is None:
         return source
     if not isinstance(sample, Integral) or sample < 1:
@@ -169,12 +171,6 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
                 f"{path}: a LIBSVM file, it seems; name it .svm, or give its number of columns as schema="
             )
     return kind
-
-
-def _as_it_is(source: TableSource, selection: Selection, schema: Any) -> TableSource:
-    if not takes_all(selection) or schema is not None:
-        raise ValueError("the source is already open; give columns, exclude, where and schema when it is opened.")
-    return source
 
 
 def _names(names: Any) -> tuple[str, ...] | None:

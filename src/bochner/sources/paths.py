@@ -60,9 +60,8 @@ class FileState:
             )
         return cls(os.fspath(path), status.st_size, status.st_mtime_ns, status.st_ino)
 
-    def check(self, place: str | None = None) -> None:
+    def check(self, place: str) -> None:
         """Raise SourceError, which names the place, if the file is another one by now."""
-        place = place or self.path
         try:
             found = FileState.of(self.path)
         except SourceError as error:
@@ -72,11 +71,12 @@ class FileState:
                 f"{place}: the file changed while it was read; wait until it is complete, and start again"
             )
 
-    def digest(self, n_bytes: int = TAIL) -> str:
-        """Hash of the last bytes of the file."""
+    def digest(self, n_bytes: int = TAIL, stop: int | None = None) -> str:
+        """Hash of the last bytes of the file, or of those before a position."""
+        stop = self.size if stop is None else stop
         with open(self.path, "rb") as file:
-            file.seek(max(self.size - n_bytes, 0))
-            return blake2b(file.read(n_bytes), digest_size=16).hexdigest()
+            file.seek(max(stop - n_bytes, 0))
+            return blake2b(file.read(min(n_bytes, stop)), digest_size=16).hexdigest()
 
 
 def require_seen(parts: Sequence[Part]) -> None:

@@ -144,17 +144,13 @@ class Roles:
         """Names of the columns."""
         return (*(self.target or ()), *([self.weight] if self.weight else []))
 
-    def split(self, batch: Batch) -> Batch:
-        """Take targets and weights out of the table of a batch: y as an array, weight as a float64 array or None."""
-        return Batch(*self.rows(batch)[:3])
-
     def rows(self, batch: Batch, first: int = 0) -> Rows:
-        """Split a batch whose first row has that number; see `split`.
+        """Take targets and weights out of the table of a batch, whose first row has that number.
 
         Returns
         -------
         Rows
-            y holds float64, int64 or bool numbers, or objects; weight is of shape (b,) or None.
+            y holds float64, int64 or bool numbers, or objects; weight is float64 of shape (b,), or None.
 
         Raises
         ------

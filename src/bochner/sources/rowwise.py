@@ -315,8 +315,8 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
         if columns_of is not None:
             empty = _as_frame(example, columns_of, rows.index).iloc[:0]
             return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
-        return X.map_partitions(_array_of_block, model, _empty(example), meta=_empty(example))
-    return _array_of_blocks(whole_rows(X), model, _empty(call(_example(X))), call.method)
+        return X.map_partitions(_array_of_block, model, example[:0], meta=example[:0])
+    return _array_of_blocks(whole_rows(X), model, call(_example(X))[:0], call.method)
 
 
 def _array_of_blocks(X: Any, model: Any, empty: Any, name: str) -> Any:
@@ -352,10 +352,6 @@ def _example(X: Any) -> Any:
     """A row like those of an array."""
     row = np.zeros((1, int(X.shape[1])), X.dtype)
     return sp.csr_matrix(row) if sp.issparse(X._meta) else row
-
-
-def _empty(example: Any) -> Any:
-    return example[:0]
 
 
 def _array_of_block(rows: Any, call: MethodCall, empty: Any) -> Any:

@@ -139,8 +139,8 @@ class TableSummary:
         Of a column, to be counted; beyond that the heaviest are found, see `TableStatistic`.
     counts : list of int or None
         Rows of each part; None where these are not known, as not all rows have been looked at.
-    checksums : list of int, or None
-        Of the content of each part, where all rows have been looked at.
+    checksums : list of int or None
+        Of the content of each part; None where not all rows have been looked at.
     """
 
     table: TableStatistic
@@ -149,7 +149,7 @@ class TableSummary:
     drawn: RowSample
     most_categories: int
     counts: list[int | None] = field(default_factory=list)
-    checksums: list[int] | None = field(default_factory=list)
+    checksums: list[int | None] = field(default_factory=list)
     n_seen: int = 0
     n_dropped: int = 0
     weight: float = 0.0
@@ -181,12 +181,11 @@ class TableSummary:
         """Note how many rows a part has, and their checksum."""
         self.counts.append(tally.n_kept)
         self.n_dropped += tally.n_read - tally.n_kept
-        if self.checksums is not None:
-            self.checksums.append(tally.checksum)
+        self.checksums.append(tally.checksum)
 
     def cut_short(self, counts: list[int | None]) -> None:
         """Note that not all rows have been looked at, and the rows of each part that are known without."""
-        self.counts, self.checksums = counts, None
+        self.counts, self.checksums = counts, [None] * len(counts)
 
     def settle(self) -> None:
         """Round what was added up, so that neither parts nor their order change anything that is chosen by it."""
@@ -204,8 +203,7 @@ class TableSummary:
         if self.classes is not None and other.classes is not None:
             self._add_labels(other.classes)
         self.counts += other.counts
-        if self.checksums is not None and other.checksums is not None:
-            self.checksums += other.checksums
+        self.checksums += other.checksums
         self.n_seen, self.n_dropped = self.n_seen + other.n_seen, self.n_dropped + other.n_dropped
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
@@ -258,12 +256,7 @@ CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32  # of a category on all threads;
 CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Consecutive parts, and the number of their first row."""
-
-    parts: Sequence[Part]
-    first: int
+Shard = tuple[Sequence[Part], int]  # consecutive parts, and the number of their first row
 
 
 @dataclass(frozen=True)
@@ -304,10 +297,10 @@ class ScanPart:
 
     def __call__(self, shard: Shard, shared: None = None) -> TableSummary:
         """Look at the rows of the parts, in order."""
-        overview, first = deepcopy(self.empty), shard.first
+        overview, (parts, first) = deepcopy(self.empty), shard
         if self.elsewhere:
-            require_seen(shard.parts)
-        for part in shard.parts:
+            require_seen(parts)
+        for part in parts:
             tally = PartChecksum()
             rows = part_rows(part, self.schema, self.roles, tally)
             with closing(prefetched(rows) if self.ahead else rows) as read:
@@ -377,7 +370,7 @@ def scan(
     apart = not partly and None not in counts
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
     firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
-    items = [Shard(source.parts[a:b], int(firsts[a])) for a, b in edges]
+    items = [(source.parts[a:b], int(firsts[a])) for a, b in edges]
     X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
     table = TableStatistic.of(sp.csr_array(X) if source.sparse else X)
     drawn = RowSample(size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None)
@@ -402,7 +395,7 @@ def _block_rows(source: TableSource) -> int:
 
 def _scan_elsewhere(engine: Engine, items: Sequence[Shard], work: ScanPart) -> TableSummary:
     """The same work in other processes, each of which reads ahead; what is done is told of here."""
-    rows = [sum(part.n_rows or 0 for part in item.parts) for item in items]
+    rows = [sum(part.n_rows or 0 for part in parts) for parts, _ in items]
     there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
     return reduce(engine, items, there, advance=lambda k: work.advance(rows[k]))
 

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.notices import listed
 from bochner.sources.base import Batch, SourceError
-from bochner.sources.column_values import listed, names_problem
+from bochner.sources.column_values import names_problem
 from bochner.sources.paths import reason
 
 
@@ -91,6 +92,11 @@ class Selection:
     def without(self, names: Iterable[str]) -> Selection:
         """The same that leaves out more columns."""
         return replace(self, exclude=(*self.exclude, *names))
+
+    def among(self, names: Iterable[str]) -> Selection:
+        """The same for a table with these columns, where those to leave out may be in other tables only."""
+        there = set(names)
+        return replace(self, exclude=tuple(name for name in self.exclude if name in there))
 
     def stamp(self) -> str:
         """Text that changes where the selection does."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource, Block, as_it_is
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
 from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, Rows, joined, part_rows, rebatch
-
-if TYPE_CHECKING:
-    from bochner.sources.scan import TableSummary
 
 WHOLE_ROWS = 1 << 16
 
@@ -38,7 +35,7 @@ class PartRange:
 
     parts: tuple[Part, ...]
     counts: tuple[int | None, ...]
-    checksums: tuple[int, ...] | None
+    checksums: tuple[int | None, ...]
 
     @property
     def n_rows(self) -> int:
@@ -63,7 +60,7 @@ class StreamSource:
     counts : tuple of int or None
         Rows of each part; None where these are not known.
     checksums : tuple of int or None
-        Of each part, with which what is read is compared; None where that is not wanted.
+        Of each part, with which what is read is compared; None where these are not known.
     gathered : ArraySource
         A sample of the rows in memory, encoded already; what `sample` draws from.
     total_weight : float or None
@@ -79,26 +76,11 @@ class StreamSource:
     encode: Callable[[Any], Any]
     targets: Callable[[Any], NDArray]
     counts: tuple[int | None, ...]
-    checksums: tuple[int, ...] | None
+    checksums: tuple[int | None, ...]
     gathered: ArraySource
     total_weight: float | None = None
     ahead: bool = False
     read_bytes: int = READ_BYTES
-
-    @classmethod
-    def of(
-        cls,
-        table: TableSource,
-        roles: Roles,
-        summary: TableSummary,
-        encode: Callable[[Any], Any],
-        sample: ArraySource,
-        targets: Callable[[NDArray], NDArray] = as_it_is,
-        total_weight: float | None = None,
-    ) -> StreamSource:
-        """The rows of a table after a scan of it, whose counts and checksums every later pass is compared with."""
-        checksums = None if summary.checksums is None else tuple(summary.checksums)
-        return cls(table, roles, encode, targets, tuple(summary.counts), checksums, sample, total_weight)
 
     @property
     def n_rows(self) -> int | None:
@@ -115,10 +97,6 @@ class StreamSource:
         """Number of parts."""
         return len(self.counts)
 
-    def parts(self) -> Sequence[StreamSource]:
-        """Sources of one part each."""
-        return [self.span(k, k + 1) for k in range(self.n_parts)]
-
     def span(self, first: int, stop: int) -> StreamSource:
         """The rows of consecutive parts as one source."""
         return replace(self._with(self.part_range(first, stop)), total_weight=None)
@@ -126,8 +104,7 @@ class StreamSource:
     def part_range(self, first: int, stop: int) -> PartRange:
         """Consecutive parts, to be sent."""
         part = slice(first, stop)
-        checksums = None if self.checksums is None else self.checksums[part]
-        return PartRange(self.table.parts[part], self.counts[part], checksums)
+        return PartRange(self.table.parts[part], self.counts[part], self.checksums[part])
 
     def worker_ranges(self, most: int) -> list[PartRange]:
         """All parts, in so many groups of consecutive ones at most, of about as many rows each."""
@@ -141,7 +118,7 @@ class StreamSource:
         """The same without parts, and with one row of the sample: what is sent once for all spans of it."""
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
         table = replace(self.table, parts=(), owner=None)
-        return replace(self, table=table, counts=(), checksums=None, gathered=first, total_weight=None, ahead=True)
+        return replace(self, table=table, counts=(), checksums=(), gathered=first, total_weight=None, ahead=True)
 
     def with_parts(self, span: PartRange) -> StreamSource:
         """The rows of a span, in the process that reads them; SourceError where it cannot see their files."""
@@ -191,9 +168,7 @@ class StreamSource:
             tally = PartChecksum()
             yield from part_rows(part, self.table.schema, self.roles, tally, self.read_bytes)
             done += tally.n_kept
-            same = self.counts[k] in (None, tally.n_kept)
-            same &= self.checksums is None or self.checksums[k] == tally.checksum
-            if not same:
+            if self.counts[k] not in (None, tally.n_kept) or self.checksums[k] not in (None, tally.checksum):
                 raise SourceError(
                     f"{part.name}: the rows or their order differ from the first pass; give the same rows each time"
                 )

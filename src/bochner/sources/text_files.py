@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from bochner.sources.base import SourceError
-from bochner.sources.paths import FileState, reason
+from bochner.sources.paths import TAIL, FileState, reason
 
 CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
 MOST_CUTS = 4096
-DIGESTED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,9 @@ class FileRange:
 
     def place_stamp(self) -> str:
         """Size of the file, the range, and a hash of its first and last bytes."""
-        digest = blake2b(digest_size=16)
-        for first in (self.start, max(self.start, self.stop - DIGESTED)):
-            for chunk in chunks(self.file.path, first, min(first + DIGESTED, self.stop)):
-                digest.update(chunk)
-        return f"{self.label} {self.file.size} {self.start} {self.stop} {digest.hexdigest()}"
+        n_bytes = min(self.stop - self.start, TAIL)
+        digests = [self.file.digest(n_bytes, stop) for stop in (self.start + n_bytes, self.stop)]
+        return f"{self.label} {self.file.size} {self.start} {self.stop} {' '.join(digests)}"
 
     def damaged(self, error: OSError) -> SourceError:
         """What is wrong where the bytes cannot be read; SourceError at once where the file is another one by now."""

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
+from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_lazy, refuse_text, require_finite
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -23,7 +23,6 @@ from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
 from bochner.features.base import DenseFeatures, FeatureMap
-from bochner.inputs.checks import refuse_lazy
 from bochner.inputs.training import Given, Stream, columns_apart, given
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
