@@ -23,6 +23,7 @@ import pytest
 import sklearn.base
 
 import bochner
+from bochner.estimators.machine import KernelMachine
 
 PACKAGE = Path(bochner.__file__).parent
 ROOT = Path(__file__).parents[1]
@@ -367,6 +368,15 @@ def test_public_names_are_documented(item, tmp_path, monkeypatch):
         runner.run(test)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_examples_of_methods_that_estimators_share():
+    tests = [test for test in doctest.DocTestFinder().find(KernelMachine, "KernelMachine") if test.examples]
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in tests:
+        runner.run(test)
+    assert len(tests) >= 4
     assert runner.summarize(verbose=False).failed == 0
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bochner.engines.journal import Journal, Leaf
+if TYPE_CHECKING:
+    from bochner.engines.journal import Journal  # heavy: the command's errors import this module
 
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ def _sum(
     if done is not None:
         return engine.share(done)
     if stop - first == 1:
-        leaf = engine.submit(work if journal is None else Leaf(journal, first, work), parts[first], common)
+        leaf = engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
         if advance is not None:
             engine.watch(leaf, partial(advance, first))  # type: ignore[attr-defined]
         return leaf

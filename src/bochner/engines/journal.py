@@ -84,6 +84,10 @@ class Journal:
         stop = max((stop for first, stop in self._sums if first == 0), default=0)
         return stop, self.done(0, stop)
 
+    def leaf(self, first: int, work: Callable[..., Any]) -> Leaf:
+        """The work of one part, which notes its result."""
+        return Leaf(self, first, work)
+
     def keep(self, first: int, stop: int, total: Any) -> None:
         """Note the sum over a range of parts."""
         with self.keeper.change():
