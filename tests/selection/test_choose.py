@@ -191,6 +191,21 @@ class TestDecision:
         compared.entries[-1] = entry("linear", -1, base + 1)
         assert compared.decide()[0].name != "linear"
 
+    @pytest.mark.parametrize(
+        ("limit", "enlarged", "bins", "chosen"),
+        [(None, False, 1.9, "waves"), (9.0, True, 1.9, "waves"), (9.0, False, 1.9, "bins"), (9.0, False, 3.0, "waves")],
+    )
+    def test_bins_at_a_small_size_against_what_has_its_size(self, limit, enlarged, bins, chosen):
+        """Where a time limit left no time for larger sizes, twice the loss may yet become less."""
+        compared = Race(problem_of(budget=Budget(limit)))
+        compared.enlarged = enlarged
+        losses = np.ones(len(compared.validator.weight_out))
+        compared.entries += [entry("waves", 1, losses, 0), entry("linear", -1, 1.8 * losses, 0)]
+        compared.entries += [entry("bins", 2, bins * losses)]
+        found, reason = compared.decide()
+        assert found.name == chosen
+        assert reason == "lowest validation loss" + " of bins, which gain more by their final size" * (chosen == "bins")
+
     def test_the_least_loss(self):
         compared = Race(problem_of())
         base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))

@@ -82,7 +82,10 @@ class CandidateResult:
 
 
 class Race:
-    """Candidates of a problem and their validation results; sizes and seconds are those of its `Report`."""
+    """Candidates of a problem and their validation results; sizes and seconds are those of its `Report`.
+
+    `enlarged` says whether there was time for the larger sizes of what may still win.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.validator = problem, problem.validator
@@ -92,6 +95,7 @@ class Race:
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
+        self.enlarged = False
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -132,6 +136,7 @@ class Race:
 
     def enlarge(self, n_grids: int) -> None:
         """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end."""
+        self.enlarged = True
         left = [k for k in self._left() if self.entries[k].larger]
         larger = in_threads(lambda k: self._larger(self.entries[k], n_grids), left)
         for k, entry in zip(left, larger, strict=True):
@@ -175,14 +180,24 @@ class Race:
         A linear model is preferred to all others. Of these, simple ones are for classes; for numbers those of several
         parts, as waves alone err on outliers.
         """
-        best = min(self.entries, key=self.loss)
-        preferred = sorted(self.entries, key=self._place)
+        entries = self._comparable()
+        best = min(entries, key=self.loss)
+        preferred = sorted(entries, key=self._place)
         chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, ONLY
+        if chosen is best and self.loss(best) > min(map(self.loss, self.entries)):
+            return chosen, "lowest validation loss of bins, which gain more by their final size"
         if chosen is best:
             return chosen, "lowest validation loss"
         return chosen, f"within the noise of the lowest validation loss ({best.name}), and preferred"
+
+    def _comparable(self) -> list[CandidateResult]:
+        """The candidates; without those of numbers that bins come near which had no time for their size."""
+        budget, bins = self.problem.budget, [self.loss(entry) for entry in self.entries if entry.has_bins]
+        if budget.limit is None or (self.enlarged and not budget.is_short) or self.validator.classes or not bins:
+            return self.entries
+        return [one for one in self.entries if one.has_bins or POLICY.hasty_gain * self.loss(one) < min(bins)]
 
     def _preferred(self, one: CandidateResult, other: CandidateResult) -> bool:
         """Whether one candidate is preferred to another that is as good."""

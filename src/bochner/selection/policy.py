@@ -56,6 +56,7 @@ class Policy:
     learning_share: float = 0.35  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
     hasty_share: float = 0.4  # of the limit, that must be left for larger sizes, and for looks around the best one
+    hasty_gain: float = 2.0  # by which the loss of bins may fall from a small size to the final one
     last_share: float = 0.2  # of the limit, that counts as left for the solution, however late it is
     chosen_share: float = 0.6  # of the limit, within which the iterations of trials end
     scored_share: float = 0.3  # of the time left, for the scores of ridge penalties
