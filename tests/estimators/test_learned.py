@@ -368,7 +368,7 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
     monkeypatch.setattr(Validator, "iterate", lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1])
     policy(rows_for_full_learning=300, timed_rows=350)
     X, y = make_friedman1(600, random_state=0)
-    model = KernelMachineRegressor(random_state=0, time_limit=1.0).fit(X, y)
+    model = KernelMachineRegressor(features="binning", random_state=0, time_limit=1.0).fit(X, y)
     assert seen == {350}
     assert model.score(X, y) > 0.8
 
