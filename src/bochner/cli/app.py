@@ -113,12 +113,7 @@ def warmup() -> dict[str, Any]:
 def fit(
     data: options.Data,
     target: options.Target,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL", parser=options.model_name, help="Save the model, refitted on all rows, to this file."
-        ),
-    ] = None,
+    out: options.SavedModel = None,
     task: options.AnyTask = options.Task.auto,
     test_size: options.TestSize = 0.2,
     seed: options.Seed = "0",
@@ -130,22 +125,15 @@ def fit(
     solver: options.Solver = "auto",
     metric: options.Metric = "auto",
     time_limit: options.Limit = None,
-    uncertainty: Annotated[
-        bool,
-        typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression)."),
-    ] = False,
+    uncertainty: options.Uncertainty = False,
     exclude: options.Exclude = None,
     memory_limit: options.Memory = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the progress of a fit on a table larger than memory.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint if it exists.")] = False,
+    checkpoint: options.Checkpoint = None,
+    resume: options.Resume = False,
     sample: options.Sample = None,
     dask: options.Dask = None,
     device: options.Device = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")
-    ] = False,
+    details: options.Details = False,
 ) -> dict[str, Any]:
     """Fit a model to a table, score it on a test split, and save it.
 

@@ -184,3 +184,15 @@ Device = Annotated[
         "--device", metavar="DEVICE", help="Device for the features, such as cuda or cuda:1. Default: the CPU."
     ),
 ]
+SavedModel = Annotated[
+    Path | None,
+    typer.Option(metavar="MODEL", parser=model_name, help="Save the model, refitted on all rows, to this file."),
+]
+Uncertainty = Annotated[
+    bool, typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression).")
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Save the progress of a fit on a table larger than memory.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint if it exists.")]
+Details = Annotated[bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")]
