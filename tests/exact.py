@@ -1,5 +1,6 @@
 """Oracles too slow to be wrong: NumPy and the standard library only, nothing imported from bochner."""
 
+import itertools
 import math
 
 import numpy as np
@@ -163,3 +164,16 @@ def binning(train, X, pitches, shifts, values, smooth=None):
                 block[i, numbers[cell]] = values[p] * np.prod(math.sqrt(30) * s * (1 - s))
         blocks.append(block)
     return np.hstack(blocks)
+
+
+def shapley(value, d):
+    """Shapley values of a game of d players, whose value is a function of a tuple of d flags, by all coalitions."""
+    values = {flags: value(flags) for flags in itertools.product((0, 1), repeat=d)}
+    total = [0.0] * d
+    for flags, without in values.items():
+        for k in range(d):
+            if not flags[k]:
+                size = sum(flags)
+                share = math.factorial(size) * math.factorial(d - size - 1) / math.factorial(d)
+                total[k] += share * (values[(*flags[:k], 1, *flags[k + 1 :])] - without)
+    return np.array(total)

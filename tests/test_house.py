@@ -43,6 +43,7 @@ LAYERS = [
     {"tuning"},
     {"inputs"},
     {"planning"},
+    {"explanations"},
     {"estimators"},
     {"unsupervised"},
     {"semisupervised", "online", "hypotheses"},
@@ -340,7 +341,16 @@ def public():
         bochner,
         *(
             importlib.import_module(f"bochner.{name}")
-            for name in ("kernels", "features", "theory", "selection", "display", "persistence", "scores")
+            for name in (
+                "kernels",
+                "features",
+                "theory",
+                "selection",
+                "explanations",
+                "display",
+                "persistence",
+                "scores",
+            )
         ),
     ]:
         for name in module.__all__:

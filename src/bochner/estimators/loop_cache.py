@@ -112,7 +112,7 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         stored = features.store(X, packed=True)
         stored.backward(stored.forward(V), V)
         stored.normal(V, np.ones(ROWS, dtype), V)
-        KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y)
+        KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y).explain(X[:1])
 
 
 def _sum(features: FeatureMap, dtype: DTypeLike) -> None:

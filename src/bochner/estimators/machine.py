@@ -28,7 +28,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators import interpretation
+from bochner.estimators import explained_scores, interpretation
 from bochner.estimators.incremental import (
     FirstRows,
     FixedByFirstRows,
@@ -38,6 +38,7 @@ from bochner.estimators.incremental import (
 )
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.explanations.attribution import Explanation
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -565,6 +566,7 @@ class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = interpretation.metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
+        self.background_ = explained_scores.background_rows(source, seed)
         alpha, held_out, chosen = self.alpha, None, False
         if choice is not None:
             held_out = None if choice.outcome is None else choice.outcome.split.held_out
@@ -817,6 +819,55 @@ class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
         """
         check_is_fitted(self)
         return interpretation.average_gradient(self, self._rows(X, reset=False))
+
+    @any_arrays
+    def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:
+        """Explain the predictions for some rows by Shapley values of the columns.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows to explain.
+        background : array, sparse matrix or data frame of shape (B, d), optional
+            Rows that the explained ones are compared with: columns that are not in a coalition have values of these
+            rows. By default up to 100 training rows that the model keeps.
+        n_background : int or None, default=100
+            From more background rows so many are drawn at random. None for all.
+
+        Returns
+        -------
+        Explanation
+            For classes of log-odds, the first-order part of the link of the scores: without a stack of two losses
+            ``link_[0]`` times `decision_function`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For other columns than those of the fit, and where there are no background rows.
+        MemoryError
+            If the values do not fit in the free memory.
+
+        Notes
+        -----
+        The values are interventional Shapley values (Lundberg and Lee, "A Unified Approach to Interpreting Model
+        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, with learned metrics too, and
+        for linear features: these are products of factors of the columns, whose Shapley values are integrals of
+        polynomials. For other maps they are sampled by permutations, and have standard errors.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
+        >>> explanation = model.explain(X[350:])
+        >>> explanation.values.shape, explanation.is_exact
+        ((92, 10), True)
+        """
+        check_is_fitted(self)
+        return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
 
     @any_arrays
     def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:

@@ -164,7 +164,7 @@ class Metric:
             if len(self.warped_) or self.linear_.size:
                 raise ValueError("This metric warps or mixes columns, which needs dense rows: call toarray().")
             return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
-        U = self._unmixed(X)
+        U = self.unmixed(X)
         if not self.linear_.size:
             return U
         q, mixed = self.linear_.shape[1], self._prepared(X.dtype).mixed
@@ -174,7 +174,8 @@ class Metric:
         V[:, : mixed.shape[1]], V[:, mixed.shape[1] :] = product(U[:, :q], mixed), U[:, q:]
         return V
 
-    def _unmixed(self, X: NDArray) -> NDArray:
+    def unmixed(self, X: NDArray) -> NDArray:
+        """Coordinates of checked dense rows before the linear map, each of one column."""
         U, (scale, source, warps, _) = np.empty((len(X), len(self.source_)), X.dtype), self._prepared(X.dtype)
 
         def write(start: int, stop: int) -> None:
@@ -307,7 +308,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     rng = np.random.default_rng(seed)
     size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
     a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
-    moved = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
+    moved = np.abs(metric.unmixed(a) - metric.unmixed(b)).mean(axis=0, dtype=np.float64)
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)

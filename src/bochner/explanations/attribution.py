@@ -1,0 +1,157 @@
+"""Explained rows: what each column adds to each prediction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.columns import is_missing
+from bochner.markup import Markup, number, table
+
+MOST_SHOWN = 20  # columns in a notebook
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Shapley values of the predictions for some rows: what the method `explain` of a model returns.
+
+    The values of a row and the base value sum to its prediction. A value is the mean change of the prediction when a
+    column takes the value that it has in the row, in the place of that of a background row, over all orders in which
+    columns may change and over the background rows. It says what the model computes and not what would happen if the
+    column were changed in the world.
+
+    Attributes
+    ----------
+    values : array of shape (n, d), or (n, d, K) of K outputs
+        In `unit`.
+    base_values : array of shape (), or (K,)
+        Mean prediction for the background rows.
+    data : array of shape (n, d)
+        The rows, as they were given.
+    feature_names : tuple of d str
+    output_names : tuple of K str
+        The targets; or the classes, of two classes the second.
+    unit : str
+        What the values are in: the unit of the target, the logarithm of the mean (loss="poisson"), or log-odds.
+    n_background : int
+        Number of background rows.
+    errors : array of the shape of `values`, or None
+        Standard errors, rather too large than too small, if the values are sampled; None if they are exact.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelMachineRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
+    >>> explanation = model.explain(X[350:])
+    >>> explanation
+    <Explanation: 92 rows, 10 columns, exact; largest on average: s5, bmi, bp>
+    >>> bool(abs(explanation.predictions - model.predict(X[350:])).max() < 1e-8)
+    True
+    """
+
+    values: NDArray[np.float64]
+    base_values: NDArray[np.float64]
+    data: NDArray
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    unit: str
+    n_background: int
+    errors: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Explanation:
+        """The explanation of some rows, by a number, a slice, a mask or numbers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
+        errors = None if self.errors is None else self.errors[rows]
+        return replace(self, values=self.values[rows], data=self.data[rows], errors=errors)
+
+    def __repr__(self) -> str:
+        named = ", ".join(name for name, _ in self.top_columns(3))
+        n, d = self.values.shape[:2]
+        return f"<Explanation: {n:,} rows, {d:,} columns, {self._way}; largest on average: {named}>"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the values are exact, up to rounding."""
+        return self.errors is None
+
+    @property
+    def _way(self) -> str:
+        return "exact" if self.is_exact else "sampled"
+
+    @property
+    def predictions(self) -> NDArray[np.float64]:
+        """The predictions that the values sum to, shape (n,) or (n, K), in `unit`."""
+        return np.asarray(self.base_values + self.values.sum(axis=1), np.float64)
+
+    @property
+    def mean_absolute(self) -> NDArray[np.float64]:
+        """Mean absolute value of each column over the rows, and over the outputs, shape (d,)."""
+        return np.asarray(np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2)), np.float64)
+
+    def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
+        """Names and mean absolute values of the columns with the largest ones.
+
+        Parameters
+        ----------
+        most : int, default=5
+        """
+        sizes = self.mean_absolute
+        return [(self.feature_names[j], float(sizes[j])) for j in np.argsort(-sizes, kind="stable")[:most]]
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each row and a column for each column.
+
+        Of several outputs columns are pairs of an output and a column.
+        """
+        import pandas as pd
+
+        if self.values.ndim == 2:
+            return pd.DataFrame(self.values, columns=list(self.feature_names))
+        pairs = pd.MultiIndex.from_product([self.output_names, self.feature_names], names=["output", "column"])
+        return pd.DataFrame(self.values.swapaxes(1, 2).reshape(len(self), -1), columns=pairs)
+
+    def to_json(self) -> str:
+        """Return all numbers as JSON; values of the rows that are no numbers as text, missing ones as null."""
+        facts = {
+            "unit": self.unit,
+            "exact": self.is_exact,
+            "n_background": self.n_background,
+            "feature_names": self.feature_names,
+            "output_names": self.output_names,
+            "base_values": self.base_values.tolist(),
+            "data": [[_plain(value) for value in row] for row in self.data],
+            "values": self.values.tolist(),
+            "errors": None if self.errors is None else self.errors.tolist(),
+        }
+        return json.dumps(facts)
+
+    def to_shap(self) -> Any:
+        """Return a ``shap.Explanation`` of the same, for the plots of the package shap, which must be installed."""
+        import shap
+
+        base = np.broadcast_to(self.base_values, (len(self), *np.shape(self.base_values)))
+        names, outputs = list(self.feature_names), list(self.output_names) if self.values.ndim == 3 else None
+        return shap.Explanation(self.values, base.copy(), self.data, feature_names=names, output_names=outputs)
+
+    def _repr_html_(self) -> Markup:
+        caption = f"Explanation of {len(self):,} rows, {self._way}, by {self.n_background} background rows"
+        rows = [(name, number(size)) for name, size in self.top_columns(MOST_SHOWN)]
+        return table(caption, ("column", f"mean absolute value ({self.unit})"), rows)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if is_missing(value):
+        return None
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        return int(value)
+    return float(value) if isinstance(value, float | np.floating) and np.isfinite(value) else str(value)

@@ -1,0 +1,231 @@
+"""A fitted function as a sum of terms, each of which is a product of factors of the input columns where it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from bochner.data.table_input import as_dense
+from bochner.engines.local import in_threads
+from bochner.features.base import FeatureMap
+from bochner.features.concatenate import LinearFeatures
+from bochner.features.fourier import FourierFeatures
+from bochner.features.leaves import LeafMap, leaves
+from bochner.features.metric import Metric
+
+TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21  # waves, and rows, whose angles are held at a time, and most angles
+ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
+
+
+class Coordinates(NamedTuple):
+    """Numbers that each depend on one input column, and of which a map sees the rows.
+
+    Attributes
+    ----------
+    metrics : tuple of Metric
+    column : int array of shape (q,)
+        Input column of each.
+    linear : array of shape (r, q), or None
+        What the map sees of them, where that is not themselves.
+    """
+
+    metrics: tuple[Metric, ...]
+    column: NDArray[np.intp]
+    linear: NDArray[np.float64] | None
+
+    def of(self, X: Any) -> NDArray[np.float64]:
+        """Coordinates of encoded rows, shape (n, q)."""
+        X = as_dense(X)
+        for metric in self.metrics:
+            X = metric.unmixed(X)
+        return np.asarray(X, np.float64)
+
+
+def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
+    """Coordinates that a single map has of encoded columns, whose input columns are given; None where these mix.
+
+    Only a last linear map may mix them: it is kept apart.
+    """
+    column, linear = np.asarray(sources, np.intp), None
+    for metric in leaf.metrics:
+        if linear is not None:
+            return None
+        column = column[metric.source_]
+        if metric.linear_.size:
+            linear = block_diag(metric.linear_, np.eye(len(column) - metric.linear_.shape[1]))
+    return Coordinates(leaf.metrics, column, linear)
+
+
+class Waves:
+    """Fourier features: the real part of coefficients times exp(i w'u), u the coordinates of a row.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    features : FourierFeatures
+    coef : array of shape (D, K)
+    """
+
+    def __init__(self, coordinates: Coordinates, features: FourierFeatures, coef: NDArray) -> None:
+        W, lone = features.frequencies_, len(features.offsets_)
+        W = W if coordinates.linear is None else coordinates.linear.T @ W
+        pairs, amplitudes = W.shape[1] - lone, features.amplitudes_
+        waves = (coef[:pairs] - 1j * coef[pairs : 2 * pairs]).T
+        alone = coef[2 * pairs :].T * np.exp(1j * features.offsets_)
+        self.coef = np.hstack([waves, alone]) * amplitudes
+        self.coordinates, self.frequencies = coordinates, W
+        self.columns = np.unique(coordinates.column[W.any(axis=1)])
+        self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The function at encoded rows, shape (n, K)."""
+        U, total = self.coordinates.of(X), np.zeros((X.shape[0], len(self.coef)))
+        for a in range(0, self.frequencies.shape[1], TILE):
+            tile = slice(a, a + TILE)
+            total += (np.exp(1j * (U @ self.frequencies[:, tile])) @ self.coef[:, tile].T).real
+        return total
+
+    def add_values(self, X: Any, background: Any, values: NDArray) -> None:
+        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        U, V, d = self.coordinates.of(X), self.coordinates.of(background), len(self.columns)
+        if not d:
+            return
+        sums, rules = np.zeros((len(U), d, values.shape[2])), quadratures(d)
+        few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
+        parts = [slice(a, a + few) for a in range(0, len(U), few)]
+        for first in range(0, self.frequencies.shape[1], TILE):
+            tile = self._tile(first)
+            for b in range(0, len(V), 4 * few):
+                some = V[b : b + 4 * few]
+                other = self._angles(some, tile)
+                in_threads(lambda rows: self._add(U[rows], some, tile, other, rules, sums[rows]), parts)  # noqa: B023
+        values[:, self.columns] += sums / len(V)
+
+    def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
+        """Some frequencies, and parts of their coefficients, filled up with zeros."""
+        from bochner.loops.shapley import WAVES
+
+        W, C = self.frequencies[:, first : first + TILE], self.coef[:, first : first + TILE]
+        more = (0, 0), (0, -W.shape[1] % WAVES)
+        C = np.pad(C, more)
+        return np.pad(W, more), (np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag))
+
+    def _angles(self, U: NDArray, tile: Any) -> tuple[NDArray, ...]:
+        """Cosines and sines of half the angles of each column, and of those of all columns."""
+        half = np.empty((len(U), len(self.columns), tile[0].shape[1]))
+        for j, own in enumerate(self._own):
+            np.matmul(U[:, own], tile[0][own] / 2, out=half[:, j])
+        whole = half.sum(axis=1)
+        return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
+
+    def _add(self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray) -> None:
+        from bochner.loops.shapley import add_waves
+
+        differ = np.stack([(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own], axis=2)
+        add_waves(self._angles(U, tile), other, differ, rules, tile[1], sums)
+
+
+class Line:
+    """Features that are linear in the coordinates.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    features : LinearFeatures
+    coef : array of shape (q, K)
+    """
+
+    def __init__(self, coordinates: Coordinates, features: LinearFeatures, coef: NDArray) -> None:
+        slope = coef / features.scale_[:, np.newaxis]
+        self.intercept = -(features.mean_ @ slope)
+        self.slope = slope if coordinates.linear is None else coordinates.linear.T @ slope
+        self.coordinates = coordinates
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The function at encoded rows, shape (n, K)."""
+        return self.coordinates.of(X) @ self.slope + self.intercept
+
+    def add_values(self, X: Any, background: Any, values: NDArray) -> None:
+        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        moved = self.coordinates.of(X) - self.coordinates.of(background).mean(axis=0)
+        for i, j in enumerate(self.coordinates.column.tolist()):
+            values[:, j] += moved[:, i, np.newaxis] * self.slope[i]
+
+
+class Opaque:
+    """Features that are no products of factors of the columns, of which only values are known.
+
+    Parameters
+    ----------
+    leaf : LeafMap
+    coef : array of shape (D, K)
+    sources : int array
+        Input column of each encoded column.
+    """
+
+    def __init__(self, leaf: LeafMap, coef: NDArray, sources: NDArray) -> None:
+        self.leaf, self.coef, self.sources = leaf, coef, sources
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The function at encoded rows, shape (n, K)."""
+        return np.asarray(self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64)
+
+
+Term: TypeAlias = "Waves | Line | Opaque"
+
+
+def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Term]:
+    """The single maps of a fitted map with coefficients of shape (D, K), as sums over products where they are such.
+
+    Parameters
+    ----------
+    features : FeatureMap
+    coef : array of shape (D, K)
+    sources : int array
+        Input column of each encoded column.
+    """
+    first = 0
+    for leaf in leaves(features):
+        stop = first + leaf.features.n_features_out
+        own = np.sqrt(leaf.weight) * np.asarray(coef[first:stop], np.float64)
+        yield _term(leaf, own, sources)
+        first = stop
+
+
+def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
+    seen = coordinates(leaf, sources)
+    if seen is not None and isinstance(leaf.features, FourierFeatures):
+        return Waves(seen, leaf.features, coef)
+    if seen is not None and isinstance(leaf.features, LinearFeatures):
+        return Line(seen, leaf.features, coef)
+    return Opaque(leaf, coef, sources)
+
+
+def quadratures(most: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Rules for the mean over [-1, 1] of real parts of products of cos h + i s sin h, by the number of factors.
+
+    An even Gauss-Legendre rule of q nodes is exact for degrees below 2 q, and only its positive half is needed. The
+    modulus of m factors is at most cosh(e)^m on the ellipse of Bernstein with radius exp(e), so that the error is some
+    exp(m e^2 / 2 - 2 q e), for e = 2 q / m exp(-2 q^2 / m): of many factors fewer nodes are exact to rounding.
+
+    Returns
+    -------
+    sizes : int array of shape (most + 1,)
+    nodes, weights : arrays
+        Positive nodes and their weights, which sum to 1, in row h those of a rule of h.
+    """
+    count = np.arange(most + 1)
+    sizes = np.ceil(np.minimum(count / 4, np.sqrt(ROUNDING * count / 8))).astype(np.int64)
+    return sizes, *_gauss_legendre(sizes.max())
+
+
+def _gauss_legendre(most: int) -> tuple[NDArray, NDArray]:
+    nodes, weights = np.zeros((2, most + 1, max(most, 1)))
+    for h in range(1, most + 1):
+        x, w = np.polynomial.legendre.leggauss(2 * h)
+        nodes[h, :h], weights[h, :h] = x[h:], w[h:]
+    return nodes, weights

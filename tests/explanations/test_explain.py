@@ -1,0 +1,204 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import exact
+from bochner import (
+    AnchorFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+    MetricFeatures,
+    load,
+    save,
+)
+from bochner.features import Metric
+from bochner.kernels import Gaussian, Laplacian, Linear
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 5))
+Y = np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2] ** 2
+WARPED = Metric(
+    5,
+    [0, 2, 0, 4],
+    [1.0, 0.5, 2.0, 1.0],
+    warped=[1, 3],
+    knots=[[-1.0, 0.0, 1.0], [0.0, 1.0, 1.0]],
+    levels=[[0.0, 0.1, 2.0], [0.0, 1.0, 1.0]],
+    slopes=[0.5, 1.0],
+)
+MIXED = WARPED.mixed(RNG.normal(size=(2, 3)))
+MAPS = {
+    "fourier": FourierFeatures(Gaussian(1.5), 101, random_state=0),
+    "offsets": FourierFeatures(Laplacian(2.0), 40, paired=False, random_state=0),
+    "anisotropic": FourierFeatures(Linear(Gaussian(), RNG.normal(size=(3, 5))), 60, random_state=0),
+    "linear": LinearFeatures(),
+    "warped": MetricFeatures(WARPED, FourierFeatures(Gaussian(), 64, random_state=0)),
+    "mixed": MetricFeatures(MIXED, FourierFeatures(Gaussian(), 64, random_state=0)),
+    "mixed linear": MetricFeatures(MIXED, LinearFeatures()),
+    "both": ConcatenatedFeatures([FourierFeatures(Gaussian(), 50, random_state=0), LinearFeatures()], [0.5, 2.0]),
+}
+
+
+def prediction(model, rows):
+    """The function that is explained, shape (n,) or (n, K)."""
+    if hasattr(model, "classes_"):
+        return model.link_[0] * model.decision_function(rows)
+    return model.predict(rows)
+
+
+def by_coalitions(model, row, background):
+    """Shapley values of one row by all coalitions, on rows as they are given."""
+    d = row.shape[1]
+
+    def value(flags):
+        rows = background.copy()
+        for j in np.flatnonzero(flags):
+            if isinstance(rows, pd.DataFrame):
+                rows[rows.columns[j]] = pd.Series(
+                    [row.iloc[0, j]] * len(rows), index=rows.index, dtype=row.dtypes.iloc[j]
+                )
+            else:
+                rows[:, j] = row[0, j]
+        return prediction(model, rows).mean(axis=0)
+
+    return exact.shapley(value, d)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_values_are_those_of_all_coalitions(name):
+    model = KernelMachineRegressor(features=MAPS[name], alpha=1e-3).fit(X, Y)
+    found = model.explain(X[:3], background=X[10:14])
+    assert found.is_exact
+    for i in range(3):
+        np.testing.assert_allclose(found.values[i], by_coalitions(model, X[i : i + 1], X[10:14]), atol=1e-9)
+    np.testing.assert_allclose(found.predictions, model.predict(X[:3]), atol=1e-9)
+    np.testing.assert_allclose(found.base_values, model.predict(X[10:14]).mean(), atol=1e-9)
+
+
+def table(n):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "number": rng.normal(size=n),
+            "gaps": np.where(rng.uniform(size=n) < 0.3, np.nan, rng.normal(size=n)),
+            "text": pd.Series(rng.choice(["a", "b", "c"], n), dtype=object),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"),
+        }
+    )
+    score = frame["number"] * (frame["text"] == "a") + frame["gaps"].fillna(1.0) ** 2
+    return frame, score.to_numpy()
+
+
+def test_categories_dates_and_missing_values_are_whole_columns():
+    frame, y = table(200)
+    model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-2, random_state=0).fit(frame, y)
+    found = model.explain(frame[:2], background=frame[5:8])
+    assert found.values.shape == (2, 4)
+    assert found.feature_names == tuple(frame.columns)
+    for i in range(2):
+        np.testing.assert_allclose(found.values[i], by_coalitions(model, frame[i : i + 1], frame[5:8]), atol=1e-9)
+    assert json.loads(found.to_json())["data"][0][2] == frame["text"][0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_classes_are_explained_by_log_odds(n_classes, loss):
+    labels = np.digitize(Y, np.quantile(Y, np.arange(1, n_classes) / n_classes))
+    features = FourierFeatures(Gaussian(1.5), 60, random_state=0)
+    model = KernelMachineClassifier(features=features, loss=loss, alpha=1e-2).fit(X, labels)
+    found = model.explain(X[:2], background=X[10:13])
+    assert found.unit == "log-odds"
+    assert found.output_names == (("0", "1", "2") if n_classes == 3 else ("1",))
+    for i in range(2):
+        expected = by_coalitions(model, X[i : i + 1], X[10:13])
+        np.testing.assert_allclose(found.values[i], expected, atol=1e-9)
+
+
+def test_several_targets_and_weights():
+    targets = np.stack([Y, 5 * X[:, 3] - 2], axis=1)
+    model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-3, random_state=0)
+    model.fit(X, targets, np.random.default_rng(0).uniform(size=len(X)))
+    found = model.explain(X[:2], background=X[10:14])
+    assert found.values.shape == (2, 5, 2)
+    np.testing.assert_allclose(found.values[0], by_coalitions(model, X[:1], X[10:14]), atol=1e-9)
+    assert list(found.to_frame().columns[5]) == ["y1", "x0"]
+
+
+def test_properties_of_shapley_values():
+    """Columns without effect have none, and rows that are alike have none."""
+    metric = Metric(4, [0, 1, 2], [1.0, 1.0, 0.7])
+    features = MetricFeatures(metric, FourierFeatures(Gaussian(), 80, random_state=0))
+    rows = X[:, [0, 0, 1, 2]]
+    model = KernelMachineRegressor(features=features, alpha=1e-2).fit(rows, Y)
+    found = model.explain(rows[:4], background=rows[:1])
+    assert np.array_equal(found.values[0], np.zeros(4))
+    assert np.array_equal(found.values[:, 3], np.zeros(4))
+
+
+def test_many_columns_have_fewer_nodes_and_still_sum_to_the_prediction():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(120, 150))
+    y = np.sin(rows[:, 0]) + rows[:, 1]
+    model = KernelMachineRegressor(kernel=Gaussian(10.0), n_components=64, alpha=1e-2, random_state=0).fit(rows, y)
+    found = model.explain(rows[:3], background=3 * rows[50:53])
+    np.testing.assert_allclose(found.predictions, model.predict(rows[:3]), atol=1e-10)
+
+
+def test_other_maps_are_sampled_with_standard_errors():
+    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3).fit(X, Y)
+    background = X[10:60]
+    found = model.explain(X[:4], background=background)
+    assert not found.is_exact
+    np.testing.assert_allclose(found.predictions, model.predict(X[:4]), atol=1e-9)
+    expected = np.array([by_coalitions(model, X[i : i + 1], background) for i in range(4)])
+    z = (found.values - expected) / np.maximum(found.errors, 1e-12)
+    assert np.abs(z).max() < 4
+    assert found.errors.max() < 0.2 * np.abs(found.values).max()
+
+
+class TestBackground:
+    model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-3, random_state=0).fit(X, Y)
+
+    def test_is_of_the_training_rows(self):
+        rows = self.model.background_
+        assert rows.shape == (100, 5)
+        assert rows.dtype == np.float32
+        encoded = self.model.encoder_.transform(X)
+        assert all((np.abs(encoded - row).max(axis=1) == 0).any() for row in rows)
+
+    def test_number_of_rows(self):
+        assert self.model.explain(X[:2], n_background=7).n_background == 7
+        assert self.model.explain(X[:2], X, n_background=None).n_background == 300
+
+    def test_is_saved(self, tmp_path):
+        save(self.model, tmp_path / "model.safetensors")
+        again = load(tmp_path / "model.safetensors").explain(X[:2])
+        assert np.array_equal(again.values, self.model.explain(X[:2]).values)
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="n_background must be a positive integer"):
+            self.model.explain(X[:2], n_background=0)
+        with pytest.raises(ValueError, match="5 features"):
+            self.model.explain(X[:2, :3])
+        with pytest.raises(ValueError, match="minimum of 1 is required"):
+            self.model.explain(X[:0])
+
+
+def test_does_not_depend_on_threads(monkeypatch):
+    model = TestBackground.model
+    many = model.explain(X[:100]).values
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    assert np.array_equal(model.explain(X[:100]).values, many)
+
+
+def test_rows_of_an_explanation():
+    found = TestBackground.model.explain(X[:6])
+    assert len(found[2]) == 1
+    assert np.array_equal(found[1:3].values, found.values[1:3])
+    assert found.to_frame().shape == (6, 5)
+    assert "mean absolute value" in found._repr_html_()
