@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import binom, chisquare, poisson
 
 from bochner import load, save
+from bochner.data.columns import distinct
 from bochner.data.table import TableEncoder
 
 CODE = [f"a_code{i}" for i in range(16)]
@@ -208,3 +209,18 @@ def test_numbers_are_not_tied(X):
 
 def test_nothing_to_tie():
     assert TableEncoder().fit(np.full((3, 2), np.nan)).column_groups().shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["b", "a", "b"], dtype=object),
+        np.array([2, True, 1, 0.5], dtype=object),
+        np.array([3, 1, 3]),
+        np.array([False, True]),
+        np.array(["é", "", "a"]),
+    ],
+    ids=["text", "mixed numbers", "integers", "booleans", "strings"],
+)
+def test_distinct_labels_are_those_of_numpy(labels):
+    np.testing.assert_array_equal(distinct(labels), np.unique(labels))

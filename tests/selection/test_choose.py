@@ -111,6 +111,22 @@ class TestProblem:
             found.append(problem.n_grids(0.1))
         assert found == [800, 50]
 
+    def test_a_limit_counts_all_outputs(self, policy):
+        """A trial fits a few combinations of many outputs, and the model all of them."""
+        policy(timed_grids=(1, 10**6))
+        X, y = rows()
+        found = []
+        for K in (4, 100):
+            targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
+            problem = prepare(ArraySource(X, targets), np.arange(3), None, SearchSpace(), False, 0, Budget(1000.0))
+            found.append(problem.n_grids(0.5))
+        assert found[1] == pytest.approx(found[0] / 25, rel=0.05, abs=1)
+
+    def test_more_columns_have_fewer_rows(self, policy):
+        policy(rows_for_full_learning=10, timed_rows=1_000, timed_cells=20_000)
+        assert [Budget(2.0).n_rows(d) for d in (0, 20, 200, 20_000)] == [2_000, 2_000, 200, 10]
+        assert Budget().n_rows(20_000) == np.inf
+
     def test_more_time_has_more_grids(self, policy):
         """As many as trials of so many grids would take a share of the time that is left."""
         policy(timed_grids=(1, 10**6))

@@ -13,6 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from bochner.data.columns import distinct
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
@@ -419,7 +420,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return CheckedRows(*sample, replace(stream, roles=weighted), summary)
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
-        self._store_classes(np.unique(target.y if classes is None else classes), len(target.y))
+        self._store_classes(distinct(target.y) if classes is None else np.unique(classes), len(target.y))
         self._refuse_other_targets(target, in_parts=True)
         return self._known_targets()
 
@@ -445,7 +446,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return Signs(self.classes_)
 
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
-        new = np.setdiff1d(target.y, self.classes_)[:5].tolist()
+        new = np.setdiff1d(distinct(target.y), self.classes_)[:5].tolist()
         if new and in_parts:
             raise ValueError(
                 f"y holds {new}, which are not among the classes {self.classes_[:20].tolist()}: name all classes in "

@@ -54,10 +54,12 @@ class Budget:
         """Whether there is time to learn one metric only."""
         return self.limit is not None and self.limit < POLICY.short_limit
 
-    @property
-    def n_rows(self) -> float:
-        """Most rows for learning and for trials; infinite without a limit."""
-        return np.inf if self.limit is None else max(POLICY.timed_rows * self.limit, POLICY.rows_for_full_learning)
+    def n_rows(self, n_columns: int) -> float:
+        """Most rows for learning and for trials, of so many columns but for one-hot ones; infinite without a limit."""
+        if self.limit is None:
+            return np.inf
+        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.limit
+        return max(most, POLICY.rows_for_full_learning)
 
     def n_components(self, share: float, n_rows: int, n_columns: int, n_outputs: int) -> float:
         """Features whose direct solution takes a share of the time left, 128 at least; infinite without a limit."""

@@ -53,6 +53,7 @@ class Policy:
     # A time limit.
     short_limit: float = 1.5  # seconds, below which one metric is learned of enough rows for full learning
     timed_rows: float = 50_000.0  # on which is learned and tried for each second of the limit
+    timed_cells: float = 1_000_000.0  # numbers in as many rows at the most, where columns are many
     learning_share: float = 0.35  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
     hasty_share: float = 0.4  # of the limit, that must be left for larger sizes, and for looks around the best one

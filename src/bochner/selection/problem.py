@@ -141,11 +141,12 @@ class Problem:
         """
         if self.space.n_components is not None:
             return self.space.n_components
+        usual = POLICY.final_entries / self.n_rows
+        usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
         if self.budget.limit is None:
-            usual = POLICY.final_entries / self.n_rows
-            usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
             return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.validator.n_rows)))
         each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.validator.n_rows
+        each *= self.n_outputs / self.validator.y.shape[1]  # of many outputs a trial fits combinations
         return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
 
 
@@ -169,7 +170,8 @@ def prepare(
     column_groups, column_units, space, seed, budget
         See `Problem`.
     """
-    rows = split(source, space.fewest_rows, seed, budget.n_rows)
+    n_single = np.count_nonzero(np.bincount(column_groups) == 1)
+    rows = split(source, space.fewest_rows, seed, budget.n_rows(n_single))
     if rows is None:
         return None
     trials = budget.part(POLICY.chosen_share)
