@@ -23,6 +23,7 @@ import pytest
 import sklearn.base
 
 import bochner
+from bochner.estimators.interpretation import Interpretable
 from bochner.estimators.machine import KernelMachine
 
 PACKAGE = Path(bochner.__file__).parent
@@ -382,11 +383,14 @@ def test_public_names_are_documented(item, tmp_path, monkeypatch):
 
 
 def test_examples_of_methods_that_estimators_share():
-    tests = [test for test in doctest.DocTestFinder().find(KernelMachine, "KernelMachine") if test.examples]
+    found = [
+        test for kind in (KernelMachine, Interpretable) for test in doctest.DocTestFinder().find(kind, kind.__name__)
+    ]
+    tests = [test for test in found if test.examples]
     runner = doctest.DocTestRunner(verbose=False)
     for test in tests:
         runner.run(test)
-    assert len(tests) >= 4
+    assert len(tests) >= 5
     assert runner.summarize(verbose=False).failed == 0
 
 

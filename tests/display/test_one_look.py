@@ -18,6 +18,7 @@ from bochner.display import (
     CoverageDisplay,
     DensityDisplay,
     DriftDisplay,
+    EffectDisplay,
     EmbeddingDisplay,
     ErrorDisplay,
     GramDisplay,
@@ -37,6 +38,7 @@ from bochner.display import (
 )
 from bochner.display.canvas import LOOKS, look
 from bochner.display.uncertainty_displays import Band
+from bochner.explanations import Effect
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import Candidate
 
@@ -52,6 +54,19 @@ def intervals(levels=(0.5, 0.9)):
     return scale * rng.standard_normal(80), {level: np.column_stack([-own, own]) for level, own in half.items()}
 
 
+def effects():
+    """Of numbers with a missing value and a region without rows, of many levels, and of dates."""
+    mean, half, curves = np.column_stack([GRID, 1 - GRID]), np.full((20, 2), 0.05), rng.uniform(size=(4, 20, 2))
+    missing, empty = np.append(1e5 * GRID[:-1], np.nan), np.array([[2e4, 4e4]])
+    levels, flat = [f"a long level {g}" for g in range(20)], np.full(20, 0.05)
+    shown = mean, mean - half, mean + half, curves
+    return [
+        Effect("Income", [*missing[:-1].tolist(), None], missing, "", False, flat, *shown, missing[:-1], empty),
+        Effect("Town", levels, np.arange(20.0), "", True, flat, *shown, np.empty(0), np.empty((0, 2))),
+        Effect("Built", levels, 999 * GRID, "days", False, flat, *shown, 999 * GRID, np.empty((0, 2))),
+    ]
+
+
 # A display of each class, a keyword, and what of the drawn artists shows it.
 MADE = {
     BandDisplay: lambda: BandDisplay(GRID, GRID**2, [Band(0.9, GRID - 1, GRID + 1)], X / 10, unit="days"),
@@ -63,6 +78,7 @@ MADE = {
     CoverageDisplay: lambda: CoverageDisplay.from_predictions(*intervals(), by=X[:, 1], by_name="depth [m]"),
     DensityDisplay: lambda: DensityDisplay([90_000 * GRID], GRID * (1 - GRID), ["rent [CHF]"]),
     DriftDisplay: lambda: DriftDisplay({name: np.column_stack([100 * GRID, GRID]) for name in NAMES}),
+    EffectDisplay: lambda: EffectDisplay(effects(), ["high", "low"], "probability"),
     EmbeddingDisplay: lambda: EmbeddingDisplay(X, [f"kind {i % 12}" for i in range(80)], label="Kind"),
     ErrorDisplay: lambda: ErrorDisplay([16, 64], [[0.2, 0.3], [0.1, 0.12]], [[0.5, 0.6], [0.2, 0.3]], [2.0, 1.0]),
     GramDisplay: lambda: GramDisplay(np.eye(9), [np.eye(9) + 0.1, np.eye(9)], [1, 10_000], "grids"),
@@ -99,6 +115,7 @@ COLOURED = {
     CoverageDisplay: lambda one: [one.line_],
     DensityDisplay: lambda one: [one.curve_],
     DriftDisplay: lambda one: one.lines_,
+    EffectDisplay: lambda one: one.lines_,
     EmbeddingDisplay: lambda one: one.points_,
     ErrorDisplay: lambda one: [one.mean_line_, one.max_line_],
     HypothesisDisplay: lambda one: one.histogram_.patches,

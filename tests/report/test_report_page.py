@@ -183,8 +183,8 @@ def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
     assert other.scores == own.scores
     np.testing.assert_array_equal(other.by_rows.losses, own.by_rows.losses)
     np.testing.assert_array_equal(other.by_size.losses, own.by_size.losses)
-    for one, two in zip(other.dependences, own.dependences, strict=True):
-        np.testing.assert_allclose(one.means, two.means)
+    for one, two in zip(other.effects, own.effects, strict=True):
+        np.testing.assert_allclose(one.mean, two.mean)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix, sp.csc_array])
@@ -195,20 +195,21 @@ def test_arrays_are_taken(convert, solver):
     model = KernelMachineRegressor(Gaussian(2.0), n_components=40, alpha=0.1, solver=solver)
     model.fit(convert(X), y)
     found = find(model, convert(X), y, Origin())
-    assert [one.column for one in found.dependences] == [f"x{j}" for j in found.columns]
+    assert [one.column for one in found.effects] == [f"x{j}" for j in found.columns]
     assert (found.by_size is None) == (solver == "exact")
     assert "x0" in model.report_html(convert(X), y)
 
 
-def test_dependence_is_the_mean_of_predictions():
-    X = np.random.default_rng(6).normal(size=(90, 2))
-    model = KernelMachineRegressor(Laplacian(3.0), n_components=64, alpha=0.1, random_state=0).fit(X, X[:, 0])
-    for one in find(model, X, X[:, 0], Origin()).dependences:
-        j = int(one.column[1:])
-        for value, mean in zip(one.values, one.means[0], strict=True):
-            changed = X.copy()
-            changed[:, j] = value
-            assert mean == pytest.approx(model.predict(changed).mean())
+def test_regions_without_rows_are_shaded_and_dates_are_dates():
+    rng = np.random.default_rng(6)
+    X = pd.DataFrame(
+        {"gap": np.append(rng.uniform(size=50), rng.uniform(3, 4, size=50)), "other": rng.normal(size=100)}
+    )
+    X["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 100, 100), "D")
+    model = KernelMachineRegressor(Laplacian(3.0), n_components=64, alpha=0.1, random_state=0).fit(X, X["gap"])
+    page = Page(model.report_html(X, X["gap"]))
+    assert len([given for given in page.all("path") if given.get("class") == "shade"]) == 1
+    assert any(re.fullmatch("2025-0[1-4]-[0-3][0-9]", text) for text in page.texts)
 
 
 def test_curves_fit_again_on_nested_rows_and_with_other_sizes():

@@ -8,7 +8,7 @@ integer codes and their labels.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -119,6 +119,22 @@ def refuse_infinite(values: np.ndarray, names: Sequence[str] | None, start: int 
 def column_name(names: Sequence[str] | None, j: int) -> str:
     """Name of column `j`, in scikit-learn's way where the table has none."""
     return f"x{j}" if names is None else names[j]
+
+
+def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
+    """The names as they are given, or x0, x1, ... without any."""
+    return [f"x{j}" for j in range(n_columns)] if given is None else [str(name) for name in given]
+
+
+def column_number(column: int | str, names: Sequence[str]) -> int:
+    """Number of a column that is given by number or name."""
+    found = list(names).index(column) if isinstance(column, str) and column in names else column
+    if not isinstance(found, int | np.integer) or not -len(names) <= found < len(names):
+        some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise ValueError(
+            f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."
+        )
+    return int(found) % len(names)
 
 
 def _read_series(series: nw.Series, name: str) -> tuple[str, Any]:

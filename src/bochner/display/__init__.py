@@ -1,5 +1,6 @@
 """Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
 
+from bochner.display.effect_displays import EffectDisplay
 from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
 from bochner.display.paper_displays import CircleDisplay, GridDisplay
@@ -23,6 +24,7 @@ __all__ = [
     "CoverageDisplay",
     "DensityDisplay",
     "DriftDisplay",
+    "EffectDisplay",
     "EmbeddingDisplay",
     "ErrorDisplay",
     "GramDisplay",

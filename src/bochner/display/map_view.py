@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse
 from bochner.display.base import fitted_attribute
-from bochner.display.row_access import column_names, coordinate_names
+from bochner.display.row_access import coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, leaves

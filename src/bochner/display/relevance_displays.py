@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.data.columns import PARTS
+from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
 from bochner.display.base import (
@@ -25,7 +25,6 @@ from bochner.display.base import (
     side_by_side,
 )
 from bochner.display.canvas import BLUE, GREY, VERMILION
-from bochner.display.row_access import column_names
 from bochner.features.metric import Metric
 
 ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one

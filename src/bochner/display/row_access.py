@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
@@ -10,16 +10,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.data.columns import PARTS, missing, read_column
+from bochner.data.columns import PARTS, column_names, column_number, missing, read_column
 from bochner.data.table_input import as_array, checked_sparse, is_frame
 from bochner.features.metric import Metric
 
 SPARSE_ROWS = 2000  # of which the medians are taken
-
-
-def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
-    """The names as they are given, or x0, x1, ... without any."""
-    return [f"x{j}" for j in range(n_columns)] if given is None else [str(name) for name in given]
 
 
 def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
@@ -74,7 +69,7 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
             return name, values[:, 0]
         codes, labels = values
         return name, np.array([*labels, ""], dtype=object)[codes]
-    j = _number(column, column_names(None, n_columns(X)))
+    j = column_number(column, column_names(None, n_columns(X)))
     own = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
     return f"x{j}", np.asarray(own, np.float64).ravel()
 
@@ -88,7 +83,7 @@ def time_unit(X: Any, column: int | str) -> str:
 def _read(X: Any, column: int | str) -> tuple[str, str, Any]:
     """Name, kind and values of a column of a data frame."""
     frame = nw.from_native(X, eager_only=True)
-    j = _number(column, column_names(frame.columns, len(frame.columns)))
+    j = column_number(column, column_names(frame.columns, len(frame.columns)))
     return frame.columns[j], *read_column(frame[:, j], frame.columns[j])
 
 
@@ -119,7 +114,7 @@ def rows_along(X: Any, column: int | str, grid: NDArray) -> Any:
     else:
         dense = as_array(X)
     rows = np.tile(np.quantile(dense, 0.5, axis=0, method="inverted_cdf").astype(np.float64), (len(grid), 1))
-    rows[:, _number(column, column_names(None, rows.shape[1]))] = grid
+    rows[:, column_number(column, column_names(None, rows.shape[1]))] = grid
     return rows
 
 
@@ -127,7 +122,7 @@ def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
     import pyarrow as pa
 
     names, columns = list(frame.columns), []
-    j = _number(column, names)
+    j = column_number(column, names)
     for i, name in enumerate(names):
         kind, values = read_column(frame[:, i], name)
         if i == j:
@@ -157,17 +152,6 @@ def _typical_row(values: Any) -> int:
     if isinstance(values, tuple):
         return int(np.argmax(values[0] == np.bincount(values[0][known]).argmax()))
     return int(known[np.argsort(values[known, 0], kind="stable")[(len(known) - 1) // 2]])
-
-
-def _number(column: int | str, names: list[str]) -> int:
-    """Number of a column that is given by number or name."""
-    found = names.index(column) if isinstance(column, str) and column in names else column
-    if not isinstance(found, int | np.integer) or not -len(names) <= found < len(names):
-        some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise ValueError(
-            f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."
-        )
-    return int(found) % len(names)
 
 
 def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:

@@ -608,7 +608,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             Dask data frame, one with its index and a column for each class; neither is computed yet. With `out`, the
             path of the file.
         """
-        scores = self._scores(X, n_jobs)
+        return self._probabilities(self._scores(X, n_jobs))
+
+    def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
+        """Probabilities of the classes, shape (n, C), of scores of shape (n, K)."""
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
+from bochner.data.columns import column_names, column_number
+from bochner.data.table_input import is_frame
 from bochner.design.design import Design
-from bochner.features.base import FeatureMap
+from bochner.devices.conversion import any_arrays
+from bochner.engines.blas import single_threaded_blas
+from bochner.estimators import explained_scores
+from bochner.estimators.calibration import stacked_scores
+from bochner.explanations.attribution import Explanation
+from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
+from bochner.features.base import FeatureMap, Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
+from bochner.inputs.checks import checked_rows
+from bochner.inputs.estimator import BaseKernelEstimator
+from bochner.inputs.targets import Standardised
 from bochner.markup import Markup, number, percent, table
 
 GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
-MOST_COLUMNS = 5
+MOST_COLUMNS, MOST_EFFECTS = 5, 6
 
 
 def column_shares(model: Any) -> NDArray[np.float64]:
@@ -48,11 +64,56 @@ def average_gradient(model: Any, X: Any) -> NDArray[np.float64]:
     return np.bincount(model.encoder_.sources(), gradient, model.encoder_.n_features_in_).astype(np.float64)
 
 
+def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
+    """Effects of columns of checked rows on the predictions of a fitted model; see `KernelMachineRegressor.effects`."""
+    known = nw.from_native(X, eager_only=True).columns if is_frame(X) else getattr(model, "feature_names_in_", None)
+    names = column_names(known, X.shape[1])
+    if columns is None:
+        chosen = _most_important(model, len(names))
+    else:
+        several: list[Any] = [columns] if isinstance(columns, int | str | np.integer) else list(columns)
+        chosen = [column_number(column, names) for column in several]
+    fitted = Fitted(model.encoder_, model.coef_.dtype, *_answers(model))
+    with single_threaded_blas():
+        return measured_effects(X, chosen, names, fitted, asked)
+
+
+def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
+    """Predictions of encoded rows, variances of sums of them, names of the outputs, and what these are."""
+    if is_classifier(model):
+        labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+        first, outputs = len(model.classes_) - len(labels), tuple(map(str, labels))
+        return (lambda Z: model._probabilities(scores_at(model, Z))[:, first:]), None, outputs, "probability"
+    targets, K = Standardised(model.target_mean_, model.target_scale_), len(model.target_mean_)
+    posterior: Any = vars(model).get("posterior_")
+
+    def predict(Z: NDArray) -> NDArray[np.float64]:
+        return targets.inverse(scores_at(model, Z), model.loss == "poisson")
+
+    def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
+        return posterior.variances_of_sums(model.features_, Z, A) * np.square(model.target_scale_)
+
+    names = tuple(f"y{k}" for k in range(K)) if K > 1 else ("prediction",)
+    return predict, None if posterior is None else variances, names, "prediction"
+
+
+def _most_important(model: Any, n_columns: int) -> list[int]:
+    """The six most important columns, or the first ones where none is more important."""
+    importances = getattr(model, "feature_importances_", np.zeros(n_columns))
+    return np.argsort(-importances, kind="stable")[:MOST_EFFECTS].tolist()
+
+
+def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
+    """The fitted function at encoded rows, shape (n, K): standardised targets, or scores of classes."""
+    source = ArraySource(Z, np.empty((Z.shape[0], 0)))
+    scores = Design(source, model.features_, model.coef_.dtype).predict(model.coef_, model.intercept_)
+    stack = getattr(model, "stack_", None)
+    return scores if stack is None else stacked_scores(scores, stack)
+
+
 def _at(model: Any, Z: NDArray) -> NDArray:
-    """The fitted function at encoded rows, in the units of the targets."""
-    source = ArraySource(Z, np.empty((len(Z), 0)))
-    predicted = Design(source, model.features_, model.coef_.dtype).predict(model.coef_, model.intercept_)
-    return predicted * getattr(model, "target_scale_", 1.0)
+    """The same in the units of the targets."""
+    return scores_at(model, Z) * getattr(model, "target_scale_", 1.0)
 
 
 def _relevance(features: FeatureMap) -> NDArray | None:
@@ -109,3 +170,174 @@ def learned_table(model: Any) -> Markup:
     facts["most relevant columns"] = ", ".join(relevant)
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))
+
+
+class Interpretable(BaseKernelEstimator):
+    """What fitted models answer about themselves."""
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+        return checked_rows(self, X, reset=reset)
+
+    @any_arrays
+    def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:
+        """Explain the predictions for some rows by Shapley values of the columns.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows to explain.
+        background : array, sparse matrix or data frame of shape (B, d), optional
+            Rows that the explained ones are compared with: columns that are not in a coalition have values of these
+            rows. By default up to 100 training rows that the model keeps.
+        n_background : int or None, default=100
+            From more background rows so many are drawn at random. None for all.
+
+        Returns
+        -------
+        Explanation
+            For classes of log-odds, the first-order part of the link of the scores: without a stack of two losses
+            ``link_[0]`` times `decision_function`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For other columns than those of the fit, and where there are no background rows.
+        MemoryError
+            If the values do not fit in the free memory.
+
+        Notes
+        -----
+        The values are interventional Shapley values (Lundberg and Lee, "A Unified Approach to Interpreting Model
+        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, with learned metrics too, and
+        for linear features: these are products of factors of the columns, whose Shapley values are integrals of
+        polynomials. For other maps they are sampled by permutations, and have standard errors.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
+        >>> explanation = model.explain(X[350:])
+        >>> explanation.values.shape, explanation.is_exact
+        ((92, 10), True)
+        """
+        check_is_fitted(self)
+        return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
+
+    @any_arrays
+    def effects(
+        self,
+        X: Any,
+        columns: Sequence[int | str] | int | str | None = None,
+        *,
+        kind: str = "partial",
+        n_points: int = 20,
+        n_curves: int = 50,
+        n_rows: int = 500,
+        coverage: float = 0.9,
+    ) -> Effects:
+        """Effects of columns on predictions: partial dependence, or accumulated local effects.
+
+        Partial dependence at a value is the mean prediction for rows that all get this value in the column, and keep
+        the others (Friedman, 2001). Where columns are correlated, such rows may be unlike any data. Accumulated local
+        effects add mean differences of predictions between neighbouring values, for the rows that lie between these
+        (Apley and Zhu, 2020); their mean is zero. Neither is the effect of an intervention.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows to average over, and whose values are taken.
+        columns : sequence of int or str, int or str, optional
+            By number or name. By default the six with the largest `feature_importances_`.
+        kind : {"partial", "accumulated"}, default="partial"
+        n_points : int, default=20
+            Number of values of each column, at most: all of few, else frequent ones and quantiles of the others; of
+            text the most frequent ones. If the fit saw missing values, and X has one, that is a value too.
+        n_curves : int, default=50
+            Number of rows whose own predictions are kept, for partial dependence.
+        n_rows : int, default=500
+            Number of rows that predictions are averaged over; from more rows so many are drawn at random.
+        coverage : float, default=0.9
+            Of the intervals, which need a fit with ``uncertainty=True`` or "std". They are of the effect for these rows
+            by the posterior of the function.
+
+        Returns
+        -------
+        Effects
+            In the units of the target; for classes of probabilities, and of two classes that of the second. An
+            `Effect` for each column, with `plot`, `to_frame` and `to_json`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If there is no such column, or a parameter is out of range.
+
+        References
+        ----------
+        Friedman, "Greedy Function Approximation", Annals of Statistics 2001, section 8.2. Goldstein, Kapelner, Bleich
+        and Pitkin, "Peeking Inside the Black Box", JCGS 2015 (curves of rows). Apley and Zhu, "Visualizing the Effects
+        of Predictor Variables in Black Box Supervised Learning Models", JRSS B 2020.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+        >>> model = KernelMachineRegressor(random_state=0).fit(X, X[:, 0] ** 2)
+        >>> [one.span.round(1).tolist() for one in model.effects(X, [0, 1])]
+        [[1.0], [0.0]]
+        """
+        check_is_fitted(self)
+        asked = Asked(kind, n_points, n_curves, n_rows, coverage)
+        return effects(self, self._rows(X, reset=False), columns, asked)
+
+    @any_arrays
+    def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
+        """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
+
+        The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
+        baseline, the candidates, the learned metric, the error against the number of rows and of features, the
+        calibration or the residuals, the worst rows, partial dependence, the error of the kernel approximation, costs
+        and versions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows that the model has not seen; otherwise the scores are too good. From more rows 50,000 are drawn.
+        y : array of shape (n,)
+            Targets (one column), or labels.
+        out : path-like, optional
+            File to write.
+
+        Returns
+        -------
+        str or Path
+            The page, or the path of the file.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If there are several targets, labels that the model does not know, or fewer than 20 rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
+        >>> page = model.report_html(X[350:], y[350:])
+        >>> page.startswith("<!DOCTYPE html>"), "<script" in page
+        (True, False)
+        """
+        from bochner.report import write_report
+
+        check_is_fitted(self)
+        return write_report(self, X, y, out)

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -38,14 +37,12 @@ from bochner.estimators.incremental import (
 )
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
-from bochner.explanations.attribution import Explanation
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
 from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import fixed, is_dense, resized, seeded
-from bochner.inputs.checks import checked_rows, threads_of
-from bochner.inputs.estimator import BaseKernelEstimator
+from bochner.inputs.checks import threads_of
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
     CheckedRows,
@@ -158,7 +155,7 @@ def solved() -> Any:
     return SolvedAttribute()
 
 
-class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
+class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     """Ridge regression on random features; everything that is not given is selected from the data.
 
     Subclasses say what targets are and which losses there are, by the methods that are abstract here.
@@ -742,10 +739,6 @@ class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
             source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
             return Design(source, own, dtype, place=current_device()).predict(coef, intercept)
 
-    def _rows(self, X: Any, *, reset: bool) -> Any:
-        """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
-        return checked_rows(self, X, reset=reset)
-
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Estimate what `fit` would read, hold and compute, without fitting.
@@ -819,100 +812,6 @@ class KernelMachine(FixedByFirstRows, BaseKernelEstimator):
         """
         check_is_fitted(self)
         return interpretation.average_gradient(self, self._rows(X, reset=False))
-
-    @any_arrays
-    def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:
-        """Explain the predictions for some rows by Shapley values of the columns.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Rows to explain.
-        background : array, sparse matrix or data frame of shape (B, d), optional
-            Rows that the explained ones are compared with: columns that are not in a coalition have values of these
-            rows. By default up to 100 training rows that the model keeps.
-        n_background : int or None, default=100
-            From more background rows so many are drawn at random. None for all.
-
-        Returns
-        -------
-        Explanation
-            For classes of log-odds, the first-order part of the link of the scores: without a stack of two losses
-            ``link_[0]`` times `decision_function`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            For other columns than those of the fit, and where there are no background rows.
-        MemoryError
-            If the values do not fit in the free memory.
-
-        Notes
-        -----
-        The values are interventional Shapley values (Lundberg and Lee, "A Unified Approach to Interpreting Model
-        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, with learned metrics too, and
-        for linear features: these are products of factors of the columns, whose Shapley values are integrals of
-        polynomials. For other maps they are sampled by permutations, and have standard errors.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from bochner import KernelMachineRegressor
-        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
-        >>> explanation = model.explain(X[350:])
-        >>> explanation.values.shape, explanation.is_exact
-        ((92, 10), True)
-        """
-        check_is_fitted(self)
-        return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
-
-    @any_arrays
-    def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
-        """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
-
-        The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
-        baseline, the candidates, the learned metric, the error against the number of rows and of features, the
-        calibration or the residuals, the worst rows, partial dependence, the error of the kernel approximation, costs
-        and versions.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen; otherwise the scores are too good. From more rows 50,000 are drawn.
-        y : array of shape (n,)
-            Targets (one column), or labels.
-        out : path-like, optional
-            File to write.
-
-        Returns
-        -------
-        str or Path
-            The page, or the path of the file.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If there are several targets, labels that the model does not know, or fewer than 20 rows.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from bochner import KernelMachineRegressor
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
-        >>> page = model.report_html(X[350:], y[350:])
-        >>> page.startswith("<!DOCTYPE html>"), "<script" in page
-        (True, False)
-        """
-        from bochner.report import write_report
-
-        check_is_fitted(self)
-        return write_report(self, X, y, out)
 
     def resized(self, factor: float = 1.0) -> Self:
         """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.

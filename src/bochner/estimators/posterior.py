@@ -13,6 +13,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
+from bochner.engines.algebra import product
 from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.error_scale import Observations, observation_hashes
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
@@ -122,6 +123,23 @@ class Posterior:
             function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
             noise[a : a + len(Z)] = parameters.noise(self._sizes(rows, Z))
         return function, noise
+
+    def variances_of_sums(self, features: FeatureMap, X: Rows, A: NDArray) -> NDArray[np.float64]:
+        """Variances of the sums A f of the function's values f at encoded rows, shape (G, K).
+
+        Parameters
+        ----------
+        features : FeatureMap
+        X : array of shape (n, d)
+        A : array of shape (G, n)
+        """
+        basis, X = self.basis(features), X.astype(np.float64)
+        Z = basis.rows(X)
+        forms = self.linear.forms(product(A, Z), A.sum(axis=1))
+        if isinstance(basis, LandmarkFeatures):
+            beyond = LandmarkFeatures(features, X, np.empty((0, 0))).values(X) - product(Z, Z.T)
+            forms += np.maximum(np.einsum("gi,gi->g", product(A, beyond), A), 0.0) / self.alpha_
+        return self.noise.function(forms)
 
     def _sizes(self, X: Rows, Z: NDArray) -> NDArray[np.float64]:
         """Logarithms of the sizes of errors at rows with features Z, shape (n, K)."""

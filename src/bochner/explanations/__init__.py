@@ -1,5 +1,6 @@
 """What fitted models tell of their columns and of single rows."""
 
 from bochner.explanations.attribution import Explanation
+from bochner.explanations.effects import Effect, Effects
 
-__all__ = ["Explanation"]
+__all__ = ["Effect", "Effects", "Explanation"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,6 +63,7 @@ class Axis:
     end: float
     log: bool = False
     ticks: tuple[float, ...] = ()
+    is_date: bool = False
 
     @classmethod
     def over(
@@ -87,7 +88,11 @@ class Axis:
     @property
     def marks(self) -> list[tuple[str, float]]:
         """Labels of the ticks, and their places."""
-        return [(short_number(value, LARGE), float(self(value))) for value in self.ticks]
+        return [(self.named(value), float(self(value))) for value in self.ticks]
+
+    def named(self, value: float) -> str:
+        """A value as the label of a tick."""
+        return str(np.datetime64(round(value), "D")) if self.is_date else short_number(value, LARGE)
 
 
 def _nice(low: float, high: float, most: int = 5) -> tuple[float, ...]:
@@ -104,7 +109,13 @@ def rendered(template: str, macro: str, **values: Any) -> Markup:
 
 
 def line_chart(
-    title: str, labels: tuple[str, str], series: Sequence[Series], log: bool = False, diagonal: bool = False
+    title: str,
+    labels: tuple[str, str],
+    series: Sequence[Series],
+    log: bool = False,
+    diagonal: bool = False,
+    shaded: Iterable[Sequence[float]] = (),
+    is_date: bool = False,
 ) -> Markup:
     """A chart of lines and points, and the table of its numbers.
 
@@ -118,12 +129,17 @@ def line_chart(
         Whether the horizontal axis is logarithmic, with a tick at each value of the first series.
     diagonal : bool, default=False
         Whether the line y = x is drawn, in the square from 0 to 1.
+    shaded : iterable of (float, float)
+        Ends of regions of the horizontal axis.
+    is_date : bool, default=False
+        Whether the horizontal axis has days since 1970.
     """
     everywhere = [float(v) for one in series for v in one.x]
     heights = [float(v) for one in series for part in (one.y, one.low, one.high) for v in part]
     if diagonal:
         everywhere, heights = [0.0, 1.0], [0.0, 1.0]
     x = Axis.over(everywhere, BOX.LEFT, BOX.RIGHT, log, _thinned(series[0].x) if log else ())
+    x = replace(x, is_date=is_date, ticks=x.ticks[:: 1 + is_date])
     y = Axis.over(heights, BOX.BOTTOM, BOX.TOP)
     return rendered(
         "charts.html",
@@ -132,10 +148,11 @@ def line_chart(
         x=x,
         y=y,
         labels=(cut(labels[0], 48), cut(labels[1], 32)),
+        shaded=[x(ends).tolist() for ends in shaded],
         drawn=[_drawn(one, x, y) for one in series],
         diagonal=_path(x([0, 1]), y([0, 1])) if diagonal else "",
         legend=[one.name for one in series] if len(series) > 1 else [],
-        numbers=_numbers(title, labels, series),
+        numbers=_numbers(title, labels, series, x),
     )
 
 
@@ -164,7 +181,7 @@ def _path(x: NDArray, y: NDArray) -> str:
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
 
 
-def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series]) -> Markup | None:
+def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series], axis: Axis) -> Markup | None:
     """What lines and bands show, as a table; points alone have too many numbers."""
     rows = []
     for one in series:
@@ -172,7 +189,7 @@ def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series]) -> M
             continue
         ends = [f"{number(a)} to {number(b)}" for a, b in zip(one.low, one.high, strict=True)] or [""] * len(one.x)
         rows += [
-            (one.name, number(float(a)), number(float(b)), between)
+            (one.name, axis.named(a) if axis.is_date else number(float(a)), number(float(b)), between)
             for a, b, between in zip(one.x, one.y, ends, strict=True)
         ]
     return table(title, ("", *labels, "interval"), rows) if rows else None

@@ -1,11 +1,10 @@
-"""Measures all that a report says of a model: scores, curves of refits, partial dependence, the error of the kernel."""
+"""Measures all that a report says of a model: scores, curves of refits, effects of columns, the error of the kernel."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -15,9 +14,11 @@ from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.relevance_displays import MetricDisplay
-from bochner.display.row_access import column_names, sample
+from bochner.display.row_access import sample
+from bochner.explanations import Effects
 from bochner.features.leaves import leaves, size_name
 from bochner.loops.clock import CLOCK
 from bochner.planning.plan import Plan
@@ -27,7 +28,6 @@ from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
 MOST_ROWS, FEWEST_ROWS = 50_000, 20
-MOST_DENSE = 10_000_000  # entries of sparse rows that are made dense
 COVERAGE = 0.9
 
 
@@ -86,28 +86,12 @@ class Rows:
         """At most so many rows, drawn at random, in their order."""
         return self if len(self) <= most else self.take(sample(np.arange(len(self)), most, seed))
 
-    @cached_property
-    def dense(self) -> Rows | None:
-        """The same with dense rows; None where they would be too large."""
-        if not sp.issparse(self.X):
-            return self
-        return None if np.prod(self.X.shape) > MOST_DENSE else replace(self, X=self.X.toarray())
-
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""
         if isinstance(self.X, nw.DataFrame):
             return [None if value != value else value for value in self.X[:, j].to_list()]
         values = self.X[:, [j]].toarray()[:, 0] if sp.issparse(self.X) else self.X[:, j]
         return list(values.tolist())
-
-    def with_value(self, j: int, source: Rows, row: int) -> Rows:
-        """The same rows, dense, all of which have the value that a row of another table has in column `j`."""
-        if isinstance(self.X, nw.DataFrame):
-            same = source.X[:, j][[row] * len(self)]
-            return replace(self, X=self.X.with_columns(same.alias(self.X.columns[j])))
-        X = self.X.copy()
-        X[:, j] = source.X[row, j]
-        return replace(self, X=X)
 
 
 @dataclass(frozen=True)
@@ -200,7 +184,7 @@ HELD_OUT, LEARNED = 2000, 4000  # rows at most
 MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix
 SHARES = (0.125, 0.25, 0.5, 1.0)
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-DEPENDENCE_ROWS, DEPENDENCE_POINTS, MOST_DEPENDENCES, MOST_VALUES, MOST_CLASSES = 300, 16, 6, 8, 3
+EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
 
 
@@ -306,87 +290,19 @@ def _size(model: Any, size: Any) -> int:
     return sum(int(getattr(part, name)) for part in parts if (name := size_name(part)) is not None)
 
 
-@dataclass(frozen=True)
-class Dependence:
-    """Mean predictions against the value of a column (Friedman, 2001, section 8.2).
-
-    Attributes
-    ----------
-    column : str
-    values : list
-        Numbers, or others.
-    means, low, high : arrays of shape (K, v)
-        Over the rows: the mean, the first and the third quartile; for each output that is shown.
-    outputs : tuple of str
-        Names of the outputs; empty of numbers.
-    numeric : bool
-        Whether the values are numbers.
-    """
-
-    column: str
-    values: list[Any]
-    means: NDArray
-    low: NDArray
-    high: NDArray
-    outputs: tuple[str, ...]
-    numeric: bool
-
-
-def dependences(model: Any, rows: Rows, columns: list[int], proba: NDArray | None) -> list[Dependence]:
-    """Partial dependence on some columns.
+def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
+    """Partial dependence on the first six of some columns that have two values or more; None without such.
 
     Parameters
     ----------
     model : KernelMachineRegressor or KernelMachineClassifier
     rows : Rows
     columns : list of int
-        The first six are taken.
-    proba : array of shape (n, K), or None
-        Of all rows: of two classes the second is shown, of more the three most probable.
     """
-    sample = rows.some(DEPENDENCE_ROWS, 3).dense
-    if sample is None:
-        return []
-    shown = np.zeros(1, np.int64) if proba is None else _shown(proba)
-    outputs = () if proba is None else tuple(str(label) for label in model.classes_[shown])
-
-    def predicted(X: Any) -> NDArray:
-        if proba is None:
-            return np.asarray(model.predict(X), np.float64).reshape(-1, 1)
-        return np.asarray(model.predict_proba(X), np.float64)[:, shown]
-
-    found = []
-    for j in columns[:MOST_DEPENDENCES]:
-        values, donors, numeric = _grid(rows.column(j))
-        if len(values) < 2:
-            continue
-        seen = [predicted(sample.with_value(j, rows, donor).native) for donor in donors]
-        low, high = np.quantile(seen, (0.25, 0.75), axis=1)
-        means = np.mean(seen, axis=1)
-        found.append(Dependence(rows.names[j], values, means.T, low.T, high.T, outputs, numeric))
-    return found
-
-
-def _shown(proba: NDArray) -> NDArray:
-    return np.array([1]) if proba.shape[1] == 2 else np.sort(np.argsort(-proba.mean(axis=0))[:MOST_CLASSES])
-
-
-def _grid(values: list[Any]) -> tuple[list[Any], list[int], bool]:
-    """Values of a column, quantiles or the most frequent ones; a row that has each; and whether they are numbers."""
-    known = [k for k, value in enumerate(values) if value is not None]
-    numeric = all(isinstance(values[k], int | float) and not isinstance(values[k], bool) for k in known)
-    if numeric and known:
-        order = sorted(known, key=lambda k: values[k])
-        last = len(order) - 1
-        places = [round(share * last) for share in np.linspace(0.02, 0.98, DEPENDENCE_POINTS)]
-        donors = {values[order[place]]: order[place] for place in places}
-        return list(donors), list(donors.values()), True
-    first, counts = dict[str, int](), dict[str, int]()
-    for k in known:
-        first.setdefault(str(values[k]), k)
-        counts[str(values[k])] = counts.get(str(values[k]), 0) + 1
-    most = sorted(counts, key=lambda name: -counts[name])[:MOST_VALUES]
-    return list(most), [first[name] for name in most], False
+    asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
+    found = model.effects(rows.native, columns[:MOST_EFFECTS], **asked)
+    varying = tuple(one for one in found if len(one.values) > 1)
+    return replace(found, columns=varying) if varying else None
 
 
 @dataclass(frozen=True)
@@ -432,7 +348,7 @@ class Findings:
     warps : list of Warp
     by_rows, by_size : Curve or None
     curve_note : str
-    dependences : list of Dependence
+    effects : Effects or None
     error : KernelError or str
         Or why there is none.
     plan : Plan or None
@@ -448,7 +364,7 @@ class Findings:
     by_rows: Curve | None
     by_size: Curve | None
     curve_note: str
-    dependences: list[Dependence]
+    effects: Effects | None
     error: KernelError | str
     plan: Plan | None
     warps: list[Any] = field(default_factory=list)
@@ -479,7 +395,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         by_rows,
         by_size,
         note,
-        dependences(model, rows, first, predictions.proba),
+        effects(model, rows, first),
         _error(model, rows),
         _plan(model, X, y),
         list(warps),

@@ -17,7 +17,7 @@ from bochner.features.leaves import leaves, size_name
 from bochner.markup import Markup, number, percent, table
 from bochner.planning.plan import duration
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
-from bochner.report.findings import Curve, Dependence, Findings
+from bochner.report.findings import Curve, Findings
 from bochner.scores import reliability
 from bochner.scores.measures import Z, judged_event
 from bochner.scores.summaries import NAMES, cells, score_rows
@@ -25,6 +25,7 @@ from bochner.settings import as_size
 
 MOST_BARS, MOST_WORST, WORST_COLUMNS, CELL = 12, 10, 6, 40
 BINS, DOTS = 12, 600
+MOST_CLASSES, MOST_LEVELS, BESIDE = 3, 8, 0.08
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
@@ -50,7 +51,7 @@ def page(found: Findings) -> str:
         curves=[curve_of(curve, what) for curve, what in by_size(found)],
         errors=calibration(found) if classes else residuals(found),
         worst=worst(found),
-        dependences=[dependence(one, "probability" if classes else "prediction") for one in found.dependences],
+        effects=[] if found.effects is None else list(effects(found)),
         costs=list(costs(found)),
         stages=[(name, f"{seconds:.2f}") for name, seconds in (report.seconds if report else {}).items()],
         lines=found.origin.lines or fit_again,
@@ -202,17 +203,33 @@ def _cell(value: Any) -> str:
     return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else cut(value, CELL)
 
 
-def dependence(one: Dependence, what: str) -> Markup:
-    """Mean predictions against a column: curves over numbers, and intervals of what has names."""
-    names, title = one.outputs or ("",), cut(one.column, CELL)
-    if not one.numeric:
-        label = f"mean {what}" + (f" of {names[0]}" if one.outputs else "")
-        ends = np.column_stack([one.low[0], one.means[0], one.high[0]])
-        return interval_chart(title, label, one.values, [(a, b, c) for a, b, c in ends.tolist()])
-    label = f"{what} of {cut(names[0], 20)}" if len(names) == 1 and names[0] else what
-    lines = zip(names, one.means, one.low, one.high, strict=True)
-    series = [Series(name, one.values, mean, low, high, "band") for name, mean, low, high in lines]
-    return line_chart(title, (one.column, label), series)
+def effects(found: Findings) -> Iterator[Markup]:
+    """Mean predictions against each column: curves over numbers and dates, and intervals of levels."""
+    assert found.effects is not None
+    what, names = found.effects.what, found.effects.outputs
+    proba = found.predictions.proba
+    ranks = np.zeros(1) if proba is None else -proba.mean(axis=0)[-len(names) :]
+    shown = np.sort(np.argsort(ranks, kind="stable")[:MOST_CLASSES]).tolist()
+    for one in found.effects:
+        low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
+        title, first, named = cut(one.column, CELL), shown[0], proba is not None
+        if one.is_level:
+            label = f"mean {what}" + (f" of {names[first]}" if named else "")
+            ends = np.column_stack([low[:, first], one.mean[:, first], high[:, first]])[:MOST_LEVELS]
+            yield interval_chart(title, label, one.labels[:MOST_LEVELS], [(a, b, c) for a, b, c in ends.tolist()])
+            continue
+        known = ~np.isnan(one.positions)
+        x, series = one.positions[known], list[Series]()
+        for k in shown:
+            name = names[k] if named else what
+            series.append(Series(name, x, one.mean[known, k], low[known, k], high[known, k], "band"))
+        if not known.all():
+            name = "missing" + (f", {names[first]}" if named else "")
+            mean, below, above = (part[-1:, first] for part in (one.mean, low, high))
+            series.append(Series(name, x[-1:] + BESIDE * (x[-1] - x[0]), mean, below, above))
+        label = f"{what} of {cut(names[first], 20)}" if named and len(shown) == 1 else what
+        axes = (one.column, label)
+        yield line_chart(title, axes, series, shaded=one.empty, is_date=one.unit == "days")
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:

@@ -42,10 +42,13 @@ class LinearPosterior(NamedTuple):
     root: NDArray[np.float64]
     weight: float
 
-    def forms(self, Z: NDArray) -> NDArray[np.float64]:
-        """h(z) of each row of features, shape (n,): the variance of the function over that of the noise."""
-        half = product(Z - self.mean, self.root.T)
-        return 1 / self.weight + np.einsum("ij,ij->i", half, half)
+    def forms(self, Z: NDArray, total: NDArray | float = 1.0) -> NDArray[np.float64]:
+        """h(z) of each row of features, shape (n,): the variance of the function over that of the noise.
+
+        Of sums of rows with factors, and of the function's values, `total` is the sum of the factors, shape (n,).
+        """
+        half = product(Z - np.multiply.outer(total, self.mean), self.root.T)
+        return np.square(total) / self.weight + np.einsum("ij,ij->i", half, half)
 
     def spread(self, normal: NDArray) -> NDArray[np.float64]:
         """Deviations of the weights over that of the noise, of shape (D, S), from standard normal numbers."""

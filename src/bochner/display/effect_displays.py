@@ -1,0 +1,163 @@
+"""Draws the effects of columns on predictions: means, intervals, curves of single rows, and where there are no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.display import canvas
+from bochner.display.base import PAGE, SINGLE, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, GREY, look
+
+ACROSS, HEIGHT, LEAST = 3, 2.3, 1.8  # panels in a row of a page; inches of a row, and least width of a panel
+MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
+NAME_WIDTH, LEVEL_WIDTH = 26, 14
+ASIDE = 0.08  # of the range, by which a missing value lies beside it
+TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
+
+
+@dataclass(eq=False, repr=False)
+class EffectDisplay(Display):
+    """Effects of columns, one panel each.
+
+    The line is the mean effect, with its interval if the model has a posterior. Thin grey lines are predictions for
+    single rows, ticks at the bottom some values of the column, and shaded regions have no rows. Levels have dots, at
+    most the 12 first ones, and a missing value has a square at the right. Of several outputs there is a line each, of
+    the five with the largest effects. `from_effects` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the lines, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    effects : sequence of Effect
+    outputs : sequence of str
+        Names of the outputs.
+    what : str, default="prediction"
+    kind : {"partial", "accumulated"}
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes
+    lines_ : list of Line2D
+        For each column, and each output.
+    bands_ : list of PolyCollection
+        Intervals of columns of numbers.
+
+    See Also
+    --------
+    bochner.KernelMachineRegressor.effects : Measure effects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelMachineRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+    >>> model = KernelMachineRegressor(random_state=0).fit(X, X[:, 0] ** 2)
+    >>> display = model.effects(X, [0, 1]).plot()
+    >>> display.axes_[0].get_xlabel()
+    'x0'
+    >>> display.figure_.savefig("effects.png")
+    """
+
+    effects: Sequence[Any]
+    outputs: Sequence[str]
+    what: str = "prediction"
+    kind: str = "partial"
+
+    @classmethod
+    def from_effects(cls, effects: Any) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        effects : bochner.explanations.Effects
+
+        Returns
+        -------
+        EffectDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            If there is no column.
+        """
+        if not len(effects):
+            raise ValueError("There is no effect to draw: name one column or more.")
+        return cls(list(effects), effects.outputs, effects.what, effects.kind)
+
+    def _panels(self) -> Panels:
+        n = len(self.effects)
+        return side_by_side([1] * n, SINGLE if n == 1 else (PAGE[0], HEIGHT * -(-n // ACROSS) + 0.3), LEAST)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        spans = np.max([one.span for one in self.effects], axis=0)
+        shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
+        self.lines_, self.bands_ = list[Any](), list[Any]()
+        for ax, one in zip(axes, self.effects, strict=True):
+            if one.is_level:
+                self._draw_levels(ax, one, shown, kwargs)
+            else:
+                self._draw_numbers(ax, one, shown, kwargs)
+            first = canvas.in_first_column(ax, axes[0])
+            what = self.what.capitalize() if self.kind == "partial" else f"Change of the {self.what}"
+            named = f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}" if self.what == "probability" else ""
+            label = what + (named if len(self.outputs) == 1 else "")
+            canvas.label_axes(ax, canvas.shortened(one.column, NAME_WIDTH), label if first else "")
+            canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit, 3)
+        low, high = min(ax.get_ylim()[0] for ax in axes), max(ax.get_ylim()[1] for ax in axes)
+        for ax in axes:
+            ax.set_ylim(low, high)
+            canvas.few_ticks(ax.yaxis, np.array([low, high]), 4)
+        canvas.label_axes(axes[0], title=TITLES[self.kind])
+        if len(shown) > 1:
+            canvas.add_legend(axes[0], self.lines_[: len(shown)])
+
+    def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]) -> None:
+        known = ~np.isnan(one.positions)
+        x = one.positions[known]
+        for start, end in one.empty:
+            ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
+        if len(shown) == 1:
+            ax.plot(x, one.curves[:, known, shown[0]].T, color=GREY, alpha=0.25, linewidth=0.6)
+        for i, k in enumerate(shown):
+            colour = look(i)[0]
+            style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "label": self.outputs[k], **kwargs}
+            self.lines_ += ax.plot(x, one.mean[known, k], **style)
+            if one.low is not None:
+                self.bands_.append(canvas.draw_band(ax, x, (one.low[known, k], one.high[known, k]), colour))
+            if not known.all():
+                self._draw_missing(ax, one, k, colour)
+        inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
+        ax.plot(inside, np.full(len(inside), 0.02), "|", color=GREY, markersize=4, transform=ax.get_xaxis_transform())
+        canvas.few_ticks(ax.xaxis, x, 3)
+
+    def _draw_missing(self, ax: Axes, one: Any, k: int, colour: str) -> None:
+        """The missing value, beside the others."""
+        place = np.nanmax(one.positions) + ASIDE * (np.ptp(one.positions[:-1]) or 1.0)
+        ax.errorbar([place], one.mean[-1:, k], _halves(one, [-1], k), color=colour, marker="s", markersize=4)
+        ax.axvline(place - ASIDE / 2 * (np.ptp(one.positions[:-1]) or 1.0), color=GREY, linewidth=0.5, linestyle=":")
+        if colour == BLUE:
+            small = 0.8 * canvas.text_size(ax)
+            ax.annotate("missing", (1, 1), xycoords="axes fraction", ha="right", va="top", color=GREY, fontsize=small)
+
+    def _draw_levels(self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]) -> None:
+        n = min(len(one.values), MOST_LEVELS)
+        for i, k in enumerate(shown):
+            place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)
+            style: dict[str, Any] = {"color": look(i)[0], "marker": "o", "linestyle": "", "label": self.outputs[k]}
+            drawn = ax.errorbar(place, one.mean[:n, k], _halves(one, np.arange(n), k), **(style | kwargs))
+            self.lines_.append(drawn.lines[0])
+        names = [canvas.shortened(name, LEVEL_WIDTH) for name in one.labels[:n]]
+        ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)
+        ax.set_xlim(-0.6, n - 0.4)
+
+
+def _halves(one: Any, where: Any, k: int) -> NDArray | None:
+    """Half widths of the intervals of some values; None where there are no intervals."""
+    return None if one.low is None else (one.high[where, k] - one.low[where, k]) / 2
