@@ -82,6 +82,23 @@ def test_encoding():
         assert not encoder.transform(unknown if name == "kind" else unknown.to_numpy())[0, 1:].any()
 
 
+def test_columns_of_text_beside_codes_stay():
+    """Also when the counts of their categories are forgotten, as in a fit."""
+    codes, y = drawn([0, 3, 1, 2])
+    text = np.char.add("t", np.random.default_rng(0).integers(150, size=N).astype(str))
+    frame = pd.DataFrame({"few": text, "kind": codes, "many": text}).assign(few=lambda X: X["few"].str[:2])
+    plain = TableEncoder().fit(frame)
+    names = [name for name in plain.get_feature_names_out() if not name.startswith("kind")]
+    plain.forget_categories()
+    coded = plain.with_codes(frame, y, None, 0)
+    assert [name for name in coded.get_feature_names_out() if not name.startswith("kind")] == names
+    assert "many_other" in names
+    assert "kind_2" in coded.get_feature_names_out()
+    others = [np.isin(encoder.get_feature_names_out(), names) for encoder in (plain, coded)]
+    Z = [encoder.transform(frame)[:, own] for encoder, own in zip((plain, coded), others, strict=True)]
+    np.testing.assert_array_equal(*Z)
+
+
 def test_codes_are_as_good_as_categories(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(5, size=(2 * N, 3))

@@ -199,9 +199,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         if not codes:
             return self
+        texts = {str(column.index): column for column in self.columns_ if isinstance(column, TextColumn)}
+        kept = {key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()}  # counts may be forgotten
+        cut = {key: 0.0 for key, column in texts.items() if column.other}
         coded = copy(self)
         coded._codes = codes
-        return coded._settle(self.statistic_)
+        coded._settle(replace(self.statistic_, categories=kept, undercounts=cut))
+        coded.statistic_ = self.statistic_
+        return coded
 
     @property
     def has_level_means(self) -> bool:
