@@ -1,10 +1,11 @@
 """Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
 
 from bochner.display.effect_displays import EffectDisplay
+from bochner.display.importance_displays import HypothesisDisplay, ImportanceDisplay
 from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
 from bochner.display.paper_displays import CircleDisplay, GridDisplay
-from bochner.display.relevance_displays import HypothesisDisplay, MetricDisplay, Warp
+from bochner.display.relevance_displays import MetricDisplay, Warp
 from bochner.display.uncertainty_displays import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
 from bochner.display.unsupervised_displays import (
     ClusterDisplay,
@@ -30,6 +31,7 @@ __all__ = [
     "GramDisplay",
     "GridDisplay",
     "HypothesisDisplay",
+    "ImportanceDisplay",
     "KernelDisplay",
     "LabelDisplay",
     "LearningDisplay",

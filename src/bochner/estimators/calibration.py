@@ -251,6 +251,11 @@ def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = 
     return -(class_shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)).sum(axis=1)
 
 
+def log_loss_of_rows(targets: NDArray, p: NDArray) -> NDArray[np.float64]:
+    """Log loss of each row, shape (n,), by targets from -1 to 1 and probabilities of the classes, (n, C)."""
+    return -(class_shares(both_classes(targets)) * np.log(np.maximum(p, np.finfo(np.float64).eps))).sum(axis=1)
+
+
 def per_class(scores: NDArray) -> NDArray:
     """One score per class; of two classes, of which only the second is fitted, half the score each way."""
     return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores

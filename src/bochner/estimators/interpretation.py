@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
@@ -20,15 +21,18 @@ from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import explained_scores
-from bochner.estimators.calibration import stacked_scores
+from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
+from bochner.explanations.importance import Importance, growths
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
-from bochner.inputs.checks import checked_rows
+from bochner.inputs.checks import checked_rows, require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.targets import Standardised
+from bochner.inputs.training import encoded_source, given_batch
 from bochner.markup import Markup, number, percent, table
+from bochner.selection.lengthscale import both_classes, class_shares
 
 GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
@@ -116,6 +120,70 @@ def _at(model: Any, Z: NDArray) -> NDArray:
     return scores_at(model, Z) * getattr(model, "target_scale_", 1.0)
 
 
+class RowLoss(NamedTuple):
+    """The loss of a task: its name, and the losses of rows by solver's targets and scores, both of shape (n, K)."""
+
+    name: str
+    of: Callable[[NDArray, NDArray], NDArray[np.float64]]
+
+
+def row_loss(model: Any) -> RowLoss:
+    """The loss by which a fitted model is judged, in units of the target where there is one."""
+    if is_classifier(model):
+        return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
+    K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
+    if model.loss == "poisson":
+        return RowLoss("Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T))
+    if model.loss == "huber":
+        return RowLoss("Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T))
+    if model.loss == "quantile":
+        q = model._fitted_loss.q
+        return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
+    return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))
+
+
+def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int) -> Importance:
+    """Permutation importance of a fitted model on rows of a source, with the solver's targets.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    source : ArraySource
+    n_rows : int
+        Of more rows so many are drawn, by their weights.
+    n_repeats, seed : int
+    """
+    counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
+    X, T, weight = counted.sample(n_rows, np.random.default_rng(seed)).whole()
+    if len(T) < 2:
+        raise ValueError(f"Importance needs two rows of positive weight or more, got {len(T)}.")
+    loss, d = row_loss(model), model.encoder_.n_features_in_
+
+    def losses(Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        return loss.of(T[rows], scores_at(model, Z))
+
+    found = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
+    return Importance(
+        input_names(model), *found[:2], loss.name, found[2], _constant(loss, T, weight), len(T), n_repeats
+    )
+
+
+def _constant(loss: RowLoss, T: NDArray, weight: NDArray) -> float | None:
+    """Mean loss of the best constant: of the mean target, or of the shares of the classes; None for other losses."""
+    share = weight / weight.sum()
+    if loss.name == "squared error":
+        return float(share @ loss.of(T, np.broadcast_to(share @ T, T.shape)))
+    if loss.name != "log loss":
+        return None
+    p = share @ class_shares(both_classes(T))
+    return float(-p[p > 0] @ np.log(p[p > 0]))
+
+
+def input_names(model: Any) -> tuple[str, ...]:
+    """Names of the columns as they were given, or x0, x1, ..."""
+    return tuple(column_names(getattr(model, "feature_names_in_", None), model.encoder_.n_features_in_))
+
+
 def _relevance(features: FeatureMap) -> NDArray | None:
     """Relevance of the encoded columns, the mean of those of the maps by their weights; None without metrics."""
     parts = [
@@ -153,8 +221,8 @@ def most_relevant(model: Any) -> dict[str, float]:
     shares = getattr(model, "feature_importances_", None)
     if shares is None:
         return {}
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-    return {str(names[j]): float(shares[j]) for j in np.argsort(-shares, kind="stable")[:MOST_COLUMNS]}
+    names = input_names(model)
+    return {names[j]: float(shares[j]) for j in np.argsort(-shares, kind="stable")[:MOST_COLUMNS]}
 
 
 def learned_table(model: Any) -> Markup:
@@ -178,6 +246,78 @@ class Interpretable(BaseKernelEstimator):
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         return checked_rows(self, X, reset=reset)
+
+    @any_arrays
+    @single_threaded_blas()
+    def importance(
+        self: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        n_repeats: int = 5,
+        n_rows: int = 5000,
+        random_state: Any = None,
+    ) -> Importance:
+        """Permutation importance: how much the loss grows when rows get the values of a column from other rows.
+
+        The loss is the mean squared error (for several targets the mean over targets of unit variance), the loss that
+        the regressor was fitted by, or the log loss of the probabilities of classes. Columns are permuted as they were
+        given: a column of categories or dates as a whole.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows that the model has not seen; on rows of the fit the importance of useless columns is too large.
+        y : array of shape (n,) or (n, K), or str
+            Targets or labels.
+        sample_weight : array of shape (n,) or str, optional
+            A weight of w counts as w equal rows, both in the mean loss and among the values that are permuted; weights
+            of classes come on top, as in the fit.
+        n_repeats : int, default=5
+            Permutations of each column.
+        n_rows : int, default=5000
+            From more rows so many are drawn, by their weights.
+        random_state : int, RandomState or None, default=None
+            Seed of the rows and permutations.
+
+        Returns
+        -------
+        Importance
+            Values, standard errors and names. It prints as a table; `plot`, `to_frame` and `to_json`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If there are fewer than two rows, columns or targets differ from those of the fit, or labels are unknown.
+
+        References
+        ----------
+        Breiman, "Random Forests", Machine Learning 2001. Fisher, Rudin and Dominici, "All Models are Wrong, but Many
+        are Useful", JMLR 2019.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).normal(size=(600, 3))
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:300], 2 * X[:300, 0] + X[:300, 1])
+        >>> found = model.importance(X[300:], 2 * X[300:, 0] + X[300:, 1], random_state=0)
+        >>> found.values.round().tolist()  # 2 a^2 of coefficients a
+        [8.0, 2.0, 0.0]
+        """
+        check_is_fitted(self)
+        require_one_of("n_repeats", n_repeats, "a positive integer")
+        require_one_of("n_rows", n_rows, "a positive integer")
+        X, y, sample_weight = given_batch(X, y, sample_weight)
+        X = self._rows(X, reset=False)
+        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
+        self._refuse_other_targets(target)
+        rows = target.y, target.weight, self.coef_.dtype, self._known_targets()
+        source = encoded_source(self.encoder_, X, *rows)
+        seed = int(check_random_state(random_state).randint(2**31))
+        return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 
     @any_arrays
     def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:

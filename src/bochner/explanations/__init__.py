@@ -2,5 +2,6 @@
 
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Effect, Effects
+from bochner.explanations.importance import Importance
 
-__all__ = ["Effect", "Effects", "Explanation"]
+__all__ = ["Effect", "Effects", "Explanation", "Importance"]

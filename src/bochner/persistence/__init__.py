@@ -51,6 +51,7 @@ CLASSES: Registry = {
         "bochner.unsupervised.pca": ["KernelPCA", "PreImages"],
         "bochner.unsupervised.clustering": ["KernelKMeans", "SpectralClustering"],
         "bochner.selection.report": ["Report", "Candidate"],
+        "bochner.explanations.importance": ["Importance"],
         "bochner.estimators.other_losses": ["Start"],
         "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],
         "bochner.kernels.radial": ["Gaussian", "PowerExponential", "RationalQuadratic", "StudentT", "Matern"],

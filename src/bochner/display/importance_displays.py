@@ -1,0 +1,225 @@
+"""Draws the columns that matter: to the loss of a model, with intervals, and to a test, with its statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bochner.display import canvas
+from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, GREY, VERMILION
+from bochner.scores.measures import Z
+
+MOST_BARS, NAME_WIDTH = 20, 28
+BAR_HEIGHT, SIDES = 0.22, 1.1  # inches
+MOST_COLUMNS, MOST_BINS = 10, 30
+
+
+def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> Any:
+    """Draw a bar for each column, the first on top."""
+    places = np.arange(len(names))
+    bars = ax.barh(places, lengths, **{"color": BLUE, **look})
+    ax.set_yticks(places, [canvas.shortened(name, NAME_WIDTH) for name in names])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(places) - 0.4, -0.6)
+    return bars
+
+
+@dataclass(eq=False, repr=False)
+class ImportanceDisplay(Display):
+    """The permutation importance of columns as bars, with 95 % intervals.
+
+    The length of a bar is how much the mean loss grows when the column is permuted. `from_importance` collects, and
+    `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the columns drawn, the most important first.
+    values, errors : arrays of as many numbers
+        Importances, and their standard errors.
+    loss : str
+    n_columns : int, optional
+        Of the table, where not all are drawn.
+    constant : float, optional
+        Loss of a constant prediction; the bars are then in shares of it.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (1,)
+    bars_ : BarContainer
+
+    See Also
+    --------
+    bochner.KernelMachineRegressor.importance : Measures it.
+
+    Examples
+    --------
+    >>> from bochner.display import ImportanceDisplay
+    >>> display = ImportanceDisplay(["age", "town"], [0.3, 0.1], [0.02, 0.01], "log loss").plot()
+    >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    ['age', 'town']
+    >>> display.figure_.savefig("importance.png")
+    """
+
+    names: Sequence[str]
+    values: Array
+    errors: Array
+    loss: str
+    n_columns: int | None = None
+    constant: float | None = None
+
+    @classmethod
+    def from_importance(cls, importance: Any, *, max_columns: int = MOST_BARS) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        importance : bochner.explanations.Importance
+        max_columns : int, default=20
+            Of more columns the most important are drawn.
+
+        Returns
+        -------
+        ImportanceDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        first = np.argsort(-importance.values, kind="stable")[:max_columns]
+        names, d = [importance.names[j] for j in first], len(importance.names)
+        drawn = importance.values[first], importance.errors[first], importance.loss
+        return cls(names, *drawn, d, importance.constant)
+
+    def _panels(self) -> Panels:
+        return side_by_side([1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6)))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        ax, unit = axes[0], self.constant or 1.0
+        values, halves = self.values / unit, Z * self.errors / unit
+        self.bars_ = draw_bars(ax, self.names, values, **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs})
+        ax.axvline(0.0, color=GREY, linewidth=0.8)
+        canvas.few_ticks(ax.xaxis, values + halves, 5)
+        if self.constant:
+            canvas.percent_ticks(ax.xaxis)
+        of = {"squared error": " of the variance", "log loss": " of the entropy"}.get(self.loss, "")
+        label = f"Growth of the {self.loss}" + (f", share{of}" if self.constant else "")
+        some = f": {len(self.names)} of {self.n_columns:,} columns" if len(self.names) < (self.n_columns or 0) else ""
+        canvas.label_axes(ax, label, "", f"Importance{some}")
+
+
+@dataclass(eq=False, repr=False)
+class HypothesisDisplay(Display):
+    """A test statistic among those of permuted rows, and the columns that it follows.
+
+    On the left a histogram of the statistic where the hypothesis holds, and a line at that of the rows as they are: the
+    share of the histogram beyond it is the p-value. On the right the shares of the columns, the largest on top. They
+    say where to look, and are no tests of the columns. `from_test` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the histogram, as `Axes.hist` takes them.
+
+    Parameters
+    ----------
+    statistic : float
+    null : array of shape (B,)
+    p_value, effect_size : float
+    hypothesis : str
+    names : sequence of str
+        Of the columns drawn.
+    shares : array of as many numbers
+    label : str, default="Evidence"
+        Of the statistic.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    histogram_ : BarContainer
+    line_ : Line2D
+    bars_ : BarContainer
+
+    See Also
+    --------
+    bochner.two_sample_test, bochner.independence_test : The tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import two_sample_test
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((80, 3)), rng.standard_normal((90, 3)) + [0, 1, 0]
+    >>> display = two_sample_test(X, Y, random_state=0).plot()
+    >>> display.names[0]
+    'x1'
+    >>> display.figure_.savefig("test.png")
+    """
+
+    statistic: float
+    null: Array
+    p_value: float
+    effect_size: float
+    hypothesis: str
+    names: Sequence[str]
+    shares: Array
+    label: str = "Evidence"
+
+    @classmethod
+    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        test : HypothesisTest
+        max_columns : int, default=10
+            Of more columns those with the largest shares are drawn.
+        encoded : bool, default=False
+            Categories, missing values and parts of dates, in the place of whole columns.
+
+        Returns
+        -------
+        HypothesisDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        names, shares = zip(*test.top_columns(max_columns, encoded=encoded), strict=True)
+        permuted = test.method == "permutation"
+        label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
+        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
+
+    def _panels(self) -> Panels:
+        return side_by_side([1, 1])
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self._draw_null(axes[0], kwargs)
+        self._draw_columns(axes[1])
+
+    def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        bins = min(MOST_BINS, max(5, len(self.null) // 20))
+        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
+        *_, self.histogram_ = ax.hist(self.null, **look)
+        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="the rows")
+        canvas.few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
+        canvas.add_legend(ax)
+        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
+        title = f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}"
+        canvas.label_axes(ax, self.label, "Permutations" if self.label.startswith("Evidence") else "Draws", title)
+
+    def _draw_columns(self, ax: Axes) -> None:
+        self.bars_ = draw_bars(ax, self.names, self.shares)
+        canvas.few_ticks(ax.xaxis, self.shares, 4)
+        canvas.label_axes(ax, "Share of the squared slope, in variances", "", "Columns that it follows", xlim=(0, None))

@@ -1,0 +1,257 @@
+"""Permutation importance: how much the loss of a model grows when rows get the values of a column from other rows.
+
+For a column j it is the mean of L(y, f(x')) - L(y, f(x)) over pairs of rows, x' being x with column j of the other row
+(Breiman, "Random Forests", Machine Learning 2001; Fisher, Rudin and Dominici, "All Models are Wrong, but Many are
+Useful", JMLR 2019). For the squared error and a function a_j x_j + g(other columns), with x_j independent of the other
+columns, it is 2 a_j^2 var(x_j).
+
+Each pair depends on two rows, the one that is scored and the one that lends the value. The standard error counts both:
+the terms of each row, in either part, are summed and squared, less the squares of the single terms, which are then in
+two sums (dyadic clustering: Aronow, Samii and Assenova, Political Analysis 2015). For independent rows this is unbiased
+for the variance over rows and permutations together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.features.base import Rows
+from bochner.markup import number, percent, table
+
+MOST_SHOWN = 20  # columns of a table
+RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, repr=False)
+class Importance:
+    """Permutation importance of the columns: how much the mean loss grows when a column is permuted.
+
+    It says what the model uses. Of columns that tell the same, each may seem unimportant, because the model can use the
+    other one; and a permuted row may be one that does not occur.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns as they were given, categories and dates whole.
+    values : array of shape (d,)
+        Growth of the mean loss, in units of the loss; by chance below zero for columns without effect.
+    errors : array of shape (d,)
+        Standard errors of the values, over rows and permutations.
+    loss : str
+        Name of the loss.
+    baseline : float
+        Mean loss with no column permuted.
+    constant : float or None
+        Mean loss of the best constant prediction: the variance of the target, or the entropy of the classes. None for
+        losses other than the squared error and the log loss.
+    n_rows, n_repeats : int
+        Rows, and permutations of each column.
+    rows : str
+        Which rows these are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelMachineRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
+    >>> found = model.importance(X[350:], y[350:], random_state=0)
+    >>> sorted(name for name, _ in found.top_columns(3))
+    ['bmi', 'bp', 's5']
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    loss: str
+    baseline: float
+    constant: float | None
+    n_rows: int
+    n_repeats: int
+    rows: str = "rows"
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Values clipped at zero and divided by their sum, shape (d,); zero where no column has a positive value."""
+        positive = np.maximum(self.values, 0.0)
+        return positive / (positive.sum() or 1.0)
+
+    def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
+        """Names and shares of the most important columns, the first one first; only positive ones.
+
+        Parameters
+        ----------
+        most : int, default=5
+        """
+        shares = self.shares
+        return [(self.names[j], float(shares[j])) for j in self._order()[:most] if shares[j] > 0]
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row for each column, the most important first.
+
+        Its columns are column, importance, standard_error and share.
+        """
+        from pandas import DataFrame
+
+        return DataFrame(self._records())
+
+    def to_json(self) -> str:
+        """The record as a JSON object: facts, and under "columns" a list of objects, the most important first."""
+        facts = {"loss": self.loss, "baseline": self.baseline, "constant": self.constant, "rows": self.rows}
+        whole = facts | {"n_rows": self.n_rows, "n_repeats": self.n_repeats, "columns": self._records()}
+        return json.dumps(whole, allow_nan=False, indent=2)
+
+    def plot(self, ax: Any = None, *, max_columns: int = MOST_SHOWN, **kwargs: Any) -> Any:
+        """Draw the values as bars with 95 % intervals, the most important column on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        max_columns : int, default=20
+            Of more columns the most important are drawn.
+        **kwargs
+            As of `ImportanceDisplay.plot`.
+
+        Returns
+        -------
+        ImportanceDisplay
+        """
+        from bochner.display import ImportanceDisplay
+
+        return ImportanceDisplay.from_importance(self, max_columns=max_columns).plot(ax, **kwargs)
+
+    def __repr__(self) -> str:
+        first = ", ".join(f"{name} {percent(share)}" for name, share in self.top_columns(3))
+        return f"Importance({self._facts()}; {first or 'no column matters'})"
+
+    def __str__(self) -> str:
+        rows = [self._head(), *self._cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([f"Importance: {self._facts()}", *lines])
+
+    def _repr_html_(self) -> str:
+        return table(f"Importance: {self._facts()}", self._head(), self._cells())
+
+    def _order(self) -> list[int]:
+        """Numbers of the columns, the most important first."""
+        return np.argsort(-self.values, kind="stable").tolist()
+
+    def _facts(self) -> str:
+        """The loss and what it was measured on."""
+        repeats = f"{self.n_repeats} permutation{'' if self.n_repeats == 1 else 's'} of each column"
+        some = f", {MOST_SHOWN} of {len(self.names):,} columns" if len(self.names) > MOST_SHOWN else ""
+        return f"{self.loss} {number(self.baseline)} on {self.n_rows:,} {self.rows}, {repeats}{some}"
+
+    def _head(self) -> tuple[str, ...]:
+        """Names of the columns of the table."""
+        of = {"squared error": "share of the variance", "log loss": "share of the entropy"}.get(self.loss)
+        return ("column", "growth of the loss", "standard error", *([of or "share"] if self.constant else []))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Rows of the table."""
+        cells = []
+        for j in self._order()[:MOST_SHOWN]:
+            value, error = float(self.values[j]), float(self.errors[j])
+            share = [percent(max(value, 0.0) / self.constant)] if self.constant else []
+            cells.append((self.names[j], number(value), number(error), *share))
+        return cells
+
+    def _records(self) -> list[dict[str, Any]]:
+        """Name, value, standard error and share of each column, the most important first."""
+        shares = self.shares
+        return [
+            {
+                "column": self.names[j],
+                "importance": float(self.values[j]),
+                "standard_error": float(self.errors[j]),
+                "share": float(shares[j]),
+            }
+            for j in self._order()
+        ]
+
+
+def growths(
+    losses: RowLosses, X: Any, weight: NDArray, sources: NDArray[np.intp], n_columns: int, n_repeats: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Growth of the mean loss when a column is permuted, its standard error, both of shape (d,); and the mean loss.
+
+    A pair of rows with the same value of the column has no term, and its loss is not computed.
+
+    Parameters
+    ----------
+    losses : callable (rows, numbers of shape (m,)) -> array of shape (m,)
+        Losses of encoded rows, which have the targets of the rows of X with these numbers.
+    X : array or CSR matrix of shape (n, D)
+        Encoded rows, n of 2 or more.
+    weight : array of shape (n,)
+        Positive.
+    sources : int array of shape (D,)
+        Column of the input of each encoded column; those of one column are permuted together.
+    n_columns : int
+        Columns of the input.
+    n_repeats : int
+    seed : int
+    """
+    n, share, rng = X.shape[0], weight / weight.sum(), np.random.default_rng(seed)
+    base = losses(X, np.arange(n))
+    lenders = np.stack([lent(share, rng) for _ in range(n_repeats)])
+    values, errors = np.zeros(n_columns), np.zeros(n_columns)
+    of_columns = X.tocsc() if sp.issparse(X) else X
+    order = np.argsort(sources, kind="stable")
+    edges = np.searchsorted(sources[order], np.arange(n_columns + 1))
+    for j in range(n_columns):
+        own = order[edges[j] : edges[j + 1]]
+        part = of_columns[:, own].toarray() if sp.issparse(X) else X[:, own]
+        repeat, row = np.nonzero((part[lenders] != part).any(axis=2))
+        if not len(row):
+            continue
+        growth = np.zeros(lenders.shape)
+        growth[repeat, row] = losses(_replaced(X, row, own, part[lenders[repeat, row]]), row) - base[row]
+        values[j] = (growth @ share).mean()
+        terms = share * (growth - values[j]) / n_repeats
+        sums = terms.sum(axis=0) + np.bincount(lenders.ravel(), terms.ravel(), n)
+        single = np.square(terms).sum()
+        errors[j] = np.sqrt(max(np.square(sums).sum() - single, single))
+    return values, errors, float(share @ base)
+
+
+def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The row that lends its value to each row, shape (n,): a random cycle, in which no row lends to itself.
+
+    Of unequal shares of the weight each row lends in proportion to its own, rounded up or down.
+    """
+    n = len(share)
+    lenders, order = np.arange(n), rng.permutation(n)
+    if np.ptp(share) > 0:
+        ends = np.cumsum(share[order])
+        lenders = order[np.minimum(np.searchsorted(ends, (rng.uniform() + lenders) / n * ends[-1]), n - 1)]
+        order = rng.permutation(n)
+    found = np.empty(n, np.intp)
+    found[order] = lenders[np.roll(order, 1)]
+    return found
+
+
+def _replaced(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: NDArray) -> Rows:
+    """Some of the rows, with other values, shape (m, k), in some of the columns."""
+    found = X[rows]
+    if not sp.issparse(found):
+        found[:, columns] = values
+        return found
+    flags = np.zeros(X.shape[1], bool)
+    flags[columns] = True
+    found.data[flags[found.indices]] = 0.0
+    m, k = values.shape
+    place = np.repeat(np.arange(m), k), np.tile(columns, m)
+    other = sp.csr_array((values.ravel(), place), shape=found.shape)
+    other.eliminate_zeros()
+    found.eliminate_zeros()
+    return found + other
