@@ -449,15 +449,15 @@ class TestOrder:
     def test_is_that_of_the_widest_column_in_pitches(self):
         X = normal(500, 3) * [1.0, 100.0, 10.0]
         features = BinningFeatures(Laplacian([0.1, 100.0, 0.1]), 20, random_state=0).draw(3)
-        np.testing.assert_array_equal(features._loops().order(X), np.argsort(X[:, 2], kind="stable"))
+        np.testing.assert_array_equal(features.grids().order(X), np.argsort(X[:, 2], kind="stable"))
 
     def test_few_bins_need_none(self):
-        assert BinningFeatures(Laplacian(100.0), 20, random_state=0).draw(3)._loops().order(normal(500, 3)) is None
+        assert BinningFeatures(Laplacian(100.0), 20, random_state=0).draw(3).grids().order(normal(500, 3)) is None
 
     def test_of_values_beyond_all_sums(self):
         X = normal(500, 2)
         X[:, 1] *= 1e308 / np.abs(X[:, 1]).max()
-        order = BinningFeatures(Laplacian([0.1, 1e300]), 20, random_state=0).draw(2)._loops().order(X)
+        order = BinningFeatures(Laplacian([0.1, 1e300]), 20, random_state=0).draw(2).grids().order(X)
         np.testing.assert_array_equal(np.sort(order), np.arange(500))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
@@ -351,9 +352,9 @@ class Interpretable(BaseKernelEstimator):
         Notes
         -----
         The values are interventional Shapley values (Lundberg and Lee, "A Unified Approach to Interpreting Model
-        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, with learned metrics too, and
-        for linear features: these are products of factors of the columns, whose Shapley values are integrals of
-        polynomials. For other maps they are sampled by permutations, and have standard errors.
+        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, bins and linear features, with
+        learned metrics too: these are products of factors of the columns. Bins with a linear map before them, and other
+        maps, are sampled by permutations and have standard errors, unless there are 6 columns or fewer.
 
         Examples
         --------
@@ -367,6 +368,13 @@ class Interpretable(BaseKernelEstimator):
         """
         check_is_fitted(self)
         return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
+
+    def without_background(self) -> Self:
+        """Return a copy of the fitted model without `background_`, the training rows that `explain` compares with."""
+        check_is_fitted(self)
+        bare = copy(self)
+        bare.background_ = None
+        return bare
 
     @any_arrays
     def effects(

@@ -88,6 +88,8 @@ def warmup() -> LoopCache:
         for features in HASHED:
             _sum(features, dtype)
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
+    X, y = _random_rows(np.float64)
+    KernelMachineRegressor(features=MAPS[1], alpha=1.0).fit(X, y).explain(X[:1])
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
         raise OSError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import comb
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,15 +11,19 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from bochner.data.table_input import as_dense
-from bochner.engines.local import in_threads
+from bochner.engines.local import fold, in_threads, shards
 from bochner.features.base import FeatureMap
+from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import LinearFeatures
 from bochner.features.fourier import FourierFeatures
+from bochner.features.grids import by_columns
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
 TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21  # waves, and rows, whose angles are held at a time, and most angles
+SOME = 32  # rows and grids by which corners are counted
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
+Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
 
 class Coordinates(NamedTuple):
@@ -129,6 +134,78 @@ class Waves:
         add_waves(self._angles(U, tile), other, differ, rules, tile[1], sums)
 
 
+class Cells:
+    """Bins: a coefficient for each occupied cell of each grid, the hash of which is a sum over the columns.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+        Without a linear map.
+    whole : Opaque
+        BinningFeatures without weights inside of bins.
+    """
+
+    def __init__(self, coordinates: Coordinates, whole: Opaque) -> None:
+        self.coordinates, self.whole = coordinates, whole
+        self.features, self.coef = whole.leaf.features, whole.coef
+        split = np.isfinite(self.features.pitches_).any(axis=(0, 1))
+        self.columns = np.unique(coordinates.column[split])
+        self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The function at encoded rows, shape (n, K)."""
+        return self.features.dot(self.coordinates.of(X), self.coef)
+
+    def add_values(self, X: Any, background: Any, values: NDArray) -> None:
+        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        own, other = self._by_column(X), self._by_column(background)
+        shares = coalition_shares(len(self.columns))
+
+        def add(some: tuple[int, int]) -> NDArray[np.float64]:
+            sums = np.zeros((len(values), len(self.columns), values.shape[2]))
+            for p in range(*some):
+                self._add_grid(p, own, other, shares, sums)
+            return sums
+
+        values[:, self.columns] += fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
+
+    def corners(self, X: Any, background: Any) -> float:
+        """Mean number of bins that a row and a background row span in a grid, by some rows and grids."""
+        own, other, found = self._by_column(X[:SOME]), self._by_column(background), []
+        for p in range(0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)):
+            (rows, _, counts), (others, _, other_counts) = self._hashes(p, own), self._hashes(p, other)
+            differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)
+            found.append(counts @ 2.0**differ @ other_counts / (counts.sum() * other_counts.sum()))
+        return float(np.mean(found))
+
+    def _by_column(self, X: Any) -> list[Columns]:
+        """Coordinates by column, with their least and greatest values, for each input column."""
+        U = self.coordinates.of(X)
+        return [by_columns(U[:, own]) for own in self._own]
+
+    def _add_grid(self, p: int, own: list[Columns], other: list[Columns], shares: NDArray, sums: NDArray) -> None:
+        """Add the values of one grid, where rows that share a bin are one."""
+        from bochner.loops.shapley import add_corners
+
+        lookups, grid = self.features.lookups(), slice(*self.features.offsets_[p : p + 2])
+        (rows, group, _), (others, _, counts) = self._hashes(p, own), self._hashes(p, other)
+        coef = self.features.values_[p] * self.coef[grid]
+        found = np.zeros((rows.shape[1], *sums.shape[1:]))
+        add_corners(rows, others, counts.astype(np.float64), lookups.of_grid(p), lookups.n_buckets, coef, shares, found)
+        sums += found[group]
+
+    def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
+        """Parts of the hashes of different bins by column, shape (d, m); the bin of each row, and rows of each bin."""
+        from bochner.loops.bins import hash_dense
+
+        grids, hashes = self.features.grids(), np.empty((len(rows), rows[0][0].shape[1]), np.int64)
+        for own, columns, out in zip(self._own, rows, hashes, strict=True):
+            lattices = grids.inverses[p][:, own], grids.shifts[p][:, own], grids.multipliers[p][:, own]
+            hash_dense(*columns, *lattices, out)
+        _, first, group = np.unique(hashes.sum(axis=0), return_index=True, return_inverse=True)
+        return np.ascontiguousarray(hashes[:, first]), group, np.bincount(group)
+
+
 class Line:
     """Features that are linear in the coordinates.
 
@@ -175,7 +252,7 @@ class Opaque:
         return np.asarray(self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64)
 
 
-Term: TypeAlias = "Waves | Line | Opaque"
+Term: TypeAlias = "Waves | Cells | Line | Opaque"
 
 
 def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Term]:
@@ -202,7 +279,24 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
         return Waves(seen, leaf.features, coef)
     if seen is not None and isinstance(leaf.features, LinearFeatures):
         return Line(seen, leaf.features, coef)
-    return Opaque(leaf, coef, sources)
+    whole = Opaque(leaf, coef, sources)
+    bins = seen is not None and seen.linear is None and isinstance(leaf.features, BinningFeatures)
+    return Cells(seen, whole) if bins and not leaf.features.grids().is_smooth else whole
+
+
+def coalition_shares(most: int) -> NDArray[np.float64]:
+    """Share of orders of m columns in which those before a given one are a given set of s: s! (m - s - 1)! / m!.
+
+    Returns
+    -------
+    array of shape (most + 1, most + 1)
+        In row m and column s; 0 where there are none.
+    """
+    shares = np.zeros((most + 1, most + 1))
+    for m in range(1, most + 1):
+        for s in range(m):
+            shares[m, s] = 1 / (m * comb(m - 1, s))
+    return shares
 
 
 def quadratures(most: int) -> tuple[NDArray, NDArray, NDArray]:

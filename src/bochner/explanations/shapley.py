@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
-from bochner.explanations.column_factors import Opaque, Term
+from bochner.explanations.column_factors import Cells, Opaque, Term, coalition_shares
 
 BATCH = 512  # rows that all terms explain before the next ones
+FEW_COLUMNS = 6  # of which all coalitions are evaluated, where a function is no sum of products
+MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
@@ -64,22 +66,29 @@ def shapley_values(
     MemoryError
         Before any work, if the values do not fit in the free memory.
     """
+    parts = [part.whole if _is_costly(part, X, background) else part for part in parts]
     base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
     shape = X.shape[0], n_columns, len(base)
     require_memory(24 * int(np.prod(shape)), f"Explaining {shape[0]:,} rows", "Explain fewer rows at a time.")
     values = np.zeros(shape)
     opaque = [part for part in parts if isinstance(part, Opaque)]
-    variances = np.zeros_like(values) if opaque else None
+    variances = np.zeros_like(values)
     for a in range(0, X.shape[0], BATCH):
         rows = slice(a, a + BATCH)
         for part in parts:
             if not isinstance(part, Opaque):
                 part.add_values(X[rows], background, values[rows])
-        if variances is not None:
+        if opaque:
             _add_sampled(opaque, as_dense(X[rows]), as_dense(background), (values[rows], variances[rows]), (seed, a))
         finite_predictions(values[rows])
         advance(len(values[rows]))
-    return ShapleyValues(values, base, None if variances is None else np.sqrt(variances))
+    is_sampled = bool(opaque) and n_columns > FEW_COLUMNS
+    return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
+
+
+def _is_costly(part: Term, X: Any, background: Any) -> bool:
+    """Whether rows span so many bins that sampling costs less."""
+    return isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS
 
 
 def _add_sampled(
@@ -87,12 +96,17 @@ def _add_sampled(
 ) -> None:
     """Add values, and their variances, by a permutation for each background row and the same one in reverse.
 
+    Of few columns all coalitions are evaluated in place of that, and there is no error.
+
     On the way from a background row to the row that is explained, columns change one by one; a column is given the
     change of the function in its step. In reverse order those that came first come last, so that the mean of both ways
     has less noise than two permutations (Mitchell, Cooper, Frank and Holmes, "Sampling Permutations for Shapley Value
     Estimation", 2022). The difference of both tells the error, on the safe side.
     """
     n_columns = sums[0].shape[1]
+    if n_columns <= FEW_COLUMNS:
+        in_threads(lambda i: np.add(sums[0][i], _by_coalitions(parts, X[i], background), out=sums[0][i]), range(len(X)))
+        return
 
     def explain(i: int) -> None:
         ways = _changes(parts, X[i], background, n_columns, np.random.default_rng([*seed, i]))
@@ -102,6 +116,18 @@ def _add_sampled(
     in_threads(explain, range(len(X)))
 
 
+def _by_coalitions(parts: Sequence[Opaque], x: NDArray, background: NDArray) -> NDArray[np.float64]:
+    """Shapley values of a row by all coalitions, shape (d, K)."""
+    sources = parts[0].sources
+    d = int(sources.max()) + 1
+    members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
+    rows = np.where(members[:, np.newaxis, sources], x, background).reshape(-1, len(x))
+    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(1 << d, len(background), -1).mean(axis=1)
+    shares, sizes = coalition_shares(d)[d], members.sum(axis=1)
+    gains = members * shares[sizes - 1, np.newaxis] - (1 - members) * shares[sizes, np.newaxis]
+    return gains.T @ scores
+
+
 def _changes(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, n_columns: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -109,14 +135,18 @@ def _changes(
     d, sources = n_columns, parts[0].sources
     order = rng.permuted(np.tile(np.arange(d), (len(background), 1)), axis=1)
     changes = np.empty((2, *order.shape, parts[0].coef.shape[1]))
+    moves = np.zeros((len(background), d + 1), bool)
+    np.logical_or.at(moves.T, sources, (background != x).T)
+    moves[:, d] = True
     step = max(PATH_ENTRIES // ((d + 1) * len(x)), 1)
     for way, columns in enumerate((order, order[:, ::-1])):
         place = np.argsort(columns, axis=1)[:, sources]
         for a in range(0, len(background), step):
             some = slice(a, a + step)
             changed = place[some, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
-            path = np.where(changed, x, background[some, np.newaxis]).reshape(-1, len(x))
-            scores = np.sum([part.scores(path) for part in parts], axis=0).reshape(-1, d + 1, changes.shape[3])
-            steps = np.diff(scores, axis=1)
+            path = np.where(changed, x, background[some, np.newaxis])
+            new = np.take_along_axis(moves[some], np.insert(columns[some], 0, d, axis=1), axis=1)
+            scores = np.sum([part.scores(path[new]) for part in parts], axis=0)
+            steps = np.diff(scores[np.cumsum(new) - 1].reshape(*new.shape, -1), axis=1)
             np.put_along_axis(changes[way, some], columns[some, :, np.newaxis], steps, axis=1)
     return changes

@@ -193,7 +193,7 @@ class BinningFeatures(FeatureMap):
         if self.has_buckets:
             return self.store(X)
         long = not sp.issparse(X) and len(X) >= ORDERED_ROWS and len(self.values_) >= ORDERED_GRIDS
-        return self._numbered(X, self._loops().order(X) if long else None)
+        return self._numbered(X, self.grids().order(X) if long else None)
 
     def _numbered(self, X: Rows, order: NDArray[np.intp] | None = None) -> StoredBins:
         """Number the bins of the rows, in some order."""
@@ -229,7 +229,7 @@ class BinningFeatures(FeatureMap):
 
     def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        return self._stored(X, self._lookups().numbers())
+        return self._stored(X, self.lookups().numbers())
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel has such."""
@@ -237,7 +237,7 @@ class BinningFeatures(FeatureMap):
 
     def _stored(self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None) -> StoredBins:
         """Bins of the rows, as `numbers` of each grid tells them, in some order."""
-        grids = self._loops()
+        grids = self.grids()
         tiles, smooth = grids.tiles(X if order is None else X[order]), grids.is_smooth
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
@@ -250,7 +250,7 @@ class BinningFeatures(FeatureMap):
         in_threads(number, range(len(grids)), None if X.shape[0] > 1 else 1)
         return StoredBins(ids, values, self.offsets_, order)
 
-    def _loops(self) -> Grids:
+    def grids(self) -> Grids:
         """The grids in the form of the loops; what arrays the map has decides, whatever its parameters are since."""
         return self._cached("grids", self._new_loops)
 
@@ -258,8 +258,9 @@ class BinningFeatures(FeatureMap):
         arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth
         return Grids(*arrays, self.n_features_in_)
 
-    def _lookups(self) -> Lookups:
-        return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
+    def lookups(self) -> Lookups:
+        """Where the loops find the numbers of bins, after `finalize`."""
+        return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self.grids())))
 
     @rowwise(takes_files=False)
     def transform(self, X: Any) -> sp.csr_matrix:
@@ -287,7 +288,7 @@ class BinningFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K); of dense rows the bins are never held."""
-        grids, lookups = self._loops(), self._lookups()
+        grids, lookups = self.grids(), self.lookups()
         require_length(coef, self.n_features_out)
         sums = np.zeros((X.shape[0], coef.shape[1]))
         plain = not (sp.issparse(X) or lookups.n_buckets or grids.is_smooth)

@@ -140,6 +140,7 @@ class Lookups:
         if self.n_buckets:
             buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * self.n_buckets)
             _require(buckets, "offsets_ must be multiples of the number of buckets")
+            self.starts, self.slots = np.zeros_like(offsets), np.empty(0, np.int32)
             return
         _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
         whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
@@ -154,7 +155,7 @@ class Lookups:
         self.slots = np.full(self.starts[-1], -1, np.int32)
 
         def fill(p: int) -> None:
-            keys, slots = self._of_grid(p)
+            keys, slots = self.of_grid(p)
             own, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
             number_hashes(own, own, counts, slots, 0, ids)
 
@@ -167,8 +168,8 @@ class Lookups:
         """What writes the numbers of the hashes in each grid, -1 for bins that are not known."""
         return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
 
-    def _of_grid(self, p: int) -> tuple[NDArray, NDArray]:
-        """Keys and slots of a grid."""
+    def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
+        """Keys and slots of a grid; of buckets none."""
         return self.keys[slice(*self.offsets[p : p + 2])], self.slots[slice(*self.starts[p : p + 2])]
 
     def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
@@ -177,7 +178,7 @@ class Lookups:
         if self.n_buckets:
             bucket(hashes, self.n_buckets, ids)
             return
-        keys, slots = self._of_grid(p)
+        keys, slots = self.of_grid(p)
         number_hashes(hashes, keys, NO_COUNTS, slots, -1, ids)
 
 

@@ -128,14 +128,20 @@ def number(hashes, keys, counts, slots, shift, count, ids):
     return count, hashes.shape[0]
 
 
+@compiled_inside
+def bucket_of(key, n_buckets):
+    """The bucket of a hash."""
+    h = np.uint64(key)
+    h ^= h >> np.uint64(32)
+    h *= _MIX
+    return np.int32(((h >> np.uint64(32)) * np.uint64(n_buckets)) >> np.uint64(32))
+
+
 @compiled
 def bucket(hashes, n_buckets, ids):
     """Write a bucket below `n_buckets`, at most 2^31, for each hash."""
     for i in range(hashes.shape[0]):
-        h = np.uint64(hashes[i])
-        h ^= h >> np.uint64(32)
-        h *= np.uint64(0xD6E8FEB86659FD93)
-        ids[i] = np.int32(((h >> np.uint64(32)) * np.uint64(n_buckets)) >> np.uint64(32))
+        ids[i] = bucket_of(hashes[i], n_buckets)
 
 
 @compiled
@@ -205,7 +211,7 @@ def scatter_weighted(ids, values, offsets, T, Q):
 
 
 @compiled_inside
-def _first_slot(key, shift):
+def first_slot(key, shift):
     """The first slot to look at: the leading bits of a product, on which all bits of the hash have an effect."""
     return (np.uint64(key) * _MIX) >> shift
 
@@ -226,7 +232,7 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
         first, start, size, value = offsets[p], starts[p], starts[p + 1] - starts[p], values[p]
         shift = np.uint64(64) - np.uint64(np.log2(size))
         for i in range(hashes.shape[0]):
-            slot = np.int64(_first_slot(hashes[i], shift))
+            slot = np.int64(first_slot(hashes[i], shift))
             k = slots[start + slot]
             while k >= 0 and keys[first + k] != hashes[i]:
                 slot = (slot + 1) & (size - 1)
@@ -252,7 +258,7 @@ def add_few(X, lattices, tables, coef, sums):
                 for j in range(X.shape[1]):
                     key += multipliers[p, f, j] * _cell(X[i, j], inverses[p, f, j], shifts[p, f, j])
             first, start, size = offsets[p], starts[p], starts[p + 1] - starts[p]
-            slot = np.int64(_first_slot(key, np.uint64(64) - np.uint64(np.log2(size))))
+            slot = np.int64(first_slot(key, np.uint64(64) - np.uint64(np.log2(size))))
             while slots[start + slot] >= 0 and keys[first + slots[start + slot]] != key:
                 slot = (slot + 1) & (size - 1)
             k = slots[start + slot]

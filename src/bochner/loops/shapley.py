@@ -10,10 +10,12 @@ rule are its mean, exactly where the rule has as many nodes as half the columns.
 
 import numpy as np
 
-from bochner.loops.compile import compiled_inside, compiled_sums, use_wide_vectors
+from bochner.loops.bins import bucket_of, first_slot
+from bochner.loops.compile import compiled_exactly, compiled_inside, compiled_sums, use_wide_vectors
 
 WAVES = 32  # that go through all columns and nodes together, and stay in the fastest cache
 _C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (np.uint64(k) for k in range(8))  # rows of a column in the work array
+_LOW = 10  # columns of whose coalitions all hashes are held
 _ONE, _STEP = np.uint64(1), np.uint64(WAVES)
 
 
@@ -95,3 +97,64 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
                         for t in range(_STEP):
                             total += work[_R, t] * work[at + _S, t] * work[at + _SUM, t]
                         values[i, active[a], k] += total
+
+
+@compiled_inside
+def _bin_number(key, keys, slots, shift, n_buckets):
+    """The number of a bin in its grid, -1 for none."""
+    if n_buckets > 0:
+        return np.int64(bucket_of(key, n_buckets))
+    slot, mask = np.int64(first_slot(key, shift)), np.int64(slots.shape[0] - 1)
+    while slots[slot] >= 0 and keys[slots[slot]] != key:
+        slot = (slot + 1) & mask
+    return np.int64(slots[slot])
+
+
+@compiled_exactly
+def add_corners(own, other, counts, table, n_buckets, coef, shares, values):
+    """Add the Shapley values of the bins of one grid, summed over the background rows, to `values`, shape (n, d, K).
+
+    own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows and of background rows by column.
+    counts : array of shape (B,), how many background rows each stands for. table : keys and slots of the grid; of
+    buckets, `n_buckets` of which there are, none. coef : array of shape (D, K), of the bins of the grid. shares : array
+    of shape (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m.
+
+    A row and a background row that are in different intervals of m columns span a box of 2^m bins, whose hashes are
+    sums of differences. A corner that no training row has occupied has no coefficient. One with a coefficient is like
+    a leaf of a tree that is reached if certain columns are of the row, and all others are of the background row.
+    """
+    keys, slots = table
+    d, K = values.shape[1], values.shape[2]
+    active, deltas = np.empty(d, np.int64), np.empty(d, np.int64)
+    corners, sizes = np.zeros(1 << min(d, _LOW), np.int64), np.zeros(1 << min(d, _LOW), np.int64)
+    shift = np.uint64(64) - np.uint64(np.log2(max(slots.shape[0], 2)))
+    for i in range(own.shape[1]):
+        for b in range(other.shape[1]):
+            count, start = 0, np.int64(0)
+            for j in range(d):
+                delta = own[j, i] - other[j, b]
+                start += other[j, b]
+                if delta != 0:
+                    active[count], deltas[count] = j, delta
+                    count += 1
+            low = min(count, _LOW)
+            for a in range(low):
+                half = 1 << a
+                for s in range(half):
+                    corners[half + s] = corners[s] + deltas[a]
+                    sizes[half + s] = sizes[s] + 1
+            for high in range(1 << (count - low)):
+                first, others = start, 0
+                for a in range(low, count):
+                    if (high >> (a - low)) & 1:
+                        first, others = first + deltas[a], others + 1
+                for s in range(1 << low):
+                    k = _bin_number(first + corners[s], keys, slots, shift, n_buckets)
+                    if k >= 0:
+                        members, size = (high << low) | s, others + sizes[s]
+                        gain = counts[b] * shares[count, size - 1] if size > 0 else 0.0
+                        loss = counts[b] * shares[count, size]
+                        for a in range(count):
+                            share = gain if (members >> a) & 1 else -loss
+                            for c in range(K):
+                                values[i, active[a], c] += share * coef[k, c]

@@ -72,7 +72,7 @@ CLASSES: Registry = {
 }
 
 
-def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None, *, background: bool = True) -> None:
     """Save a model to one file, without pickle.
 
     The file replaces `path` only once it is complete. The same model gives the same bytes. A NumPy generator as
@@ -85,6 +85,9 @@ def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> N
         By convention the name ends in ``.safetensors``.
     metadata : dict of str to str, optional
         Stored with the model and covered by the checksum; `describe` returns it.
+    background : bool, default=True
+        Whether the file has the training rows, 100 at most, that `KernelMachineRegressor.explain` compares others with
+        if it is given none. False for data that must not leave; the kernel machine of few rows keeps all of them.
 
     Raises
     ------
@@ -107,7 +110,8 @@ def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> N
     ...     load(path)
     Gaussian(lengthscale=2.0)
     """
-    _save(model, path, CLASSES, metadata)
+    bare = None if background else getattr(model, "without_background", None)
+    _save(model if bare is None else bare(), path, CLASSES, metadata)
 
 
 def load(path: Path) -> Any:
