@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.array_source import ArraySource, rows_of
+from bochner.data.columns import column_names
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
 from bochner.explanations.attribution import Explanation
@@ -85,7 +86,7 @@ def explain(model: Any, X: Any, background: Any, n_background: int | None) -> Ex
     axis = () if function.has_outputs else (0,)
     values, base = np.squeeze(found.values, axis=(2,) * len(axis)), np.squeeze(found.base + function.intercept, axis)
     errors = None if found.errors is None else found.errors.reshape(values.shape)
-    names = tuple(map(str, getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])))
+    names = tuple(column_names(getattr(model, "feature_names_in_", None), d))
     return Explanation(values, base, _values(X), names, function.names, function.unit, len(rows), errors)
 
 

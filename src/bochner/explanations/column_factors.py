@@ -112,7 +112,7 @@ class Waves:
 
     def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
         """Some frequencies, and parts of their coefficients, filled up with zeros."""
-        from bochner.loops.shapley import WAVES
+        from bochner.loops.coalitions import WAVES
 
         W, C = self.frequencies[:, first : first + TILE], self.coef[:, first : first + TILE]
         more = (0, 0), (0, -W.shape[1] % WAVES)
@@ -128,7 +128,7 @@ class Waves:
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
     def _add(self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray) -> None:
-        from bochner.loops.shapley import add_waves
+        from bochner.loops.coalitions import add_waves
 
         differ = np.stack([(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own], axis=2)
         add_waves(self._angles(U, tile), other, differ, rules, tile[1], sums)
@@ -185,13 +185,14 @@ class Cells:
 
     def _add_grid(self, p: int, own: list[Columns], other: list[Columns], shares: NDArray, sums: NDArray) -> None:
         """Add the values of one grid, where rows that share a bin are one."""
-        from bochner.loops.shapley import add_corners
+        from bochner.loops.coalitions import add_corners
 
         lookups, grid = self.features.lookups(), slice(*self.features.offsets_[p : p + 2])
         (rows, group, _), (others, _, counts) = self._hashes(p, own), self._hashes(p, other)
         coef = self.features.values_[p] * self.coef[grid]
         found = np.zeros((rows.shape[1], *sums.shape[1:]))
-        add_corners(rows, others, counts.astype(np.float64), lookups.of_grid(p), lookups.n_buckets, coef, shares, found)
+        table = *lookups.of_grid(p), lookups.n_buckets
+        add_corners(rows, others, counts.astype(np.float64), table, coef, shares, found)
         sums += found[group]
 
     def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
@@ -274,14 +275,15 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
 
 
 def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
-    seen = coordinates(leaf, sources)
-    if seen is not None and isinstance(leaf.features, FourierFeatures):
-        return Waves(seen, leaf.features, coef)
-    if seen is not None and isinstance(leaf.features, LinearFeatures):
-        return Line(seen, leaf.features, coef)
-    whole = Opaque(leaf, coef, sources)
-    bins = seen is not None and seen.linear is None and isinstance(leaf.features, BinningFeatures)
-    return Cells(seen, whole) if bins and not leaf.features.grids().is_smooth else whole
+    seen, whole, features = coordinates(leaf, sources), Opaque(leaf, coef, sources), leaf.features
+    if seen is None:
+        return whole
+    if isinstance(features, FourierFeatures):
+        return Waves(seen, features, coef)
+    if isinstance(features, LinearFeatures):
+        return Line(seen, features, coef)
+    is_grid = isinstance(features, BinningFeatures) and seen.linear is None and not features.grids().is_smooth
+    return Cells(seen, whole) if is_grid else whole
 
 
 def coalition_shares(most: int) -> NDArray[np.float64]:

@@ -66,7 +66,7 @@ def shapley_values(
     MemoryError
         Before any work, if the values do not fit in the free memory.
     """
-    parts = [part.whole if _is_costly(part, X, background) else part for part in parts]
+    parts = [_or_whole(part, X, background) for part in parts]
     base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
     shape = X.shape[0], n_columns, len(base)
     require_memory(24 * int(np.prod(shape)), f"Explaining {shape[0]:,} rows", "Explain fewer rows at a time.")
@@ -86,9 +86,9 @@ def shapley_values(
     return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
 
 
-def _is_costly(part: Term, X: Any, background: Any) -> bool:
-    """Whether rows span so many bins that sampling costs less."""
-    return isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS
+def _or_whole(part: Term, X: Any, background: Any) -> Term:
+    """The term; or as one of which only values are known, where rows span so many bins that sampling costs less."""
+    return part.whole if isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS else part
 
 
 def _add_sampled(

@@ -111,19 +111,19 @@ def _bin_number(key, keys, slots, shift, n_buckets):
 
 
 @compiled_exactly
-def add_corners(own, other, counts, table, n_buckets, coef, shares, values):
+def add_corners(own, other, counts, table, coef, shares, values):
     """Add the Shapley values of the bins of one grid, summed over the background rows, to `values`, shape (n, d, K).
 
     own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows and of background rows by column.
-    counts : array of shape (B,), how many background rows each stands for. table : keys and slots of the grid; of
-    buckets, `n_buckets` of which there are, none. coef : array of shape (D, K), of the bins of the grid. shares : array
-    of shape (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m.
+    counts : array of shape (B,), how many background rows each stands for. table : keys and slots of the grid, and the
+    number of its buckets, 0 for none. coef : array of shape (D, K), of the bins of the grid. shares : array of shape
+    (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m.
 
     A row and a background row that are in different intervals of m columns span a box of 2^m bins, whose hashes are
     sums of differences. A corner that no training row has occupied has no coefficient. One with a coefficient is like
     a leaf of a tree that is reached if certain columns are of the row, and all others are of the background row.
     """
-    keys, slots = table
+    keys, slots, n_buckets = table
     d, K = values.shape[1], values.shape[2]
     active, deltas = np.empty(d, np.int64), np.empty(d, np.int64)
     corners, sizes = np.zeros(1 << min(d, _LOW), np.int64), np.zeros(1 << min(d, _LOW), np.int64)
