@@ -12,6 +12,7 @@ from bochner import BinningFeatures, FourierFeatures, TableEncoder
 from bochner import display as displays
 from bochner.display import (
     BandDisplay,
+    BeeswarmDisplay,
     CircleDisplay,
     ClusterDisplay,
     CorrelationDisplay,
@@ -35,6 +36,7 @@ from bochner.display import (
     SizeDisplay,
     SpectrumDisplay,
     Warp,
+    WaterfallDisplay,
     WidthDisplay,
 )
 from bochner.display.canvas import LOOKS, look
@@ -71,6 +73,7 @@ def effects():
 # A display of each class, a keyword, and what of the drawn artists shows it.
 MADE = {
     BandDisplay: lambda: BandDisplay(GRID, GRID**2, [Band(0.9, GRID - 1, GRID + 1)], X / 10, unit="days"),
+    BeeswarmDisplay: lambda: BeeswarmDisplay(["age", "sex"], X - 5, X / 10, "log-odds"),
     CircleDisplay: lambda: CircleDisplay.from_estimator(FourierFeatures(Gaussian(4.0), 10, random_state=0), X),
     ClusterDisplay: lambda: ClusterDisplay(
         X, (X[:, 0] > 5).astype(int), np.array([[2, 5], [7, 5]]), np.array([40, 40])
@@ -108,10 +111,13 @@ MADE = {
         200,
     ),
     SpectrumDisplay: lambda: SpectrumDisplay(GRID, GRID, X[:, 0] / 10, atoms=[0.5], atom_shares=[0.1]),
+    WaterfallDisplay: lambda: WaterfallDisplay(["age = 6", "sex = m", "3 others"], [0.3, -0.1, 0.05], 2.0, "log-odds"),
     WidthDisplay: lambda: WidthDisplay.from_predictions(intervals()[0], intervals()[1][0.9], coverage=0.9),
 }
 COLOURED = {
     BandDisplay: lambda one: [one.line_],
+    BeeswarmDisplay: lambda one: one.points_,
+    WaterfallDisplay: lambda one: one.bars_.patches,
     ClusterDisplay: lambda one: one.points_,
     CorrelationDisplay: lambda one: one.bars_.patches,
     CoverageDisplay: lambda one: [one.line_],

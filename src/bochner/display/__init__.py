@@ -1,5 +1,6 @@
 """Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
 
+from bochner.display.attribution_displays import BeeswarmDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay
 from bochner.display.importance_displays import HypothesisDisplay, ImportanceDisplay
 from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
@@ -19,6 +20,7 @@ from bochner.display.unsupervised_displays import (
 
 __all__ = [
     "BandDisplay",
+    "BeeswarmDisplay",
     "CircleDisplay",
     "ClusterDisplay",
     "CorrelationDisplay",
@@ -42,5 +44,6 @@ __all__ = [
     "SizeDisplay",
     "SpectrumDisplay",
     "Warp",
+    "WaterfallDisplay",
     "WidthDisplay",
 ]

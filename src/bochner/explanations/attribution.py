@@ -107,6 +107,52 @@ class Explanation:
         sizes = self.mean_absolute
         return [(self.feature_names[j], float(sizes[j])) for j in np.argsort(-sizes, kind="stable")[:most]]
 
+    def of_output(self, output: int) -> Explanation:
+        """The explanation of one of several outputs, as that of a model with one.
+
+        Parameters
+        ----------
+        output : int
+        """
+        errors = None if self.errors is None else self.errors[..., output]
+        values, base, name = self.values[..., output], self.base_values[..., output], self.output_names[output]
+        return replace(self, values=values, base_values=base, output_names=(name,), errors=errors)
+
+    def plot(
+        self,
+        row: int | None = None,
+        ax: Any = None,
+        *,
+        output: int | str | None = None,
+        max_columns: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Draw one row as a waterfall of steps, or all rows as a beeswarm of points; needs matplotlib.
+
+        Parameters
+        ----------
+        row : int, optional
+            Which row; if not given, all rows, or the one that there is.
+        ax : matplotlib Axes, optional
+            A subplot whose place the panel takes. None makes a figure.
+        output : int or str, optional
+            Which of several outputs.
+        max_columns : int, optional
+            At most so many columns are drawn: by default 10 of one row, 15 of all.
+        **kwargs
+            As of `WaterfallDisplay.plot` and `BeeswarmDisplay.plot`.
+
+        Returns
+        -------
+        WaterfallDisplay or BeeswarmDisplay
+        """
+        from bochner.display import BeeswarmDisplay, WaterfallDisplay
+
+        few: dict[str, Any] = {} if max_columns is None else {"max_columns": max_columns}
+        if row is None and len(self) > 1:
+            return BeeswarmDisplay.from_explanation(self, output=output, **few).plot(ax, **kwargs)
+        return WaterfallDisplay.from_explanation(self, row or 0, output=output, **few).plot(ax, **kwargs)
+
     def to_frame(self) -> Any:
         """Return a pandas data frame with a row for each row and a column for each column.
 

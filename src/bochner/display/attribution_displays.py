@@ -1,0 +1,261 @@
+"""Draws what each column adds to predictions: of one row as steps, of many rows as points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from bochner.display import canvas
+from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, GREY, VERMILION
+from bochner.display.importance_displays import BAR_HEIGHT, NAME_WIDTH, SIDES, draw_bars
+from bochner.explanations.attribution import Explanation
+
+MOST_STEPS, MOST_SWARMS, VALUE_WIDTH = 10, 15, 14
+SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42  # inches; places along the axis; half a swarm, of its row
+COLOURS = "coolwarm"
+
+
+def _of_output(explanation: Explanation, output: int | str | None) -> tuple[Explanation, str]:
+    """An explanation of one output, and what is added to titles; ValueError where the output is not known."""
+    names = explanation.output_names
+    if explanation.values.ndim == 2:
+        return explanation, ""
+    if output is None:
+        raise ValueError(f"There are several outputs: name one as output=, of {', '.join(names)}.")
+    k = names.index(output) if isinstance(output, str) and output in names else output
+    if isinstance(k, str) or not -len(names) <= k < len(names):
+        raise ValueError(f"output must be one of {', '.join(names)}, or its number, got {output!r}.")
+    return explanation.of_output(int(k)), f" of {names[k]}"
+
+
+@dataclass(eq=False, repr=False)
+class WaterfallDisplay(Display):
+    """Steps from the mean prediction of the background rows to the prediction for one row.
+
+    Each bar is the Shapley value of a column, the largest on top, from where the ones below it have come to. The
+    smallest ones are one bar, at the bottom. `from_explanation` collects, and `plot` draws. Keywords of `plot` are
+    those of the bars, as `Axes.barh` takes them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the columns drawn, with their values in the row, the largest step first.
+    values : array of as many numbers
+    base : float
+        Mean prediction of the background rows.
+    unit : str, default=""
+    title : str, default="Prediction"
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (1,)
+    bars_ : BarContainer
+
+    See Also
+    --------
+    bochner.KernelMachineRegressor.explain : Computes the values.
+
+    Examples
+    --------
+    >>> from bochner.display import WaterfallDisplay
+    >>> display = WaterfallDisplay(["age = 64", "town = Bern"], [2.0, -0.5], 10.0).plot()
+    >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    ['age = 64', 'town = Bern']
+    >>> display.figure_.savefig("waterfall.png")
+    """
+
+    names: Sequence[str]
+    values: Array
+    base: float
+    unit: str = ""
+    title: str = "Prediction"
+
+    @classmethod
+    def from_explanation(
+        cls, explanation: Explanation, row: int = 0, *, output: int | str | None = None, max_columns: int = MOST_STEPS
+    ) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        explanation : bochner.explanations.Explanation
+        row : int, default=0
+        output : int or str, optional
+            Which of several outputs.
+        max_columns : int, default=10
+            Of more columns the smallest steps are one.
+
+        Returns
+        -------
+        WaterfallDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the output is not known, or `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        own, of = _of_output(explanation, output)
+        values, given = own.values[row], own.data[row]
+        order = np.argsort(-np.abs(values), kind="stable")
+        first, rest = order[:max_columns], order[max_columns:]
+        names = [f"{canvas.cut(own.feature_names[j], NAME_WIDTH)} = {_shown(given[j])}" for j in first]
+        steps = list(values[first])
+        if len(rest):
+            names, steps = [*names, f"{len(rest)} others"], [*steps, values[rest].sum()]
+        return cls(names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}")
+
+    def _panels(self) -> Panels:
+        return side_by_side([1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6)))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        ends = self.base + np.cumsum(self.values[::-1])[::-1]
+        starts = ends - self.values
+        look = {"left": starts, "color": np.where(self.values > 0, VERMILION, BLUE), "height": 0.7, **kwargs}
+        ax, prediction = axes[0], self.base + self.values.sum()
+        self.bars_ = draw_bars(ax, self.names, self.values, **look)
+        places = np.arange(len(self.names))
+        ax.vlines(starts[:-1], places[:-1] - 0.35, places[1:] + 0.35, color=GREY, linewidth=0.8)
+        ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
+        canvas.few_ticks(ax.xaxis, np.append(starts, ends), 5)
+        numbers = f"{canvas.short_number(prediction)}, from {canvas.short_number(self.base)} on average"
+        canvas.label_axes(ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}")
+
+
+@dataclass(eq=False, repr=False)
+class BeeswarmDisplay(Display):
+    """Shapley values of many rows: a row of points for each column, the column with the largest mean size on top.
+
+    Each point is a row of the table. Its colour is the place of its value among those of the column, from low (blue)
+    to high (red); columns that are not numbers are grey. `from_explanation` collects, and `plot` draws. Keywords of
+    `plot` are those of the points, as `Axes.scatter` takes them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the columns drawn, the first on top.
+    values : array of shape (n, len(names))
+    places : array of the same shape
+        Place of each value in its column, from 0 to 1; NaN where there is no order.
+    unit : str, default=""
+    title : str, default="Shapley values"
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (1,)
+    points_ : list of PathCollection
+        Of each column.
+
+    See Also
+    --------
+    bochner.KernelMachineRegressor.explain : Computes the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.display import BeeswarmDisplay
+    >>> values = np.random.default_rng(0).normal(size=(100, 2))
+    >>> display = BeeswarmDisplay(["age", "town"], values, np.full((100, 2), np.nan)).plot()
+    >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    ['age', 'town']
+    >>> display.figure_.savefig("beeswarm.png")
+    """
+
+    names: Sequence[str]
+    values: Array
+    places: Array
+    unit: str = ""
+    title: str = "Shapley values"
+
+    @classmethod
+    def from_explanation(
+        cls, explanation: Explanation, *, output: int | str | None = None, max_columns: int = MOST_SWARMS
+    ) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        explanation : bochner.explanations.Explanation
+        output : int or str, optional
+            Which of several outputs.
+        max_columns : int, default=15
+            Of more columns those with the largest mean absolute values are drawn.
+
+        Returns
+        -------
+        BeeswarmDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the output is not known, or `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        own, of = _of_output(explanation, output)
+        first = np.argsort(-own.mean_absolute, kind="stable")[:max_columns]
+        places = np.stack([_places(own.data[:, j]) for j in first], axis=1)
+        names, d = [own.feature_names[j] for j in first], own.values.shape[1]
+        some = f", {len(names)} of {d:,} columns" if len(names) < d else ""
+        return cls(names, own.values[:, first], places, own.unit, f"Shapley values{of}, {len(own):,} rows{some}")
+
+    def _panels(self) -> Panels:
+        return side_by_side([1], (SINGLE[0], SIDES + SWARM_HEIGHT * max(len(self.names), 5)))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        ax, self.points_ = axes[0], []
+        size = float(np.clip(2000 / max(len(self.values), 1), 3, 16))
+        edges = np.linspace(self.values.min(), self.values.max() + 1e-300, SWARM_BINS + 1)
+        for j, (values, places) in enumerate(zip(self.values.T, self.places.T, strict=True)):
+            is_grey = bool(np.isnan(places).all())
+            colours: dict[str, Any] = {"color": GREY}
+            if not is_grey:
+                colours = {"c": np.nan_to_num(places, nan=0.5), "cmap": COLOURS, "vmin": 0.0, "vmax": 1.0}
+            own = {} if "color" in kwargs else colours
+            place = j + _swarm(values, edges)
+            self.points_.append(ax.scatter(values, place, **{"s": size, "linewidths": 0, **own, **kwargs}))
+        ax.axvline(0.0, color=GREY, linewidth=0.8)
+        ax.set_yticks(np.arange(len(self.names)), [canvas.shortened(name, NAME_WIDTH) for name in self.names])
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(len(self.names) - 0.4, -0.6)
+        canvas.few_ticks(ax.xaxis, self.values, 5)
+        canvas.label_axes(ax, f"Added to the prediction{self.unit and f' ({self.unit})'}", "", self.title)
+
+
+def _shown(value: Any) -> str:
+    """A value of a row, short."""
+    if isinstance(value, bool | np.bool_ | int | float | np.integer | np.floating) and np.isfinite(value):
+        return canvas.short_number(float(value)) if value else "0"
+    return canvas.cut(value, VALUE_WIDTH)
+
+
+def _places(column: NDArray) -> NDArray[np.float64]:
+    """Place of each number among all, from 0 to 1; NaN for what is none."""
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError):
+        return np.full(len(column), np.nan)
+    ranks = rankdata(numbers, nan_policy="omit") - 1
+    return np.asarray(ranks / max(np.nanmax(ranks, initial=0.0), 1.0), np.float64)
+
+
+def _swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:
+    """Offsets of points across the axis, so that points of one place stand beside one another."""
+    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SWARM_BINS - 1)
+    order = np.lexsort((values, bins))
+    counts = np.bincount(bins, minlength=SWARM_BINS)
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    side = np.where(rank % 2, -1, 1) * ((rank + 1) // 2)
+    return THICKNESS * side / max((counts.max(initial=1) + 1) // 2, 1)
