@@ -177,3 +177,20 @@ def shapley(value, d):
                 share = math.factorial(size) * math.factorial(d - size - 1) / math.factorial(d)
                 total[k] += share * (values[(*flags[:k], 1, *flags[k + 1 :])] - without)
     return np.array(total)
+
+
+def shapley_interactions(value, d):
+    """Interactions of all pairs of the players of a game, shape (d, d), by all coalitions; zeros on the diagonal."""
+    total = np.zeros((d, d))
+    for flags in itertools.product((0, 1), repeat=d):
+        for j, k in itertools.combinations(range(d), 2):
+            if not (flags[j] or flags[k]):
+                size, change = sum(flags), 0.0
+                for a, b in itertools.product((0, 1), repeat=2):
+                    own = list(flags)
+                    own[j], own[k] = a, b
+                    change += (1 if a == b else -1) * value(tuple(own))
+                share = math.factorial(size) * math.factorial(d - size - 2) / math.factorial(d - 1)
+                total[j, k] += share * change
+                total[k, j] += share * change
+    return total

@@ -26,6 +26,7 @@ from bochner.display import (
     GridDisplay,
     HypothesisDisplay,
     ImportanceDisplay,
+    InteractionDisplay,
     KernelDisplay,
     LabelDisplay,
     LearningDisplay,
@@ -89,6 +90,7 @@ MADE = {
     GridDisplay: lambda: GridDisplay.from_estimator(BinningFeatures(Laplacian(4.0), 5, random_state=0), X),
     HypothesisDisplay: lambda: HypothesisDisplay(3.0, X[:, 0], 0.01, 0.2, "X and Y agree", ["age", "sex"], [0.7, 0.3]),
     ImportanceDisplay: lambda: ImportanceDisplay(["age", "sex"], [0.3, 0.1], [0.05, 0.02], "log loss", 9, 0.6),
+    InteractionDisplay: lambda: InteractionDisplay(["age", "sex", "town"], np.ones((3, 3)), "log-odds"),
     KernelDisplay: lambda: KernelDisplay(GRID, 1 - GRID, 1 - GRID, 1 - GRID, 0.1 + 0 * GRID, size="100 features"),
     LabelDisplay: lambda: LabelDisplay(X, [f"kind {i % 12}" for i in range(80)], X[:, 0] / 10, np.arange(80) < 24),
     LearningDisplay: lambda: LearningDisplay([100, 1000], [[0.3], [0.2]], [10, 20], [[0.3], [0.2]], [[1.0], [2.0]]),
@@ -165,7 +167,7 @@ def test_pictures_fit_a_page_and_say_what_is_drawn(kind):
     for ax in panels_of(display):
         named = [ax.get_xlabel(), ax.get_ylabel(), ax.get_title(loc="left"), *map(str, ax.get_yticklabels())]
         assert any(named)
-        if kind not in (GramDisplay, MetricDisplay, GridDisplay):
+        if kind not in (GramDisplay, MetricDisplay, GridDisplay, InteractionDisplay):
             assert ax.get_xlabel() or ax.get_shared_x_axes().get_siblings(ax) != [ax]
         for label in (ax.get_xlabel(), ax.get_ylabel(), ax.get_title(loc="left")):
             assert not label or label[0] == label[0].upper() or not label[0].isascii() or label in kept(display), label
@@ -206,6 +208,8 @@ def test_keywords_reach_what_is_drawn(kind):
             assert colours(artist) == {to_rgb("#123456")}
     elif kind is GramDisplay:
         assert {image.get_cmap().name for image in MADE[kind]().plot(cmap="magma").images_} == {"magma"}
+    elif kind is InteractionDisplay:
+        assert MADE[kind]().plot(cmap="magma").image_.get_cmap().name == "magma"
     else:
         display = MADE[kind]().plot(s=33)
         clouds = [*display.points_] if kind is GridDisplay else [display.points_, display.circle_points_]

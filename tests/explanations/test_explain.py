@@ -131,6 +131,38 @@ def test_classes_are_explained_by_log_odds(n_classes, loss):
         np.testing.assert_allclose(found.values[i], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["warped", "mixed", "bins", "buckets", "both", "hybrid"])
+def test_interactions_are_those_of_all_coalitions(name):
+    model = KernelMachineRegressor(features=MAPS[name], alpha=1e-3).fit(X, Y)
+    row, background = X[:1], X[10:13]
+    found = model.interactions(row, background=background)
+    assert found.is_exact
+
+    def value(flags):
+        return prediction(model, np.where(np.array(flags) == 1, row, background)).mean()
+
+    expected = exact.shapley_interactions(value, 5)
+    off = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(found.values[0][off], expected[off], atol=1e-9)
+    whole = np.triu(found.values[0]).sum()
+    np.testing.assert_allclose(whole, (model.predict(row) - model.predict(background).mean())[0], atol=1e-9)
+
+
+def test_interactions_of_other_maps_are_sampled():
+    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3).fit(X, Y)
+    row, background = X[:1], X[10:14]
+    some = np.repeat(background, 500, axis=0)
+    found = model.interactions(row, background=some, n_background=None)
+    assert not found.is_exact
+
+    def value(flags):
+        return prediction(model, np.where(np.array(flags) == 1, row, background)).mean()
+
+    expected = exact.shapley_interactions(value, 5)
+    off = ~np.eye(5, dtype=bool)
+    assert np.abs(found.values[0] - expected)[off].max() < 0.15 * np.abs(expected[off]).max()
+
+
 def test_several_targets_and_weights():
     targets = np.stack([Y, 5 * X[:, 3] - 2], axis=1)
     model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-3, random_state=0)

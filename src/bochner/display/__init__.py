@@ -1,6 +1,6 @@
 """Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
 
-from bochner.display.attribution_displays import BeeswarmDisplay, WaterfallDisplay
+from bochner.display.attribution_displays import BeeswarmDisplay, InteractionDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay
 from bochner.display.importance_displays import HypothesisDisplay, ImportanceDisplay
 from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
@@ -34,6 +34,7 @@ __all__ = [
     "GridDisplay",
     "HypothesisDisplay",
     "ImportanceDisplay",
+    "InteractionDisplay",
     "KernelDisplay",
     "LabelDisplay",
     "LearningDisplay",

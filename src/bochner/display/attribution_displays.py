@@ -233,6 +233,85 @@ class BeeswarmDisplay(Display):
         canvas.label_axes(ax, f"Added to the prediction{self.unit and f' ({self.unit})'}", "", self.title)
 
 
+@dataclass(eq=False, repr=False)
+class InteractionDisplay(Display):
+    """The interactions of pairs of columns as a matrix, the darker the stronger.
+
+    `from_interactions` collects, and `plot` draws. Keywords of `plot` are those of the image, as `Axes.imshow` takes
+    them.
+
+    Parameters
+    ----------
+    names : sequence of d str
+    sizes : array of shape (d, d)
+        Mean absolute interactions; the diagonal is left out.
+    unit : str, default=""
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (1,)
+    image_ : AxesImage
+
+    See Also
+    --------
+    bochner.KernelMachineRegressor.interactions : Measures them.
+
+    Examples
+    --------
+    >>> from bochner.display import InteractionDisplay
+    >>> display = InteractionDisplay(["age", "town", "rent"], [[0, 0.2, 0], [0.2, 0, 0.1], [0, 0.1, 0]]).plot()
+    >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    ['age', 'town', 'rent']
+    >>> display.figure_.savefig("interactions.png")
+    """
+
+    names: Sequence[str]
+    sizes: Array
+    unit: str = ""
+
+    @classmethod
+    def from_interactions(cls, interactions: Any, *, max_columns: int = MOST_STEPS) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        interactions : bochner.explanations.Interactions
+        max_columns : int, default=10
+            Of more columns those with the largest interactions are drawn.
+
+        Returns
+        -------
+        InteractionDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        sizes = interactions.mean_absolute
+        apart = np.where(np.eye(len(sizes), dtype=bool), 0.0, sizes)
+        first = np.argsort(-apart.sum(axis=1), kind="stable")[:max_columns]
+        return cls([interactions.feature_names[j] for j in first], sizes[np.ix_(first, first)], interactions.unit)
+
+    def _panels(self) -> Panels:
+        side = SIDES + SWARM_HEIGHT * max(len(self.names), 7)
+        return side_by_side([1], (max(side + SIDES, SINGLE[0]), side))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        ax, d = axes[0], len(self.names)
+        shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)
+        self.image_ = ax.imshow(shown, **{"cmap": "Blues", "vmin": 0.0, **kwargs})
+        names = [canvas.shortened(name, VALUE_WIDTH) for name in self.names]
+        ax.set_xticks(np.arange(d), names, rotation=90)
+        ax.set_yticks(np.arange(d), names)
+        canvas.add_colour_bar(self.image_, ax, f"Mean size{self.unit and f' ({self.unit})'}")
+        canvas.label_axes(ax, "", "", "Interactions of pairs of columns")
+
+
 def _shown(value: Any) -> str:
     """A value of a row, short."""
     if isinstance(value, bool | np.bool_ | int | float | np.integer | np.floating) and np.isfinite(value):

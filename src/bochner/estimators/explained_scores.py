@@ -14,6 +14,7 @@ from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.column_factors import terms
+from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
@@ -88,6 +89,18 @@ def explain(model: Any, X: Any, background: Any, n_background: int | None) -> Ex
     errors = None if found.errors is None else found.errors.reshape(values.shape)
     names = tuple(column_names(getattr(model, "feature_names_in_", None), d))
     return Explanation(values, base, _values(X), names, function.names, function.unit, len(rows), errors)
+
+
+def interactions(model: Any, X: Any, background: Any, n_background: int | None) -> Interactions:
+    """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
+    own = explain(model, X, background, n_background)
+    function, encoder, dtype = explained_function(model), model.encoder_, model.coef_.dtype
+    parts = list(terms(model.features_, function.coef, encoder.sources()))
+    rows, values = _background(model, background, n_background), own.values.reshape(*own.values.shape[:2], -1)
+    with progress("Finding interactions", X.shape[0], True) as advance:
+        found, is_exact = shapley_interactions(parts, encoder.encode(X, dtype), rows, values, 0, advance)
+    pairs = found if function.has_outputs else found[..., 0]
+    return Interactions(pairs, own.feature_names, own.output_names, own.unit, is_exact)
 
 
 def _background(model: Any, background: Any, n_background: int | None) -> NDArray:

@@ -26,6 +26,7 @@ from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
 from bochner.explanations.importance import Importance, growths
+from bochner.explanations.interactions import Interactions
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import checked_rows, require_one_of
@@ -368,6 +369,34 @@ class Interpretable(BaseKernelEstimator):
         """
         check_is_fitted(self)
         return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
+
+    @any_arrays
+    def interactions(self, X: Any, background: Any = None, n_background: int | None = 100) -> Interactions:
+        """Find the columns that interact in the predictions for some rows, by Shapley interactions of all pairs.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows; some hundreds tell which pairs are the strongest.
+        background, n_background
+            As of `explain`. The time grows with the cube of the number of columns that differ between two rows.
+
+        Returns
+        -------
+        Interactions
+            Exact where the values of `explain` are; from landmarks and bins with a linear map they are sampled.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+        >>> model.interactions(X[:20]).values.shape
+        (20, 3, 3)
+        """
+        check_is_fitted(self)
+        return explained_scores.interactions(self, self._rows(X, reset=False), background, n_background)
 
     def without_background(self) -> Self:
         """Return a copy of the fitted model without `background_`, the training rows that `explain` compares with."""

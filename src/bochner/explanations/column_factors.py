@@ -95,11 +95,14 @@ class Waves:
         return total
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        """Add the mean Shapley values against background rows to an array of shape (n, d, K).
+
+        To one of shape (n, d, d, K) their interactions are added, above the diagonal.
+        """
         U, V, d = self.coordinates.of(X), self.coordinates.of(background), len(self.columns)
-        if not d:
+        if d < values.ndim - 2:
             return
-        sums, rules = np.zeros((len(U), d, values.shape[2])), quadratures(d)
+        sums, rules = np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1])), quadratures(d)
         few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
         for first in range(0, self.frequencies.shape[1], TILE):
@@ -108,7 +111,7 @@ class Waves:
                 some = V[b : b + 4 * few]
                 other = self._angles(some, tile)
                 in_threads(lambda rows: self._add(U[rows], some, tile, other, rules, sums[rows]), parts)  # noqa: B023
-        values[:, self.columns] += sums / len(V)
+        values[_places(self.columns, values)] += sums / len(V)
 
     def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
         """Some frequencies, and parts of their coefficients, filled up with zeros."""
@@ -128,10 +131,11 @@ class Waves:
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
     def _add(self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray) -> None:
-        from bochner.loops.coalitions import add_waves
+        from bochner.loops.coalitions import add_wave_pairs, add_waves
 
         differ = np.stack([(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own], axis=2)
-        add_waves(self._angles(U, tile), other, differ, rules, tile[1], sums)
+        add = add_waves if sums.ndim == 3 else add_wave_pairs
+        add(self._angles(U, tile), other, differ, rules, tile[1], sums)
 
 
 class Cells:
@@ -157,17 +161,22 @@ class Cells:
         return self.features.dot(self.coordinates.of(X), self.coef)
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        """Add the mean Shapley values, or interactions, against background rows, as those of waves."""
+        d = len(self.columns)
+        if d < values.ndim - 2:
+            return
         own, other = self._by_column(X), self._by_column(background)
-        shares = coalition_shares(len(self.columns))
+        shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
+        shares = coalition_shares(d)
 
         def add(some: tuple[int, int]) -> NDArray[np.float64]:
-            sums = np.zeros((len(values), len(self.columns), values.shape[2]))
+            sums = np.zeros(shape)
             for p in range(*some):
                 self._add_grid(p, own, other, shares, sums)
             return sums
 
-        values[:, self.columns] += fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
+        total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
+        values[_places(self.columns, values)] += total[:, :, 0] if values.ndim == 3 else total
 
     def corners(self, X: Any, background: Any) -> float:
         """Mean number of bins that a row and a background row span in a grid, by some rows and grids."""
@@ -228,7 +237,9 @@ class Line:
         return self.coordinates.of(X) @ self.slope + self.intercept
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values against background rows to an array of shape (n, d, K)."""
+        """Add the mean Shapley values against background rows, as those of waves; there are no interactions."""
+        if values.ndim > 3:
+            return
         moved = self.coordinates.of(X) - self.coordinates.of(background).mean(axis=0)
         for i, j in enumerate(self.coordinates.column.tolist()):
             values[:, j] += moved[:, i, np.newaxis] * self.slope[i]
@@ -284,6 +295,11 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
         return Line(seen, features, coef)
     is_grid = isinstance(features, BinningFeatures) and seen.linear is None and not features.grids().is_smooth
     return Cells(seen, whole) if is_grid else whole
+
+
+def _places(columns: NDArray, values: NDArray) -> Any:
+    """Where the columns, or pairs of them, are in an array of values."""
+    return (slice(None), columns) if values.ndim == 3 else (slice(None), columns[:, np.newaxis], columns)
 
 
 def coalition_shares(most: int) -> NDArray[np.float64]:

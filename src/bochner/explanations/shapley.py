@@ -66,7 +66,7 @@ def shapley_values(
     MemoryError
         Before any work, if the values do not fit in the free memory.
     """
-    parts = [_or_whole(part, X, background) for part in parts]
+    parts = [or_whole(part, X, background) for part in parts]
     base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
     shape = X.shape[0], n_columns, len(base)
     require_memory(24 * int(np.prod(shape)), f"Explaining {shape[0]:,} rows", "Explain fewer rows at a time.")
@@ -86,7 +86,7 @@ def shapley_values(
     return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
 
 
-def _or_whole(part: Term, X: Any, background: Any) -> Term:
+def or_whole(part: Term, X: Any, background: Any) -> Term:
     """The term; or as one of which only values are known, where rows span so many bins that sampling costs less."""
     return part.whole if isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS else part
 

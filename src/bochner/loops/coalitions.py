@@ -49,6 +49,26 @@ def _all_but_one(work, n_active, x, w):
             work[before + _Q, t] = p * s + q * c
 
 
+@compiled_inside
+def _factors(row_angles, background_angles, place, differ, work, active):
+    """Write the factors of the columns that differ between two rows, one after another; how many there are."""
+    i, b, first = place
+    count = 0
+    for j in range(active.shape[0]):
+        if differ[i, b, j]:
+            active[count] = j
+            count += 1
+    for a in range(np.uint64(count)):
+        j, at = active[a], (a + _ONE) * _PARTS
+        for t in range(_STEP):
+            c, s = row_angles[0][i, j, first + t], row_angles[1][i, j, first + t]
+            e, f = background_angles[0][b, j, first + t], background_angles[1][b, j, first + t]
+            work[at + _C, t] = c * e + s * f
+            work[at + _S, t] = s * e - c * f
+            work[at + _SUM, t] = 0.0
+    return count
+
+
 @compiled_sums
 def add_waves(row_angles, background_angles, differ, rules, coef, values):
     """Add the Shapley values of waves, summed over the background rows, to `values`, shape (n, d, K).
@@ -62,28 +82,16 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
     nothing overlaps.
     """
     use_wide_vectors()
-    cosines, sines, real, imaginary = row_angles
-    other_cosines, other_sines, other_real, other_imaginary = background_angles
+    _, _, real, imaginary = row_angles
+    _, _, other_real, other_imaginary = background_angles
     sizes, nodes, weights = rules
-    work, active = np.empty((7 * (cosines.shape[1] + 2), WAVES)), np.empty(cosines.shape[1], np.int64)
-    for block in range(np.uint64(cosines.shape[2] // WAVES)):
+    work, active = np.empty((7 * (values.shape[1] + 2), WAVES)), np.empty(values.shape[1], np.int64)
+    for block in range(np.uint64(real.shape[1] // WAVES)):
         first = block * _STEP
-        for i in range(cosines.shape[0]):
-            for b in range(other_cosines.shape[0]):
-                count = 0
-                for j in range(active.shape[0]):
-                    if differ[i, b, j]:
-                        active[count] = j
-                        count += 1
+        for i in range(real.shape[0]):
+            for b in range(other_real.shape[0]):
+                count = _factors(row_angles, background_angles, (i, b, first), differ, work, active)
                 n_active, size = np.uint64(count), sizes[count]
-                for a in range(n_active):
-                    j, at = active[a], (a + _ONE) * _PARTS
-                    for t in range(_STEP):
-                        c, s = cosines[i, j, first + t], sines[i, j, first + t]
-                        e, f = other_cosines[b, j, first + t], other_sines[b, j, first + t]
-                        work[at + _C, t] = c * e + s * f
-                        work[at + _S, t] = s * e - c * f
-                        work[at + _SUM, t] = 0.0
                 for h in range(size):
                     _all_but_one(work, n_active, nodes[size, h], weights[size, h])
                 for k in range(values.shape[2]):
@@ -100,6 +108,66 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
 
 
 @compiled_inside
+def _all_but_two(work, pairs, n_active, x):
+    """Add the real parts of the products of all factors but two, after `_all_but_one` at the same node."""
+    pair = 0
+    for a in range(n_active):
+        at = (a + _ONE) * _PARTS
+        for t in range(_STEP):
+            work[_P, t] = work[at + _R, t]
+            work[_Q, t] = work[at + _I, t]
+        for b in range(a + _ONE, n_active):
+            at = (b + _ONE) * _PARTS
+            for t in range(_STEP):
+                p, q = work[_P, t], work[_Q, t]
+                c, s = work[at + _C, t], x * work[at + _S, t]
+                pairs[pair, t] += p * work[at + _P, t] - q * work[at + _Q, t]
+                work[_P, t] = p * c - q * s
+                work[_Q, t] = p * s + q * c
+            pair += 1
+
+
+@compiled_sums
+def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
+    """Add the Shapley interactions of waves to `values`, shape (n, d, d, K), above the diagonal; see `add_waves`.
+
+    Of two columns these are -4 sin h_j sin h_k times the mean of the product of all other factors.
+    """
+    use_wide_vectors()
+    _, _, real, imaginary = row_angles
+    _, _, other_real, other_imaginary = background_angles
+    sizes, nodes, weights = rules
+    d = values.shape[1]
+    work, active = np.empty((7 * (d + 2), WAVES)), np.empty(d, np.int64)
+    pairs = np.empty((d * (d - 1) // 2, WAVES))
+    for block in range(np.uint64(real.shape[1] // WAVES)):
+        first = block * _STEP
+        for i in range(real.shape[0]):
+            for b in range(other_real.shape[0]):
+                count = _factors(row_angles, background_angles, (i, b, first), differ, work, active)
+                n_active, size = np.uint64(count), sizes[count]
+                pairs[: count * (count - 1) // 2] = 0.0
+                for h in range(size):
+                    _all_but_one(work, n_active, nodes[size, h], weights[size, h])
+                    _all_but_two(work, pairs, n_active, nodes[size, h])
+                for k in range(values.shape[3]):
+                    for t in range(_STEP):
+                        c, s = real[i, first + t], imaginary[i, first + t]
+                        e, f = other_real[b, first + t], other_imaginary[b, first + t]
+                        turned = coef[0][k, first + t] * (c * e - s * f) - coef[1][k, first + t] * (c * f + s * e)
+                        work[_R, t] = -4 * turned
+                    pair = 0
+                    for a in range(n_active):
+                        at = (a + _ONE) * _PARTS
+                        for other in range(a + _ONE, n_active):
+                            after, total = (other + _ONE) * _PARTS, 0.0
+                            for t in range(_STEP):
+                                total += work[_R, t] * work[at + _S, t] * work[after + _S, t] * pairs[pair, t]
+                            values[i, active[a], active[other], k] += total
+                            pair += 1
+
+
+@compiled_inside
 def _bin_number(key, keys, slots, shift, n_buckets):
     """The number of a bin in its grid, -1 for none."""
     if n_buckets > 0:
@@ -110,39 +178,48 @@ def _bin_number(key, keys, slots, shift, n_buckets):
     return np.int64(slots[slot])
 
 
+@compiled_inside
+def _box(own, other, place, split, corners, sizes):
+    """Columns in whose intervals two rows differ, and the hashes of all coalitions of the first of them."""
+    (i, b), (active, deltas) = place, split
+    count, start = 0, np.int64(0)
+    for j in range(own.shape[0]):
+        delta = own[j, i] - other[j, b]
+        start += other[j, b]
+        if delta != 0:
+            active[count], deltas[count] = j, delta
+            count += 1
+    for a in range(min(count, _LOW)):
+        half = 1 << a
+        for s in range(half):
+            corners[half + s] = corners[s] + deltas[a]
+            sizes[half + s] = sizes[s] + 1
+    return count, start
+
+
 @compiled_exactly
 def add_corners(own, other, counts, table, coef, shares, values):
-    """Add the Shapley values of the bins of one grid, summed over the background rows, to `values`, shape (n, d, K).
+    """Add the Shapley values of the bins of one grid, summed over the background rows, to `values`.
 
     own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows and of background rows by column.
     counts : array of shape (B,), how many background rows each stands for. table : keys and slots of the grid, and the
     number of its buckets, 0 for none. coef : array of shape (D, K), of the bins of the grid. shares : array of shape
-    (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m.
+    (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m. values : array of shape
+    (n, d, 1, K); or of shape (n, d, d, K) for the interactions of pairs of columns, above the diagonal.
 
     A row and a background row that are in different intervals of m columns span a box of 2^m bins, whose hashes are
     sums of differences. A corner that no training row has occupied has no coefficient. One with a coefficient is like
     a leaf of a tree that is reached if certain columns are of the row, and all others are of the background row.
     """
     keys, slots, n_buckets = table
-    d, K = values.shape[1], values.shape[2]
+    d, K, pairwise = values.shape[1], values.shape[3], values.shape[2] > 1
     active, deltas = np.empty(d, np.int64), np.empty(d, np.int64)
     corners, sizes = np.zeros(1 << min(d, _LOW), np.int64), np.zeros(1 << min(d, _LOW), np.int64)
     shift = np.uint64(64) - np.uint64(np.log2(max(slots.shape[0], 2)))
     for i in range(own.shape[1]):
         for b in range(other.shape[1]):
-            count, start = 0, np.int64(0)
-            for j in range(d):
-                delta = own[j, i] - other[j, b]
-                start += other[j, b]
-                if delta != 0:
-                    active[count], deltas[count] = j, delta
-                    count += 1
+            count, start = _box(own, other, (i, b), (active, deltas), corners, sizes)
             low = min(count, _LOW)
-            for a in range(low):
-                half = 1 << a
-                for s in range(half):
-                    corners[half + s] = corners[s] + deltas[a]
-                    sizes[half + s] = sizes[s] + 1
             for high in range(1 << (count - low)):
                 first, others = start, 0
                 for a in range(low, count):
@@ -150,11 +227,18 @@ def add_corners(own, other, counts, table, coef, shares, values):
                         first, others = first + deltas[a], others + 1
                 for s in range(1 << low):
                     k = _bin_number(first + corners[s], keys, slots, shift, n_buckets)
-                    if k >= 0:
-                        members, size = (high << low) | s, others + sizes[s]
-                        gain = counts[b] * shares[count, size - 1] if size > 0 else 0.0
-                        loss = counts[b] * shares[count, size]
-                        for a in range(count):
-                            share = gain if (members >> a) & 1 else -loss
+                    if k < 0:
+                        continue
+                    members, size = (high << low) | s, others + sizes[s]
+                    for a in range(count):
+                        inside = (members >> a) & 1
+                        if not pairwise:
+                            share = counts[b] * (shares[count, size - 1] if inside else -shares[count, size])
                             for c in range(K):
-                                values[i, active[a], c] += share * coef[k, c]
+                                values[i, active[a], 0, c] += share * coef[k, c]
+                            continue
+                        for z in range(a + 1, count):
+                            both = inside + ((members >> z) & 1)
+                            share = counts[b] * shares[count - 1, size - both] * (1.0 if both != 1 else -1.0)
+                            for c in range(K):
+                                values[i, active[a], active[z], c] += share * coef[k, c]

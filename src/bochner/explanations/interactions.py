@@ -1,0 +1,195 @@
+"""Interactions of pairs of columns in the predictions for rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.table_input import as_dense
+from bochner.engines.local import in_threads, require_memory
+from bochner.engines.progress import Advance, no_advance
+from bochner.explanations.column_factors import Opaque, Term
+from bochner.explanations.shapley import or_whole
+from bochner.markup import Markup, number, table
+
+BATCH = 64  # rows that all terms explain before the next ones
+MOST_SHOWN = 20  # pairs in a notebook
+BOX_ENTRIES = 1 << 22  # of the rows of changed pairs that are evaluated at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions:
+    """Shapley interactions of pairs of columns: what the method `interactions` of a model returns.
+
+    The interaction of two columns is the mean change of the prediction when both take the values of a row, less the
+    changes when only one does, over coalitions of the other columns and over background rows (Grabisch and Roubens, "An
+    axiomatic approach to the concept of interaction among players in cooperative games", 1999). It is zero for a
+    function that is additive in the two.
+
+    Attributes
+    ----------
+    values : array of shape (n, d, d), or (n, d, d, K) of K outputs
+        Symmetric. On the diagonal is the Shapley value of a column less half of its interactions, so that the diagonal
+        and each pair once sum to the prediction less the base value.
+    feature_names : tuple of d str
+    output_names : tuple of K str
+    unit : str
+    is_exact : bool
+        Whether all parts of the model are products of factors of the columns; others are sampled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelMachineRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
+    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    >>> model.interactions(X[:20]).top_pairs(1)[0][:2]
+    ('x0', 'x1')
+    """
+
+    values: NDArray[np.float64]
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    unit: str
+    is_exact: bool
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{a} x {b}" for a, b, _ in self.top_pairs(3))
+        return f"<Interactions: {len(self.values):,} rows, {len(self.feature_names):,} columns; largest: {named}>"
+
+    @property
+    def mean_absolute(self) -> NDArray[np.float64]:
+        """Mean absolute value over the rows and the outputs, shape (d, d)."""
+        n, d = self.values.shape[:2]
+        return np.asarray(np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3)), np.float64)
+
+    def top_pairs(self, most: int = 10) -> list[tuple[str, str, float]]:
+        """Names and mean absolute interactions of the pairs with the largest ones.
+
+        Parameters
+        ----------
+        most : int, default=10
+        """
+        first, second = np.triu_indices(len(self.feature_names), 1)
+        sizes = self.mean_absolute[first, second]
+        order = np.argsort(-sizes, kind="stable")[:most]
+        return [(self.feature_names[first[k]], self.feature_names[second[k]], float(sizes[k])) for k in order]
+
+    def to_frame(self) -> Any:
+        """Return `mean_absolute` as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.mean_absolute, list(self.feature_names), list(self.feature_names))
+
+    def to_json(self) -> str:
+        """Return all numbers as JSON."""
+        names = {"feature_names": self.feature_names, "output_names": self.output_names, "unit": self.unit}
+        return json.dumps(names | {"exact": self.is_exact, "values": self.values.tolist()})
+
+    def plot(self, ax: Any = None, *, max_columns: int = 12, **kwargs: Any) -> Any:
+        """Draw the mean absolute interactions as a matrix; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            A subplot whose place the panel takes. None makes a figure.
+        max_columns : int, default=12
+            Of more columns those with the largest interactions are drawn.
+        **kwargs
+            As of `InteractionDisplay.plot`.
+
+        Returns
+        -------
+        InteractionDisplay
+        """
+        from bochner.display import InteractionDisplay
+
+        return InteractionDisplay.from_interactions(self, max_columns=max_columns).plot(ax, **kwargs)
+
+    def _repr_html_(self) -> Markup:
+        rows = [(a, b, number(size)) for a, b, size in self.top_pairs(MOST_SHOWN)]
+        caption = f"Interactions in {len(self.values):,} rows"
+        return table(caption, ("column", "other column", f"mean absolute value ({self.unit})"), rows)
+
+
+def shapley_interactions(
+    parts: Sequence[Term], X: Any, background: Any, values: NDArray, seed: int = 0, advance: Advance = no_advance
+) -> tuple[NDArray[np.float64], bool]:
+    """Interactions of the sum of some terms.
+
+    Parameters
+    ----------
+    parts : sequence of Term
+    X, background : arrays or CSR matrices of shape (n, d) and (B, d)
+        Encoded rows.
+    values : array of shape (n, d, K)
+        Shapley values of the rows.
+    seed : int
+        Of coalitions, for terms that are no products.
+    advance : callable, optional
+        Told of the rows that are done.
+
+    Returns
+    -------
+    array of shape (n, d, d, K)
+        As those of `Interactions`.
+    bool
+        Whether they are exact.
+
+    Raises
+    ------
+    MemoryError
+        Before any work, if they do not fit in the free memory.
+    """
+    n, d, K = values.shape
+    require_memory(16 * n * d * d * K, f"Interactions of {d:,} columns in {n:,} rows", "Explain fewer rows at a time.")
+    parts, pairs = [or_whole(part, X, background) for part in parts], np.zeros((n, d, d, K))
+    opaque = [part for part in parts if isinstance(part, Opaque)]
+    for a in range(0, n, BATCH):
+        rows = slice(a, a + BATCH)
+        for part in parts:
+            if not isinstance(part, Opaque):
+                part.add_values(X[rows], background, pairs[rows])
+        if opaque:
+            _add_sampled(opaque, as_dense(X[rows]), as_dense(background), pairs[rows], (seed, a))
+        advance(len(pairs[rows]))
+    pairs += pairs.swapaxes(1, 2)
+    each = np.arange(d)
+    pairs[:, each, each] = values - pairs.sum(axis=2) / 2
+    return pairs, not opaque
+
+
+def _add_sampled(
+    parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray, seed: tuple[int, int]
+) -> None:
+    """Add interactions above the diagonal, by one coalition for each background row.
+
+    Columns belong to it with a probability t, of which a share of [0, 1] is that of each background row; with it go the
+    coalitions in which one or two columns have changed sides.
+    """
+    d, sources = pairs.shape[1], parts[0].sources
+    first, second = np.triu_indices(d, 1)
+    changed = np.zeros((1 + d + len(first), d), bool)
+    changed[1 : d + 1][np.eye(d, dtype=bool)] = True
+    changed[np.arange(d + 1, len(changed)), first] = changed[np.arange(d + 1, len(changed)), second] = True
+    step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
+
+    def explain(i: int) -> None:
+        rng, B = np.random.default_rng([*seed, i]), len(background)
+        inside = rng.uniform(size=(B, d)) < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
+        for a in range(0, B, step):
+            own = inside[a : a + step]
+            members = own[:, np.newaxis] ^ changed
+            rows = np.where(members[:, :, sources], X[i], background[a : a + step, np.newaxis])
+            scores = np.sum([part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0)
+            scores = scores.reshape(len(own), len(changed), -1)
+            whole, one, two = scores[:, :1], scores[:, 1 : d + 1], scores[:, d + 1 :]
+            sides = np.where(own[:, first] == own[:, second], 1.0, -1.0)[:, :, np.newaxis]
+            pairs[i, first, second] += (sides * (whole - one[:, first] - one[:, second] + two)).sum(axis=0) / B
+
+    in_threads(explain, range(len(X)))
