@@ -89,7 +89,7 @@ def warmup() -> LoopCache:
             _sum(features, dtype)
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
     X, y = _random_rows(np.float64)
-    KernelMachineRegressor(features=MAPS[1], alpha=1.0).fit(X, y).explain(X[:1])
+    KernelMachineRegressor(features=MAPS[1], alpha=1.0).fit(X, y).interactions(X[:1])
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
         raise OSError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
@@ -114,7 +114,7 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         stored = features.store(X, packed=True)
         stored.backward(stored.forward(V), V)
         stored.normal(V, np.ones(ROWS, dtype), V)
-        KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y).explain(X[:1])
+        KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y).interactions(X[:1])
 
 
 def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
