@@ -84,14 +84,17 @@ def fit_model(done, target, *more, out="model.safetensors"):
     return done("fit", "houses.csv", "--target", target, "--out", out, *FAST, *more)
 
 
+COMMANDS = ("demo", "warmup", "fit", "predict", "evaluate", "explain", "report", "inspect")
+
+
 def test_version_and_help(run):
     assert run("--version") == (0, f"bochner {__version__}\n", "")
     for args in ((), ("--help",)):
         code, out, err = run(*args)
         assert (code, err) == (0, "")
-        assert all(name in out for name in ("demo", "warmup", "fit", "predict", "evaluate", "report", "inspect"))
+        assert all(name in out for name in COMMANDS)
         assert "bochner fit houses.csv --target price" in out
-    for name in ("demo", "warmup", "fit", "predict", "evaluate", "report", "inspect"):
+    for name in COMMANDS:
         assert run(name, "--help")[0] == 0
 
 
@@ -402,6 +405,23 @@ def test_report_is_a_page(folder, done, run, target):
     code, out, err = run("report", "model.safetensors", "houses.csv", "--out", "a b.html")
     assert (code, err) == (0, "")
     assert out.startswith("Wrote a b.html: ")
+
+
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, target):
+    fit_model(done, target)
+    report = done("explain", "model.safetensors", "houses.csv", "--out", "values.parquet", "--rows", "9")
+    table = parquet.read_table("values.parquet").to_pandas()
+    names = list(report["mean_absolute_values"])
+    outputs = 1 if target == "price" else 3
+    assert (report["rows"], report["rows_explained"], len(table)) == (N, 9, 9 * outputs)
+    assert list(table.columns) == report["columns_written"]
+    total = table[f"{target}_base"] + table[names].sum(axis=1)
+    assert np.allclose(total, table[f"{target}_predicted"])
+    assert np.allclose(table["row"].unique(), np.sort(np.random.default_rng(0).permutation(N)[:9]))
+    code, out, err = run("explain", "model.safetensors", "houses.csv", "--out", "values.csv")
+    assert (code, err) == (0, "")
+    assert out.startswith("Wrote values.csv: Shapley values of ")
 
 
 def test_report_names_what_is_at_fault(folder, done, refused):

@@ -76,6 +76,7 @@ def bochner(
       bochner plan 'rows/*.parquet' --target price
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner evaluate houses.safetensors sold.parquet
+      bochner explain houses.safetensors new.csv --out values.csv
       bochner report houses.safetensors sold.parquet --out report.html
       bochner inspect houses.safetensors
     """
@@ -249,6 +250,28 @@ def evaluate(
     from bochner.cli.evaluation import evaluate as run
 
     return run(model, data, target, interval)
+
+
+@_command
+def explain(
+    model: options.Model,
+    data: options.Data,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", parser=options.table_name, help="File for the values: .csv or .parquet.")
+    ],
+    rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows to explain; of more they are drawn at random.")
+    ] = 1000,
+) -> dict[str, Any]:
+    """Explain predictions: write what each column adds to the prediction of each row (Shapley values).
+
+    \b
+    Example:
+      bochner explain houses.safetensors new.csv --out values.csv
+    """
+    from bochner.cli.evaluation import explain as run
+
+    return run(model, data, out, rows)
 
 
 @_command

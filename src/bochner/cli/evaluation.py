@@ -130,6 +130,74 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
     }
 
 
+def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any]:
+    """Explain the predictions for rows of a table, at most so many, in another table."""
+    check_output(out, data, model_path)
+    saved, notes = read_model(model_path), list[str]()
+    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
+    start = CLOCK.seconds()
+    with errors_of(data):
+        rows, numbers, n_rows = _some_rows(table, most, data)
+        X = saved.inputs(rows, data)
+        refuse_infinite(X, data)
+        found = saved.model.explain(X)
+    if n_rows is not None and len(found) < n_rows:
+        notes.append(f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows sets how many.")
+    if not found.is_exact:
+        notes.append("The values of this model's features are sampled: columns that end in _error are standard errors.")
+    columns = _explained_columns(found, numbers, saved.target or "target")
+    write_table([pa.table(columns)], out)
+    return {
+        "model": str(model_path),
+        "data": str(data),
+        "rows": n_rows,
+        "rows_explained": len(found),
+        "out": str(out),
+        "columns_written": list(columns),
+        "unit": found.unit,
+        "exact": found.is_exact,
+        "background_rows": found.n_background,
+        "base_values": np.atleast_1d(found.base_values).tolist(),
+        "mean_absolute_values": dict(found.top_columns(len(found.feature_names))),
+        "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
+        "notes": notes,
+    }
+
+
+def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int | None]:
+    """At most so many rows of a table, their numbers if it is in memory, and how many rows there are."""
+    if not isinstance(table, TableSource):
+        numbers = np.sort(np.random.default_rng(0).permutation(table.num_rows)[:most])
+        return table.take(pa.array(numbers)), numbers, table.num_rows
+    n_rows = table.n_rows
+    share = 1.0 if n_rows is None else scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
+    rows = drawn_rows(table, share, 0, None)
+    if rows is None:
+        raise CommandError(f"{data}: the table has no rows")
+    return rows.X[:most], None, n_rows
+
+
+def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> dict[str, Any]:
+    """Columns by name: which row, and which output where there are several; prediction, base value, a value for each.
+
+    Names that an input column has, too, get an underscore at the end.
+    """
+    n, d = found.values.shape[:2]
+    outputs = found.output_names if found.values.ndim == 3 else ("",)
+    K, names = len(outputs), found.feature_names
+    own: dict[str, Any] = {} if numbers is None else {"row": np.repeat(numbers, K)}
+    own |= {"output": np.tile(np.array(outputs, dtype=object), n)} if found.values.ndim == 3 else {}
+    own[f"{target}_predicted"] = found.predictions.ravel()
+    own[f"{target}_base"] = np.tile(np.atleast_1d(found.base_values), n)
+    columns = {name + "_" * (name in names): values for name, values in own.items()}
+    for suffix, values in (("", found.values), ("_error", found.errors)):
+        if values is not None:
+            flat = values.reshape(n, d, K).swapaxes(1, 2).reshape(n * K, d)
+            columns |= {f"{name}{suffix}": flat[:, j] for j, name in enumerate(names)}
+    return columns
+
+
 def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | None) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
     saved, notes = read_model(model_path), list[str]()

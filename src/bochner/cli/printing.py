@@ -21,7 +21,7 @@ from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
 UNKNOWN = "undefined"  # of scores and losses
-MOST_RELEVANT = 3
+MOST_RELEVANT, MOST_EXPLAINED = 3, 10
 PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
@@ -228,6 +228,17 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
+def _explain(console: Console, report: dict[str, Any]) -> None:
+    out, way = printable(report["out"]), "exact" if report["exact"] else "sampled"
+    rows = f"{report['rows_explained']:,} rows, {way}, against {report['background_rows']:,} training rows"
+    console.print(Text(f"Wrote {out}: Shapley values of {rows}."))
+    table = _table("column", f"mean absolute value ({report['unit']})")
+    for name, value in list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]:
+        table.add_row(printable(name), number(value))
+    console.print(table)
+    console.print(Text(_cost(report), "dim"))
+
+
 def _report(console: Console, report: dict[str, Any]) -> None:
     size = f"{report['bytes'] / 1e3:,.0f} kB"
     console.print(Text(f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. Open it in a browser."))
@@ -306,6 +317,7 @@ PRINTERS = {
     "plan": _plan,
     "predict": _predict,
     "evaluate": _evaluate,
+    "explain": _explain,
     "inspect": _inspect,
     "report": _report,
 }
