@@ -170,7 +170,7 @@ def prepare(
     column_groups, column_units, space, seed, budget
         See `Problem`.
     """
-    n_single = np.count_nonzero(np.bincount(column_groups) == 1)
+    n_single = int(np.count_nonzero(np.bincount(column_groups) == 1))
     rows = split(source, space.fewest_rows, seed, budget.n_rows(n_single))
     if rows is None:
         return None
