@@ -255,6 +255,19 @@ def test_bins_that_span_too_many_corners_are_sampled():
             np.testing.assert_allclose(found.values[0], by_coalitions(model, rows[:1, :d], rows[5:8, :d]), atol=1e-9)
 
 
+def test_one_row_unlike_all_others_is_sampled():
+    """It differs from the background in 45 columns, of which no one looks up 2^45 bins."""
+    rows = np.zeros((80, 45))
+    rows[:, :2] = np.random.default_rng(0).normal(size=(80, 2))
+    rows[60] = 7.0
+    model = KernelMachineRegressor(features=BinningFeatures(Laplacian(1.0), 4, random_state=0), alpha=1e-2)
+    model.fit(rows, rows[:, 0])
+    usual, unusual = model.explain(rows[:60], background=rows[70:75]), model.explain(rows[:61], background=rows[70:75])
+    assert usual.is_exact
+    assert not unusual.is_exact
+    np.testing.assert_allclose(unusual.predictions, model.predict(rows[:61]), atol=1e-9)
+
+
 def test_does_not_depend_on_threads(monkeypatch):
     model = TestBackground.model
     many = model.explain(X[:100]).values

@@ -21,7 +21,7 @@ from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
 TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21  # waves, and rows, whose angles are held at a time, and most angles
-SOME = 32  # rows and grids by which corners are counted
+SOME = 32  # grids by which corners are counted
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
@@ -179,8 +179,8 @@ class Cells:
         values[_places(self.columns, values)] += total[:, :, 0] if values.ndim == 3 else total
 
     def corners(self, X: Any, background: Any) -> float:
-        """Mean number of bins that a row and a background row span in a grid, by some rows and grids."""
-        own, other, found = self._by_column(X[:SOME]), self._by_column(background), []
+        """Mean number of bins that a row and a background row span in a grid, by some of the grids."""
+        own, other, found = self._by_column(X), self._by_column(background), []
         for p in range(0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)):
             (rows, _, counts), (others, _, other_counts) = self._hashes(p, own), self._hashes(p, other)
             differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)

@@ -14,7 +14,7 @@ from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.explanations.column_factors import Opaque, Term
-from bochner.explanations.shapley import or_whole
+from bochner.explanations.shapley import products_and_others
 from bochner.markup import Markup, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -148,20 +148,20 @@ def shapley_interactions(
     """
     n, d, K = values.shape
     require_memory(16 * n * d * d * K, f"Interactions of {d:,} columns in {n:,} rows", "Explain fewer rows at a time.")
-    parts, pairs = [or_whole(part, X, background) for part in parts], np.zeros((n, d, d, K))
-    opaque = [part for part in parts if isinstance(part, Opaque)]
+    pairs, is_exact = np.zeros((n, d, d, K)), True
     for a in range(0, n, BATCH):
         rows = slice(a, a + BATCH)
-        for part in parts:
-            if not isinstance(part, Opaque):
-                part.add_values(X[rows], background, pairs[rows])
+        products, opaque = products_and_others(parts, X[rows], background)
+        for part in products:
+            part.add_values(X[rows], background, pairs[rows])
         if opaque:
+            is_exact = False
             _add_sampled(opaque, as_dense(X[rows]), as_dense(background), pairs[rows], (seed, a))
         advance(len(pairs[rows]))
     pairs += pairs.swapaxes(1, 2)
     each = np.arange(d)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
-    return pairs, not opaque
+    return pairs, is_exact
 
 
 def _add_sampled(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
-from bochner.explanations.column_factors import Cells, Opaque, Term, coalition_shares
+from bochner.explanations.column_factors import Cells, Line, Opaque, Term, Waves, coalition_shares
 
 BATCH = 512  # rows that all terms explain before the next ones
 FEW_COLUMNS = 6  # of which all coalitions are evaluated, where a function is no sum of products
@@ -66,29 +66,41 @@ def shapley_values(
     MemoryError
         Before any work, if the values do not fit in the free memory.
     """
-    parts = [or_whole(part, X, background) for part in parts]
     base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
     shape = X.shape[0], n_columns, len(base)
     require_memory(24 * int(np.prod(shape)), f"Explaining {shape[0]:,} rows", "Explain fewer rows at a time.")
     values = np.zeros(shape)
-    opaque = [part for part in parts if isinstance(part, Opaque)]
-    variances = np.zeros_like(values)
+    variances, is_sampled = np.zeros_like(values), False
     for a in range(0, X.shape[0], BATCH):
         rows = slice(a, a + BATCH)
-        for part in parts:
-            if not isinstance(part, Opaque):
-                part.add_values(X[rows], background, values[rows])
+        products, opaque = products_and_others(parts, X[rows], background)
+        for part in products:
+            part.add_values(X[rows], background, values[rows])
         if opaque:
+            is_sampled = n_columns > FEW_COLUMNS
             _add_sampled(opaque, as_dense(X[rows]), as_dense(background), (values[rows], variances[rows]), (seed, a))
         finite_predictions(values[rows])
         advance(len(values[rows]))
-    is_sampled = bool(opaque) and n_columns > FEW_COLUMNS
     return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
 
 
-def or_whole(part: Term, X: Any, background: Any) -> Term:
-    """The term; or as one of which only values are known, where rows span so many bins that sampling costs less."""
-    return part.whole if isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS else part
+def products_and_others(
+    parts: Sequence[Term], X: Any, background: Any
+) -> tuple[list[Waves | Cells | Line], list[Opaque]]:
+    """Terms that are products; and those of which only values are known, with bins that are better sampled for them.
+
+    These are bins of which a row and a background row span very many: one row unlike all others is enough.
+    """
+    products: list[Waves | Cells | Line] = []
+    opaque: list[Opaque] = []
+    for part in parts:
+        if isinstance(part, Opaque):
+            opaque.append(part)
+        elif isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS:
+            opaque.append(part.whole)
+        else:
+            products.append(part)
+    return products, opaque
 
 
 def _add_sampled(
