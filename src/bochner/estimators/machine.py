@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,8 +35,11 @@ from bochner.estimators.incremental import (
     check_checkpoint,
     fit_checkpoint,
 )
+from bochner.estimators.measured_importance import importance_of_fit, n_judged
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.explanations.importance import Importance
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -83,6 +86,7 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
+OF_FIT = " of the fit before"
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
 
 
@@ -150,6 +154,21 @@ class SolvedAttribute:
         raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
 
 
+class MeasuredAttribute(SolvedAttribute):
+    """A result that is measured by a fit, and after `partial_fit` when it is read."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._measure_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(
+            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or the fit had too many columns, too "
+            "few rows or too little time to measure it. Call importance(X, y), with rows that the model has not seen."
+        )
+
+
 def solved() -> Any:
     """Declare a result that is solved for when it is read."""
     return SolvedAttribute()
@@ -171,6 +190,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     alpha_scores_: NDArray | None = solved()
     n_iter_: int | None = solved()
     residual_: float | None = solved()
+    importance_: Importance = cast(Any, MeasuredAttribute())
+    _measures_importance = True
     uncertainty: bool | str = False
     class_weight: Any = None
     _sums: PartialFitState | None = None
@@ -279,13 +300,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
         if crossed is not None:
-            problem = replace(problem, needs=Needs())
+            problem = replace(problem, needs=Needs(judged=problem.needs.judged))
         with self._progress(rows) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
             found = self._by_loss(design, solution, replace(problem, budget=rows.budget), rows, target)
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
+        self._measure((found or solution).unseen, rows)
         return self
 
     def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
@@ -323,16 +345,40 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
                 with keep(sums.digest) as keeper:
-                    solution = sums.plus(passes, keeper).solve(design.features, design.place)
+                    judged = problem.needs.judged
+                    solution = sums.plus(passes, keeper).solve(design.features, design.place, judged)
             else:
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
+        self._measure((found or solution).unseen, rows)
         return None
 
+    def _measure(self, unseen: UnseenRows | None, rows: Prepared) -> None:
+        """Measure the importance of the columns, on rows that the judged function has not seen where there are any."""
+        if self._measures_importance and n_judged(self.encoder_.n_features_in_):
+            found = importance_of_fit(self, unseen, rows.source, rows.seed, rows.budget)
+            if found is not None:
+                self.importance_ = found
+
+    def _measure_if_needed(self) -> None:
+        """The same for the rows that are summed so far, on those that validate."""
+        if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
+            return
+        if (n_rows := n_judged(self.encoder_.n_features_in_)) > 0:
+            self._solve_if_needed()
+            sums = self._sums
+            unseen = sums.solve(self.features_, current_device(), n_rows).unseen
+            found = importance_of_fit(self, unseen, sums.validation.source, sums.seed, Budget())
+            if found is not None:
+                self.importance_ = found
+
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Solve for other rows of any kind, with all that was chosen."""
+        """Solve for other rows of any kind, with all that was chosen; the importance stays that of the fit."""
         check_is_fitted(self)
+        found = vars(self).get("importance_")
+        if found is not None and not found.rows.endswith(OF_FIT):
+            self.importance_ = replace(found, rows=found.rows + OF_FIT)
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
             if (few := self._refit_stream(stream)) is None:
@@ -573,7 +619,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         size = ProblemSize(rows.n_rows, source.n_outputs, rows.weight, *asked, self.encoder_.n_features_out_)
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
-        needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
+        wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
+        needs = Needs(*wanted, n_judged(self.encoder_.n_features_in_) if self._measures_importance else 0)
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
@@ -681,13 +728,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self
         """
         self._solve_if_needed()
+        self._measure_if_needed()
         self._sums = self._first = None
         return self
 
     def _without_sums(self) -> Self:
         """A copy, solved for, that takes no more rows."""
         self._solve_if_needed()
-        return copy(self).finalize()
+        other = copy(self)
+        other._sums = other._first = None
+        return other
 
     def __add__(self, other: Any) -> Self:
         """The model of the rows of both; see `bochner.merge`."""
@@ -781,9 +831,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of each input column in the mean distance of two rows, by the metric: shape (d,), summing to 1."""
+        """Permutation importance of each column, `importance_`, as shares that sum to 1: shape (d,).
+
+        Values below zero count as zero; where no column has a positive one, all are zero. Shares of the distance of two
+        rows, which the metric has learned, are ``metric_.relevance_``.
+        """
         check_is_fitted(self)
-        return interpretation.column_shares(self)
+        return self.importance_.shares
 
     @any_arrays
     def average_gradient(self, X: Any) -> NDArray[np.float64]:
