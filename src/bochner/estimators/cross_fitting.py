@@ -78,7 +78,6 @@ def cross_fitted(
     def predicted(k: int) -> NDArray[np.float64]:
         kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
         one = clone(machine).set_params(**options)
-        one._measures_importance = False
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
         return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))

@@ -58,6 +58,31 @@ def check_checkpoint(engine: Engine) -> None:
         require_none(own.checkpoint)
 
 
+class SolvedAttribute:
+    """A result that is solved for when it is read, after `partial_fit`.
+
+    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
+    """
+
+    is_plain = True  # in the instance, so that files may hold it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._solve_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+
+
+def solved() -> Any:
+    """Declare a result that is solved for when it is read."""
+    return SolvedAttribute()
+
+
 @contextmanager
 def fit_checkpoint(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
     """A checkpoint, if the settings have one, which is removed when the fit is done.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import narwhals as nw
 import numpy as np
@@ -21,22 +22,34 @@ from bochner.data.table_input import is_frame
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import explained_scores
-from bochner.estimators.measured_importance import input_names, permutation_importance, scores_at
+from bochner.estimators.measured_importance import (
+    MeasuredAttribute,
+    importance_of_fit,
+    input_names,
+    n_judged,
+    permutation_importance,
+    scores_at,
+)
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
 from bochner.explanations.importance import Importance
 from bochner.explanations.interactions import Interactions
 from bochner.features.base import FeatureMap
+from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import checked_rows, require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import encoded_source, given_batch
 from bochner.markup import Markup, number, table
+from bochner.notices import is_quiet
+from bochner.selection.budget import Budget
 
 GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
 MOST_COLUMNS, MOST_EFFECTS = 5, 6
+OF_FIT = " of the fit before"
 
 
 def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
@@ -178,9 +191,71 @@ def learned_table(model: Any) -> Markup:
 class Interpretable(BaseKernelEstimator):
     """What fitted models answer about themselves."""
 
+    importance_: Importance = cast(Any, MeasuredAttribute())
+
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         return checked_rows(self, X, reset=reset)
+
+    def _measure(self: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget) -> None:
+        """Measure the importance of the columns, but where a fit to some of the rows of another one is nobody's."""
+        if not is_quiet() and n_judged(self.encoder_.n_features_in_):
+            found = importance_of_fit(self, unseen, source, seed, budget)
+            if found is not None:
+                self.importance_ = found
+
+    def _measure_if_needed(self: Any) -> None:
+        """The same for the rows that are summed so far, on those that validate."""
+        if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
+            return
+        self._solve_if_needed()
+        sums, n_rows = self._sums, n_judged(self.encoder_.n_features_in_)
+        unseen = sums.solve(self.features_, current_device(), n_rows).unseen if n_rows else None
+        self._measure(unseen, sums.validation.source, sums.seed, Budget())
+
+    def _outdate_importance(self: Any) -> None:
+        """Say of an importance that it is of the fit before, as other rows are fitted now."""
+        found = vars(self).get("importance_")
+        if found is not None and not found.rows.endswith(OF_FIT):
+            self.importance_ = replace(found, rows=found.rows + OF_FIT)
+
+    @property
+    def feature_importances_(self: Any) -> NDArray[np.float64]:
+        """Permutation importance of each column, `importance_`, as shares that sum to 1: shape (d,).
+
+        Values below zero count as zero; where no column has a positive one, all are zero. Shares of the distance of two
+        rows, which the metric has learned, are ``metric_.relevance_``.
+        """
+        check_is_fitted(self)
+        return self.importance_.shares
+
+    @any_arrays
+    def average_gradient(self, X: Any) -> NDArray[np.float64]:
+        """Mean absolute gradient of the fitted function, by finite differences.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
+
+        Returns
+        -------
+        array of shape (d,)
+            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
+            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
+        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
+        >>> steep, flat = model.average_gradient(X)
+        >>> bool(steep > 10 * flat)
+        True
+        """
+        check_is_fitted(self)
+        return average_gradient(self, self._rows(X, reset=False))
 
     @any_arrays
     @single_threaded_blas()

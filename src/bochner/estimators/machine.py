@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,14 +32,14 @@ from bochner.estimators.incremental import (
     FirstRows,
     FixedByFirstRows,
     PartialFitState,
+    SolvedAttribute,
     check_checkpoint,
     fit_checkpoint,
+    solved,
 )
-from bochner.estimators.measured_importance import importance_of_fit, n_judged
+from bochner.estimators.measured_importance import n_judged
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
-from bochner.estimators.ridge.unseen import UnseenRows
-from bochner.explanations.importance import Importance
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -86,7 +86,6 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
-OF_FIT = " of the fit before"
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
 
 
@@ -134,46 +133,6 @@ class Prepared(NamedTuple):
     way: str = "whole"
 
 
-class SolvedAttribute:
-    """A result that is solved for when it is read, after `partial_fit`.
-
-    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
-    """
-
-    is_plain = True  # in the instance, so that files may hold it
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        model._solve_if_needed()
-        if self.name in vars(model):
-            return vars(model)[self.name]
-        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
-
-
-class MeasuredAttribute(SolvedAttribute):
-    """A result that is measured by a fit, and after `partial_fit` when it is read."""
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        model._measure_if_needed()
-        if self.name in vars(model):
-            return vars(model)[self.name]
-        raise AttributeError(
-            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or the fit had too many columns, too "
-            "few rows or too little time to measure it. Call importance(X, y), with rows that the model has not seen."
-        )
-
-
-def solved() -> Any:
-    """Declare a result that is solved for when it is read."""
-    return SolvedAttribute()
-
-
 class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     """Ridge regression on random features; everything that is not given is selected from the data.
 
@@ -190,8 +149,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     alpha_scores_: NDArray | None = solved()
     n_iter_: int | None = solved()
     residual_: float | None = solved()
-    importance_: Importance = cast(Any, MeasuredAttribute())
-    _measures_importance = True
     uncertainty: bool | str = False
     class_weight: Any = None
     _sums: PartialFitState | None = None
@@ -307,7 +264,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
-        self._measure((found or solution).unseen, rows)
+        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
         return self
 
     def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
@@ -351,34 +308,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
-        self._measure((found or solution).unseen, rows)
+        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
         return None
-
-    def _measure(self, unseen: UnseenRows | None, rows: Prepared) -> None:
-        """Measure the importance of the columns, on rows that the judged function has not seen where there are any."""
-        if self._measures_importance and n_judged(self.encoder_.n_features_in_):
-            found = importance_of_fit(self, unseen, rows.source, rows.seed, rows.budget)
-            if found is not None:
-                self.importance_ = found
-
-    def _measure_if_needed(self) -> None:
-        """The same for the rows that are summed so far, on those that validate."""
-        if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
-            return
-        if (n_rows := n_judged(self.encoder_.n_features_in_)) > 0:
-            self._solve_if_needed()
-            sums = self._sums
-            unseen = sums.solve(self.features_, current_device(), n_rows).unseen
-            found = importance_of_fit(self, unseen, sums.validation.source, sums.seed, Budget())
-            if found is not None:
-                self.importance_ = found
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance stays that of the fit."""
         check_is_fitted(self)
-        found = vars(self).get("importance_")
-        if found is not None and not found.rows.endswith(OF_FIT):
-            self.importance_ = replace(found, rows=found.rows + OF_FIT)
+        self._outdate_importance()
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
             if (few := self._refit_stream(stream)) is None:
@@ -620,7 +556,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
         wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
-        needs = Needs(*wanted, n_judged(self.encoder_.n_features_in_) if self._measures_importance else 0)
+        needs = Needs(*wanted, n_judged(self.encoder_.n_features_in_))
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
@@ -828,44 +764,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def plan_rows(self, rows: TableShape) -> Plan:
         """Plan a fit of a table that is described."""
         return plan_fit(self._request, rows)
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Permutation importance of each column, `importance_`, as shares that sum to 1: shape (d,).
-
-        Values below zero count as zero; where no column has a positive one, all are zero. Shares of the distance of two
-        rows, which the metric has learned, are ``metric_.relevance_``.
-        """
-        check_is_fitted(self)
-        return self.importance_.shares
-
-    @any_arrays
-    def average_gradient(self, X: Any) -> NDArray[np.float64]:
-        """Mean absolute gradient of the fitted function, by finite differences.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
-
-        Returns
-        -------
-        array of shape (d,)
-            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
-            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineRegressor
-        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
-        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
-        >>> steep, flat = model.average_gradient(X)
-        >>> bool(steep > 10 * flat)
-        True
-        """
-        check_is_fitted(self)
-        return interpretation.average_gradient(self, self._rows(X, reset=False))
 
     def resized(self, factor: float = 1.0) -> Self:
         """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.

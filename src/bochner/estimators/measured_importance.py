@@ -13,6 +13,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
 from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
+from bochner.estimators.incremental import SolvedAttribute
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.importance import Importance, growths
 from bochner.features.base import Rows
@@ -44,6 +45,21 @@ def row_loss(model: Any) -> RowLoss:
         q = model._fitted_loss.q
         return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
     return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))
+
+
+class MeasuredAttribute(SolvedAttribute):
+    """A result that is measured by a fit, and after `partial_fit` when it is read."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._measure_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(
+            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or the fit had too many columns, too "
+            "few rows or too little time to measure it. Call importance(X, y), with rows that the model has not seen."
+        )
 
 
 def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int) -> Importance:
