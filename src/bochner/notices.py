@@ -25,6 +25,11 @@ def quiet() -> Iterator[None]:
         _quiet.reset(token)
 
 
+def is_quiet() -> bool:
+    """Whether a fit is one to some of the rows of another one."""
+    return _quiet.get()
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the place of the first caller that is no part of the library."""
     if _quiet.get():

@@ -12,7 +12,7 @@ import numpy as np
 
 from bochner.cli.failures import CommandError, errors_of, listed
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
-from bochner.estimators.interpretation import most_relevant
+from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 
@@ -149,8 +149,22 @@ def model_facts(model: Any) -> dict[str, Any]:
         "maps": maps,
         "uncertainty": bool(getattr(model, "uncertainty", False)),
         "choice": _choice(model),
-        "importances": most_relevant(model) or None,
+        **_importances(model),
+        "relevances": most_relevant(model) or None,
         **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},
+    }
+
+
+def _importances(model: Any) -> dict[str, Any]:
+    """Shares of the most important columns, their standard errors, and by which rows; None where none was measured."""
+    found = getattr(model, "importance_", None)
+    if found is None:
+        return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
+    first, errors = dict(found.top_columns(MOST_COLUMNS)), dict(zip(found.names, found.share_errors(), strict=True))
+    return {
+        "importances": first,
+        "importance_errors": {name: float(errors[name]) for name in first},
+        "importance_rows": f"{found.n_rows:,} {found.rows}",
     }
 
 

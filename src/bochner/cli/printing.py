@@ -21,19 +21,21 @@ from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
 UNKNOWN = "undefined"  # of scores and losses
-MOST_RELEVANT, MOST_EXPLAINED = 3, 10
+MOST_IMPORTANT, MOST_EXPLAINED = 3, 10
 PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
 def model_lines(facts: dict[str, Any]) -> dict[str, str]:
-    """Feature maps, ridge penalty, relevances, selection and solver, a line for each."""
+    """Feature maps, ridge penalty, importances, relevances, selection and solver, a line for each."""
     maps, alpha = facts["maps"], f"ridge penalty {number(facts['alpha'])}"
     lines = {"model": f"{_map_words(maps[0])}; {alpha}"}
     if len(maps) > 1:
         lines = {"model": f"sum of {len(maps)} kernels; {alpha}"}
         lines |= {f"map {m}": f"weight {number(part['weight'])}: {_map_words(part)}" for m, part in enumerate(maps, 1)}
+    if shares := importances(facts):
+        lines["importance"] = f"{', '.join(shares)} (permutations of {facts['importance_rows']})"
     if shares := relevances(facts):
-        lines["relevance"] = ", ".join(shares)
+        lines["relevance in the distance"] = ", ".join(shares)
     if facts.get("choice"):
         lines["selected"] = f"{facts['choice']['chosen']}: {facts['choice']['reason']}"
     times = f"{facts['n_iter']:,} iteration{'' if facts['n_iter'] == 1 else 's'}" if facts["n_iter"] else ""
@@ -47,20 +49,27 @@ def model_lines(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def model_line(facts: dict[str, Any]) -> str:
-    """The model in one line: how it was selected, or what it is, and its most relevant columns."""
+    """The model in one line: how it was selected, or what it is, and its most important columns."""
     choice = facts.get("choice")
     if choice:
         n = len(choice["candidates"])
         line = f"{choice['chosen']} ({choice['reason']}{f'; {n} candidates' if n > 1 else ''})"
     else:
         line = model_lines(facts)["model"]
-    shares = relevances(facts)[:MOST_RELEVANT]
-    return f"{line}; most relevant: {', '.join(shares)}" if shares else line
+    shares = importances(facts)[:MOST_IMPORTANT]
+    return f"{line}; most important: {', '.join(shares)}" if shares else line
+
+
+def importances(facts: dict[str, Any]) -> list[str]:
+    """Columns with at least one per cent of the importance, and standard errors, the most important first."""
+    shares, errors = facts.get("importances") or {}, facts.get("importance_errors") or {}
+    shown = {name: share for name, share in shares.items() if share >= LEAST_SHARE}
+    return [f"{name} {100 * share:.0f} ± {100 * errors[name]:.0f} %" for name, share in shown.items()]
 
 
 def relevances(facts: dict[str, Any]) -> list[str]:
-    """Columns with at least one per cent of the relevance, the most relevant first."""
-    shares = (facts.get("importances") or {}).items()
+    """Columns with at least one per cent of the distance, the ones that count most first."""
+    shares = (facts.get("relevances") or {}).items()
     return [f"{name} {100 * share:.0f} %" for name, share in shares if share >= LEAST_SHARE]
 
 

@@ -58,6 +58,31 @@ def check_checkpoint(engine: Engine) -> None:
         require_none(own.checkpoint)
 
 
+class SolvedAttribute:
+    """A result that is solved for when it is read, after `partial_fit`.
+
+    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
+    """
+
+    is_plain = True  # in the instance, so that files may hold it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._solve_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+
+
+def solved() -> Any:
+    """Declare a result that is solved for when it is read."""
+    return SolvedAttribute()
+
+
 @contextmanager
 def fit_checkpoint(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
     """A checkpoint, if the settings have one, which is removed when the fit is done.
@@ -336,11 +361,11 @@ class PartialFitState:
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
-    def solve(self, features: FeatureMap, place: Device | None = None) -> RidgeSolution:
-        """Solve for the rows that are summed, on a device where one is given."""
+    def solve(self, features: FeatureMap, place: Device | None = None, judged: int = 0) -> RidgeSolution:
+        """Solve for the rows that are summed, on a device where one is given; as many of them are to be left out."""
         moments = Moments.holding(self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
-        needs = Needs(self.out_of_sample, self.error_scale, self.error_scale)
+        needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, judged)
         design = Design(self.validation.source, features, self.dtype, place=place)
         found = solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
         return replace(found, weight=moments.weight)

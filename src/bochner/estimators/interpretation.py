@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, cast
 
 import narwhals as nw
 import numpy as np
@@ -18,36 +19,49 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names, column_number
 from bochner.data.table_input import is_frame
-from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import explained_scores
-from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
+from bochner.estimators.measured_importance import (
+    MeasuredAttribute,
+    importance_of_fit,
+    input_names,
+    n_judged,
+    permutation_importance,
+    scores_at,
+)
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
-from bochner.explanations.importance import Importance, growths
+from bochner.explanations.importance import Importance
 from bochner.explanations.interactions import Interactions
-from bochner.features.base import FeatureMap, Rows
+from bochner.features.base import FeatureMap
+from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import checked_rows, require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import encoded_source, given_batch
-from bochner.markup import Markup, number, percent, table
-from bochner.selection.lengthscale import both_classes, class_shares
+from bochner.markup import Markup, number, table
+from bochner.notices import is_quiet
+from bochner.selection.budget import Budget
 
 GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
 MOST_COLUMNS, MOST_EFFECTS = 5, 6
+OF_FIT = " of the fit before"
 
 
-def column_shares(model: Any) -> NDArray[np.float64]:
-    """Share of each input column in the mean distance of two rows, by the metric of a fitted model: shape (d,)."""
+def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
+    """Share of each input column in the mean distance of two rows, shape (d,); None for kernels without lengthscales.
+
+    It is of the metric, and not of the predictions, whose columns `Importance` ranks.
+    """
     shares = _relevance(model.features_)
     if shares is None and model.metric_ is not None:
         shares = model.metric_.relevance_
     if shares is None:
-        raise AttributeError("feature_importances_ needs a kernel with lengthscales, or a learned metric.")
+        return None
     return np.bincount(model.encoder_.sources(), shares, model.encoder_.n_features_in_).astype(np.float64)
 
 
@@ -104,86 +118,18 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
 
 
 def _most_important(model: Any, n_columns: int) -> list[int]:
-    """The six most important columns, or the first ones where none is more important."""
-    importances = getattr(model, "feature_importances_", np.zeros(n_columns))
+    """The six most important columns, or of an unknown importance the ones that count most in the distance."""
+    found, importances = getattr(model, "importance_", None), np.zeros(n_columns)
+    if found is not None:
+        importances = found.values
+    elif (relevance := relevance_in_distance(model)) is not None:
+        importances = relevance
     return np.argsort(-importances, kind="stable")[:MOST_EFFECTS].tolist()
-
-
-def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
-    """The fitted function at encoded rows, shape (n, K): standardised targets, or scores of classes."""
-    source = ArraySource(Z, np.empty((Z.shape[0], 0)))
-    scores = Design(source, model.features_, model.coef_.dtype).predict(model.coef_, model.intercept_)
-    stack = getattr(model, "stack_", None)
-    return scores if stack is None else stacked_scores(scores, stack)
 
 
 def _at(model: Any, Z: NDArray) -> NDArray:
     """The same in the units of the targets."""
     return scores_at(model, Z) * getattr(model, "target_scale_", 1.0)
-
-
-class RowLoss(NamedTuple):
-    """The loss of a task: its name, and the losses of rows by solver's targets and scores, both of shape (n, K)."""
-
-    name: str
-    of: Callable[[NDArray, NDArray], NDArray[np.float64]]
-
-
-def row_loss(model: Any) -> RowLoss:
-    """The loss by which a fitted model is judged, in units of the target where there is one."""
-    if is_classifier(model):
-        return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
-    K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
-    if model.loss == "poisson":
-        return RowLoss("Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T))
-    if model.loss == "huber":
-        return RowLoss("Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T))
-    if model.loss == "quantile":
-        q = model._fitted_loss.q
-        return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
-    return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))
-
-
-def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int) -> Importance:
-    """Permutation importance of a fitted model on rows of a source, with the solver's targets.
-
-    Parameters
-    ----------
-    model : KernelMachineRegressor or KernelMachineClassifier
-    source : ArraySource
-    n_rows : int
-        Of more rows so many are drawn, by their weights.
-    n_repeats, seed : int
-    """
-    counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
-    X, T, weight = counted.sample(n_rows, np.random.default_rng(seed)).whole()
-    if len(T) < 2:
-        raise ValueError(f"Importance needs two rows of positive weight or more, got {len(T)}.")
-    loss, d = row_loss(model), model.encoder_.n_features_in_
-
-    def losses(Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        return loss.of(T[rows], scores_at(model, Z))
-
-    found = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
-    return Importance(
-        input_names(model), *found[:2], loss.name, found[2], _constant(loss, T, weight), len(T), n_repeats
-    )
-
-
-def _constant(loss: RowLoss, T: NDArray, weight: NDArray) -> float | None:
-    """Mean loss of the best constant: of the mean target, or of the shares of the classes; None for other losses."""
-    share = weight / weight.sum()
-    if loss.name == "squared error":
-        return float(share @ loss.of(T, np.broadcast_to(share @ T, T.shape)))
-    if loss.name != "log loss":
-        return None
-    p = share @ class_shares(both_classes(T))
-    return float(-p[p > 0] @ np.log(p[p > 0]))
-
-
-def input_names(model: Any) -> tuple[str, ...]:
-    """Names of the columns as they were given, or x0, x1, ..."""
-    return tuple(column_names(getattr(model, "feature_names_in_", None), model.encoder_.n_features_in_))
 
 
 def _relevance(features: FeatureMap) -> NDArray | None:
@@ -219,8 +165,8 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
 
 
 def most_relevant(model: Any) -> dict[str, float]:
-    """Names and shares of the columns that matter most to the metric, the largest first; none where there is none."""
-    shares = getattr(model, "feature_importances_", None)
+    """Names and shares of the columns that count most in the distance, the first one first; none without a metric."""
+    shares = relevance_in_distance(model)
     if shares is None:
         return {}
     names = input_names(model)
@@ -236,8 +182,8 @@ def learned_table(model: Any) -> Markup:
         "ridge penalty": number(getattr(model, "alpha_", None)),
         "solver": f"{getattr(model, 'solver_', '')}: {getattr(model, 'solver_reason_', '')}",
     }
-    relevant = [f"{name} {percent(share)}" for name, share in most_relevant(model).items() if share]
-    facts["most relevant columns"] = ", ".join(relevant)
+    found = getattr(model, "importance_", None)
+    facts["most important columns"] = "" if found is None else found.headline(MOST_COLUMNS)
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))
 
@@ -245,9 +191,71 @@ def learned_table(model: Any) -> Markup:
 class Interpretable(BaseKernelEstimator):
     """What fitted models answer about themselves."""
 
+    importance_: Importance = cast(Any, MeasuredAttribute())
+
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         return checked_rows(self, X, reset=reset)
+
+    def _measure(self: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget) -> None:
+        """Measure the importance of the columns, but where a fit to some of the rows of another one is nobody's."""
+        if not is_quiet() and n_judged(self.encoder_.n_features_in_):
+            found = importance_of_fit(self, unseen, source, seed, budget)
+            if found is not None:
+                self.importance_ = found
+
+    def _measure_if_needed(self: Any) -> None:
+        """The same for the rows that are summed so far, on those that validate."""
+        if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
+            return
+        self._solve_if_needed()
+        sums, n_rows = self._sums, n_judged(self.encoder_.n_features_in_)
+        unseen = sums.solve(self.features_, current_device(), n_rows).unseen if n_rows else None
+        self._measure(unseen, sums.validation.source, sums.seed, Budget())
+
+    def _outdate_importance(self: Any) -> None:
+        """Say of an importance that it is of the fit before, as other rows are fitted now."""
+        found = vars(self).get("importance_")
+        if found is not None and not found.rows.endswith(OF_FIT):
+            self.importance_ = replace(found, rows=found.rows + OF_FIT)
+
+    @property
+    def feature_importances_(self: Any) -> NDArray[np.float64]:
+        """Permutation importance of each column, `importance_`, as shares that sum to 1: shape (d,).
+
+        Values below zero count as zero; where no column has a positive one, all are zero. Shares of the distance of two
+        rows, which the metric has learned, are ``metric_.relevance_``.
+        """
+        check_is_fitted(self)
+        return self.importance_.shares
+
+    @any_arrays
+    def average_gradient(self, X: Any) -> NDArray[np.float64]:
+        """Mean absolute gradient of the fitted function, by finite differences.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
+
+        Returns
+        -------
+        array of shape (d,)
+            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
+            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
+        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
+        >>> steep, flat = model.average_gradient(X)
+        >>> bool(steep > 10 * flat)
+        True
+        """
+        check_is_fitted(self)
+        return average_gradient(self, self._rows(X, reset=False))
 
     @any_arrays
     @single_threaded_blas()
@@ -429,7 +437,7 @@ class Interpretable(BaseKernelEstimator):
         X : array, sparse matrix or data frame of shape (n, d)
             Rows to average over, and whose values are taken.
         columns : sequence of int or str, int or str, optional
-            By number or name. By default the six with the largest `feature_importances_`.
+            By number or name. By default the six most important ones, by `importance_`.
         kind : {"partial", "accumulated"}, default="partial"
         n_points : int, default=20
             Number of values of each column, at most: all of few, else frequent ones and quantiles of the others; of

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.estimators.ridge.error_scale import LinearPredictor
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut, average, mean_and_error
@@ -43,6 +45,8 @@ class LossFit(NamedTuple):
     held_out_predictions : HeldOutPredictions or None
     fitted : list of pairs of arrays of shape (K, n)
         Targets and fitted values of the rows, block by block.
+    unseen : UnseenRows or None
+        The rows held out, with the solutions without them.
     """
 
     coef: NDArray
@@ -53,6 +57,7 @@ class LossFit(NamedTuple):
     n_steps: int
     held_out_predictions: HeldOutPredictions | None
     fitted: list[tuple[NDArray, NDArray]]
+    unseen: UnseenRows | None = None
 
 
 class LossTrial(NamedTuple):
@@ -154,11 +159,11 @@ class LossProblem:
         validated : bool, default=False
             Whether fitted values of rows that are held out are wanted in any case.
         """
-        ridge, alpha, predictions = self.ridge, alphas[0], None
+        ridge, alpha, predictions, unseen = self.ridge, alphas[0], None, None
         if self.masks and n_steps is None and (validated or not self.tol):
             trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
             start, alpha, n_steps = trial[:3]
-            predictions = self.predictions(trial.fitted)
+            predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
         if self.tol or n_steps is None:
             n_steps = POLICY.newton_steps
         problem = self._problem(start.points[0], alpha)
@@ -166,14 +171,15 @@ class LossProblem:
         coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
         way = self.loss, alpha, start.name, found.n_steps
-        return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
+        return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen)
 
     def fit_after(self, trial: LossTrial) -> LossFit:
         """Minimise the loss on all rows in a few steps from where those without the rows held out ended."""
         more = min(trial.n_steps, POLICY.resumed_steps)
         found = self.fit(trial.for_all() if more else trial.start, (trial.alpha,), more)
         predictions = self.predictions(trial.fitted)
-        return found._replace(n_steps=trial.n_steps + found.n_steps, held_out_predictions=predictions)
+        n_steps, unseen = trial.n_steps + found.n_steps, self.unseen(trial.end)
+        return found._replace(n_steps=n_steps, held_out_predictions=predictions, unseen=unseen)
 
     def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.
@@ -219,6 +225,16 @@ class LossProblem:
         rows = np.concatenate([np.flatnonzero(mask) for mask in self.masks])
         X = self.ridge.design.source.take(rows).whole().X
         return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
+
+    def unseen(self, end: WarmStart, beside: WarmStart | None = None) -> UnseenRows | None:
+        """The rows held out, with the points without them as functions; side by side with those of another start."""
+        ridge, functions = self.ridge, list[LinearPredictor]()
+        for k in range(len(self.masks)):
+            points = [own.points[1 + k] for own in (beside, end) if own is not None]
+            coef = np.concatenate([coef for coef, _ in points]).T.astype(ridge.design.dtype)
+            intercept = np.concatenate([ridge.uncentred(*point) for point in points])
+            functions.append(LinearPredictor(np.ascontiguousarray(coef), intercept))
+        return UnseenRows.of_sets(ridge.design, self.masks, functions, np.concatenate([b.y for b in ridge.blocks]))
 
     def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
         """One of each ridge penalty, as far as there is time, and of larger ones while that is worthwhile."""

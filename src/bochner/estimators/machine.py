@@ -32,9 +32,12 @@ from bochner.estimators.incremental import (
     FirstRows,
     FixedByFirstRows,
     PartialFitState,
+    SolvedAttribute,
     check_checkpoint,
     fit_checkpoint,
+    solved,
 )
+from bochner.estimators.measured_importance import n_judged
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
@@ -128,31 +131,6 @@ class Prepared(NamedTuple):
     n_rows: int
     weight: float
     way: str = "whole"
-
-
-class SolvedAttribute:
-    """A result that is solved for when it is read, after `partial_fit`.
-
-    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
-    """
-
-    is_plain = True  # in the instance, so that files may hold it
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        model._solve_if_needed()
-        if self.name in vars(model):
-            return vars(model)[self.name]
-        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
-
-
-def solved() -> Any:
-    """Declare a result that is solved for when it is read."""
-    return SolvedAttribute()
 
 
 class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
@@ -279,13 +257,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
         if crossed is not None:
-            problem = replace(problem, needs=Needs())
+            problem = replace(problem, needs=Needs(judged=problem.needs.judged))
         with self._progress(rows) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
             found = self._by_loss(design, solution, replace(problem, budget=rows.budget), rows, target)
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
+        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
         return self
 
     def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
@@ -323,16 +302,19 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
                 with keep(sums.digest) as keeper:
-                    solution = sums.plus(passes, keeper).solve(design.features, design.place)
+                    judged = problem.needs.judged
+                    solution = sums.plus(passes, keeper).solve(design.features, design.place, judged)
             else:
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
+        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
         return None
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Solve for other rows of any kind, with all that was chosen."""
+        """Solve for other rows of any kind, with all that was chosen; the importance stays that of the fit."""
         check_is_fitted(self)
+        self._outdate_importance()
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
             if (few := self._refit_stream(stream)) is None:
@@ -573,7 +555,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         size = ProblemSize(rows.n_rows, source.n_outputs, rows.weight, *asked, self.encoder_.n_features_out_)
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
-        needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
+        wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
+        needs = Needs(*wanted, n_judged(self.encoder_.n_features_in_))
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
@@ -681,13 +664,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self
         """
         self._solve_if_needed()
+        self._measure_if_needed()
         self._sums = self._first = None
         return self
 
     def _without_sums(self) -> Self:
         """A copy, solved for, that takes no more rows."""
         self._solve_if_needed()
-        return copy(self).finalize()
+        other = copy(self)
+        other._sums = other._first = None
+        return other
 
     def __add__(self, other: Any) -> Self:
         """The model of the rows of both; see `bochner.merge`."""
@@ -778,40 +764,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def plan_rows(self, rows: TableShape) -> Plan:
         """Plan a fit of a table that is described."""
         return plan_fit(self._request, rows)
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of each input column in the mean distance of two rows, by the metric: shape (d,), summing to 1."""
-        check_is_fitted(self)
-        return interpretation.column_shares(self)
-
-    @any_arrays
-    def average_gradient(self, X: Any) -> NDArray[np.float64]:
-        """Mean absolute gradient of the fitted function, by finite differences.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
-
-        Returns
-        -------
-        array of shape (d,)
-            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
-            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineRegressor
-        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
-        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
-        >>> steep, flat = model.average_gradient(X)
-        >>> bool(steep > 10 * flat)
-        True
-        """
-        check_is_fitted(self)
-        return interpretation.average_gradient(self, self._rows(X, reset=False))
 
     def resized(self, factor: float = 1.0) -> Self:
         """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.

@@ -29,6 +29,7 @@ from bochner.estimators.calibration import (
 from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
 from bochner.estimators.ridge import solve
 from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
@@ -192,6 +193,8 @@ class ClassFit(NamedTuple):
         See `fit_stack`; the first K columns of coefficients are then of the squared loss, the others of the logistic.
     is_linear : bool
         Whether a linear model has taken the place of the map that was chosen.
+    unseen : UnseenRows or None
+        Rows, and the classifier without them; of a stack with the coefficients of both losses.
     """
 
     loss: str
@@ -206,6 +209,7 @@ class ClassFit(NamedTuple):
     reason: str = "as given"
     stack: NDArray | None = None
     is_linear: bool = False
+    unseen: UnseenRows | None = None
 
     @property
     def largest(self) -> float:
@@ -294,7 +298,8 @@ def fit_classes_in_passes(
     weight = fitted.weight or sample.source.total_weight
     share = some.source.total_weight / weight if dense else 1.0
     stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
-    own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=Needs(True))
+    needs = Needs(True, judged=task.needs.judged)
+    own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=needs)
     first = solve("direct" if fitted.n_iter is None else "cg", some, own)
     given, least = None if alphas is None else share * alphas, 0.0 if dense else POLICY.worth_passes
     found = fit_classes(some, first, own, loss, given, column_groups, least)
@@ -366,7 +371,8 @@ def as_squared(fitted: RidgeSolution) -> ClassFit:
     K, seen = fitted.coef.shape[1], fitted.held_out_predictions
     link = link_of(seen, max(K, 2))
     solution = fitted.features, fitted.coef, fitted.intercept
-    return ClassFit("squared", *solution, link, fitted.alpha, Start(fitted.alpha), None, seen)
+    start = Start(fitted.alpha)
+    return ClassFit("squared", *solution, link, fitted.alpha, start, None, seen, unseen=fitted.unseen)
 
 
 def _at_ridge(design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray) -> ClassFit:
@@ -386,7 +392,8 @@ def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start, re
     link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
     if all(_separated(*pair) for pair in found.fitted):
         reason += f"; {SEPARATED}"
-    return ClassFit(name, features, found.coef, found.intercept, link, found.alpha, start, found.n_steps, seen, reason)
+    of_loss = found.coef, found.intercept, link, found.alpha, start, found.n_steps, seen, reason
+    return ClassFit(name, features, *of_loss, unseen=found.unseen)
 
 
 def _from_prior(
@@ -419,10 +426,13 @@ def _from_prior(
     other = _as_fitted(name, found, features, start_of)
     if not automatic or other.held_out_predictions is None:
         return other
-    before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
+    at_ridge = problem.at_ridge(fitted, stored.without)
+    before = problem.predictions_at(at_ridge)
     own = squared._replace(link=link_of(before, max(before.targets.shape[1], 2)), held_out_predictions=before)
     best = _stacked(own, other, fitted, worthwhile)
-    return squared._replace(reason=best.reason) if best.loss == "squared" else best
+    if best.loss == "squared":
+        return squared._replace(reason=best.reason)
+    return best._replace(unseen=problem.unseen(trial.end, at_ridge)) if best.stack is not None else best
 
 
 def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem) -> ClassFit:

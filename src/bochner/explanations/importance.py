@@ -94,6 +94,22 @@ class Importance:
         shares = self.shares
         return [(self.names[j], float(shares[j])) for j in self._order()[:most] if shares[j] > 0]
 
+    def share_errors(self) -> NDArray[np.float64]:
+        """Standard errors of the values, divided by what the shares are: shape (d,)."""
+        return self.errors / (np.maximum(self.values, 0.0).sum() or 1.0)
+
+    def headline(self, most: int = 5) -> str:
+        """The most important columns in words, each with its share and standard error.
+
+        Parameters
+        ----------
+        most : int, default=5
+        """
+        errors = dict(zip(self.names, self.share_errors(), strict=True))
+        return ", ".join(
+            f"{name} {100 * share:.0f} ± {100 * errors[name]:.0f} %" for name, share in self.top_columns(most)
+        )
+
     def to_frame(self) -> Any:
         """A pandas data frame with a row for each column, the most important first.
 

@@ -18,6 +18,7 @@ from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.display.row_access import sample
+from bochner.estimators.interpretation import relevance_in_distance
 from bochner.explanations import Effects
 from bochner.features.leaves import leaves, size_name
 from bochner.loops.clock import CLOCK
@@ -381,7 +382,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     predictions = predict(model, rows)
     if origin.baseline is None and predictions.proba is None and model.loss != "poisson":
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    relevance = getattr(model, "feature_importances_", None)
+    relevance = relevance_in_distance(model)
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_rows, by_size, note = curves(model, rows)
     first = _ordered(relevance, len(rows.names))

@@ -381,6 +381,8 @@ class HeldOutRun(NamedTuple):
     predictions : HeldOutPredictions
     coefs : list of arrays of shape (K, D)
         Of each fold; where iterations were traced, those after the last one.
+    offsets : list of arrays of shape (K,)
+        Which go with the coefficients, for features as they are stored.
     error : float
         Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
     n_done : int
@@ -390,6 +392,7 @@ class HeldOutRun(NamedTuple):
     n_iter: int
     predictions: HeldOutPredictions
     coefs: list[NDArray]
+    offsets: list[NDArray]
     error: float = 0.0
     n_done: int = 0
 
@@ -488,7 +491,8 @@ class HeldOut:
             trace.run(self.ridge, penalty[np.newaxis], tol, stops)
         n_iter = max(1, round(float(np.median([trace.n_iter[0] for trace in traces]))))
         predictions = self._predictions([trace.predicted[0] for trace in traces])
-        return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)
+        ends = [trace.coef for trace in traces], [trace.equations.intercept(trace.coef) for trace in traces]
+        return HeldOutRun(n_iter, predictions, *ends, n_done=traces[0].n_done)
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
         """Predict the held-out rows by solutions of a given relative error.
@@ -501,7 +505,8 @@ class HeldOut:
         settled : bool, default=False
             Stop before where the predictions have settled.
         """
-        coefs, predicted, errors, budget = [], [], [], self.budget.part(POLICY.traced_share)
+        coefs, offsets, predicted, errors = list[NDArray](), list[NDArray](), list[NDArray](), list[float]()
+        budget = self.budget.part(POLICY.traced_share)
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
 
@@ -511,9 +516,11 @@ class HeldOut:
             columns = np.tile(penalty, (len(trace.rhs), 1))
             found = self.ridge.solve(trace.equations, columns, tol, POLICY.most_iterations, visit=visit)
             coefs.append(found.coef)
+            offsets.append(trace.equations.intercept(found.coef))
             predicted.append(trace.predict(found.coef)[0])
             errors.append(max(found.error, tol))
-        return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), coefs, max(errors) if settled else tol)
+        ends, error = (coefs, offsets), max(errors) if settled else tol
+        return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), *ends, error)
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""

@@ -47,6 +47,9 @@ class ExactSolution(NamedTuple):
         y - f of the rows that were asked for, by the model that is left without each; None of conjugate gradients.
     left : array of shape (m,) or None
         1 - w h of these rows, h their leverage.
+    influence : tuple of arrays of shapes (p, n), (p,) and (p, K), or None
+        Of other rows that were asked for. What row i adds to the function of all rows, which leaves the one without
+        it, is the third times (k'first + second) at kernel values k with all rows: P_i, v_i / sum(v) and c_i / P_ii.
     """
 
     coef: NDArray[np.float64]
@@ -55,10 +58,17 @@ class ExactSolution(NamedTuple):
     residual: float | None = None
     errors: NDArray[np.float64] | None = None
     left: NDArray[np.float64] | None = None
+    influence: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None = None
 
 
 def solve_exact(
-    features: DenseFeatures, rows: Block, alpha: float, tol: float, seed: int, scored: NDArray[np.intp] | None = None
+    features: DenseFeatures,
+    rows: Block,
+    alpha: float,
+    tol: float,
+    seed: int,
+    scored: NDArray[np.intp] | None = None,
+    judged: NDArray[np.intp] | None = None,
 ) -> ExactSolution:
     """Solve for the coefficients of all rows.
 
@@ -79,6 +89,8 @@ def solve_exact(
         Of the rows of the preconditioner.
     scored : int array of shape (m,), optional
         Rows whose leave-one-out errors are wanted.
+    judged : int array of shape (p,), optional
+        Rows whose influence is wanted.
 
     Raises
     ------
@@ -99,13 +111,29 @@ def solve_exact(
     lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
+    influence = None if judged is None else _influence(lower, solved[:, -1], coef, judged)
     if scored is None:
-        return ExactSolution(coef, intercept + mean)
+        return ExactSolution(coef, intercept + mean, influence=influence)
     v = solved[:, -1]
     diagonal = _inverse_diagonal(lower, scored)
     left = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)  # of a row alone nothing is left
     errors = coef[scored] / left[:, np.newaxis]
-    return ExactSolution(coef, intercept + mean, errors=errors, left=np.minimum(ridge[scored] * left, 1.0))
+    left = np.minimum(ridge[scored] * left, 1.0)
+    return ExactSolution(coef, intercept + mean, errors=errors, left=left, influence=influence)
+
+
+def _influence(
+    lower: NDArray, v: NDArray, coef: NDArray, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """What rows add to the function of all, by their columns of P; see `ExactSolution`."""
+    number = np.arange(len(rows))
+    unit = np.zeros((len(v), len(rows)))
+    unit[rows, number] = 1.0
+    inverse = solve_cholesky(lower, unit)
+    least = 1e-12 * inverse[rows, number]
+    inverse -= np.outer(v, v[rows]) / v.sum()
+    own = np.maximum(inverse[rows, number], least)
+    return inverse.T, v[rows] / v.sum(), coef[rows] / own[:, np.newaxis]
 
 
 def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:

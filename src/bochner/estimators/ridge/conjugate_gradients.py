@@ -22,6 +22,7 @@ from bochner.design.normal import NormalEquations
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor
 from bochner.estimators.ridge.ridge_problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.planning.cost_model import ProblemSize, by_leverage
@@ -109,8 +110,20 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
             calibration = calibrate_iteratively(held_out, features, penalty.of_maps, rows, own, run, visit)
     coef = _of_map(solution.coef.T, ridge, features)
     stored = _stored_problem(ridge, features, held_out, stop.run)
-    path = least, penalty.alphas, penalty.scores, predictions
-    return RidgeSolution(features, coef, intercept, *path, n_iter, solution.residual, calibration, stored)
+    unseen = _unseen(ridge, features, held_out, stop.run) if needs.judged else None
+    found = features, coef, intercept, least, penalty.alphas, penalty.scores, predictions
+    return RidgeSolution(*found, n_iter, solution.residual, calibration, stored, unseen=unseen)
+
+
+def _unseen(
+    ridge: IterativeRidge, features: FeatureMap, held_out: HeldOut | None, run: HeldOutRun | None
+) -> UnseenRows | None:
+    """Rows held out, with the solutions without them; None where there was no such run."""
+    if held_out is None or run is None:
+        return None
+    pairs = zip(run.coefs, run.offsets, strict=True)
+    functions = [LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, own)) for coef, own in pairs]
+    return UnseenRows.of_sets(ridge.design.of(ridge.design.source, features, fixed=True), held_out.folds, functions)
 
 
 def _stored_problem(
@@ -343,6 +356,7 @@ def solve_from_sample(
         scores=first.scores,
         held_out_predictions=first.held_out_predictions,
         calibration=first.calibration,
+        unseen=first.unseen,
     )
 
 

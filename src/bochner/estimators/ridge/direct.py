@@ -17,8 +17,9 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
+from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor, distinct_numbers
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
+from bochner.estimators.ridge.unseen import MOST_DIRECTIONS, Influence, UnseenRows, leave_one_out_rows
 from bochner.features.nystroem import exact_map
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut
@@ -40,6 +41,8 @@ CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored
 SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512  # scores of all outputs, beyond which fewer rows are scored
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 EXACT_ROWS = 2048  # of an exact machine, whose leave-one-out errors choose the ridge penalty
+JUDGED_SHARE, FEWEST_JUDGED = 0.05, 200  # of the rows, that are left out one at a time; so many at the least
+LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
 
 
 def solve_directly(
@@ -77,7 +80,17 @@ def solve_directly(
         predictions = HeldOutPredictions(loo.predict(alpha), loo.y, loo.weight, _left_out(design, loo))
     coef = factor.coef(alpha).astype(design.dtype)
     found = coef, factor.intercept(coef), alpha, alphas, scores, predictions
-    return RidgeSolution(design.features, *found, calibration=calibration)
+    unseen = _judged(design, factor, alpha, problem) if needs.judged and not problem.budget.is_over else None
+    return RidgeSolution(design.features, *found, calibration=calibration, unseen=unseen)
+
+
+def _judged(design: Design, factor: FeatureFactor, alpha: float, problem: RidgeProblem) -> UnseenRows:
+    """Some distinct rows, held-out ones if these are not too few, each left out by itself."""
+    source, name = design.source, LEFT_OUT
+    if problem.held_out is not None and problem.held_out.sum() >= POLICY.judged_rows[0]:
+        source, name = source.take(np.flatnonzero(problem.held_out)), HELD_OUT
+    rows, counts = _with_copies(source, _n_judged(factor.n_rows, design.features.n_features_out, problem), problem.seed)
+    return leave_one_out_rows(Design(rows, design.features, design.dtype), factor, alpha, counts, name)
 
 
 def _observed(
@@ -99,6 +112,12 @@ def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
     return LeftOut(X, weight)
 
 
+def _n_judged(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
+    """Rows whose influence is found for a small share of what the solution takes."""
+    most = min(max(int(JUDGED_SHARE * n_rows), FEWEST_JUDGED), max(MOST_DIRECTIONS // n_features, 2))
+    return min(problem.needs.judged, most)
+
+
 def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) -> PrimalLeaveOneOut:
     """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one.
 
@@ -110,8 +129,13 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
     limit = problem.budget.limit
     values = SCORED_VALUES if limit is None else min(POLICY.timed_scores * limit, SCORED_VALUES)
     few = min(SCORED_ROWS, max(int(values / source.n_outputs), FEWEST_SCORED))
-    size = source.n_rows if problem.criterion == "loo" else few
-    rows, factors = draw_rows(source.weights, size, np.random.default_rng(problem.seed))
+    rows, counts = _with_copies(source, source.n_rows if problem.criterion == "loo" else few, problem.seed)
+    return PrimalLeaveOneOut(Design(rows, design.features, design.dtype), factor, counts)
+
+
+def _with_copies(source: ArraySource, size: int, seed: int) -> tuple[ArraySource, NDArray[np.float64]]:
+    """Some rows, drawn by weight, as distinct ones with the weight of all their copies; and how much they count."""
+    rows, factors = draw_rows(source.weights, size, np.random.default_rng(seed))
     counts = np.zeros(source.n_rows)
     counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
     hashes = source.row_hashes()
@@ -120,8 +144,7 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
         source, hashes, counts = source.take(copies), hashes[copies], counts[copies]
     first_duplicate = source.first_duplicates(hashes)
     distinct, leads = source.merged(first_duplicate, most=1.0)
-    counts = np.bincount(first_duplicate, counts, len(counts))[leads]
-    return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
+    return distinct, np.bincount(first_duplicate, counts, len(counts)).astype(np.float64)[leads]
 
 
 def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows) -> CalibrationRows:
@@ -210,9 +233,11 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     X, y, weight = distinct
     features = exact_map(design.features).fit(X)
     alpha, alphas, scores = _alpha(counted, source, problem)
-    rows, factors = _drawn_rows(design, source, problem) if needs.out_of_sample else (None, 1.0)
+    rows, factors = _drawn_rows(design, source, problem, SCORED_ROWS) if needs.out_of_sample else (None, 1.0)
+    few = _n_judged(len(y), len(y), problem)
+    judged, own = _drawn_rows(design, source, problem, few, POLICY.judged_rows[0]) if few else (None, 1.0)
     kernel_rows = Design(source, features, design.dtype).dense
-    found = solve_exact(kernel_rows, distinct, alpha, problem.tol, problem.seed, rows)
+    found = solve_exact(kernel_rows, distinct, alpha, problem.tol, problem.seed, rows, judged)
     predictions = calibration = None
     if rows is not None and found.errors is not None and needs.observations:
         calibration, predictions = _of_distinct_rows(design, problem, distinct, rows, factors, found)
@@ -222,20 +247,26 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     elif rows is not None and design.features.is_dense:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
-    path = alpha, alphas, scores, predictions, found.n_iter, found.residual
-    return RidgeSolution(features, found.coef, found.intercept, *path, calibration if needs.error_scale else None)
+    unseen = None
+    if judged is not None and found.influence is not None:
+        X, y, weight = X[judged], y[judged], weight[judged] * own
+        function, name = LinearPredictor(found.coef, found.intercept), LEFT_OUT
+        fold, influence = np.zeros(len(judged), np.intp), Influence(*found.influence)
+        unseen = UnseenRows(ArraySource(X, y, weight), features, design.dtype, [function], fold, influence, name)
+    path = features, found.coef, found.intercept, alpha, alphas, scores, predictions, found.n_iter, found.residual
+    return RidgeSolution(*path, calibration if needs.error_scale else None, unseen=unseen)
 
 
 def _drawn_rows(
-    design: Design, distinct: ArraySource, problem: RidgeProblem
+    design: Design, distinct: ArraySource, problem: RidgeProblem, size: int, fewest: int = SCORED_ROWS // 2
 ) -> tuple[NDArray[np.intp], NDArray | float]:
     """Some distinct rows, of validation rows if these are not too few, and factors on their weights."""
     among = np.arange(distinct.n_rows)
-    if problem.held_out is not None and problem.held_out.sum() >= SCORED_ROWS // 2:
+    if problem.held_out is not None and problem.held_out.sum() >= fewest:
         hashes = design.source.take(np.flatnonzero(problem.held_out)).row_hashes()
         found = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
         among = found if len(found) else among
-    chosen, factors = draw_rows(distinct.weights[among], SCORED_ROWS, np.random.default_rng(problem.seed))
+    chosen, factors = draw_rows(distinct.weights[among], size, np.random.default_rng(problem.seed))
     return among[chosen], 1.0 if factors is None else factors
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 from numpy.typing import NDArray
 
 from bochner.estimators.ridge.error_scale import CalibrationRows
+from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features.base import FeatureMap
 from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
@@ -50,11 +51,14 @@ class Needs(NamedTuple):
         targets vary among equal inputs that is noise, and to be known.
     error_scale : bool
         Such predictions for the rows that calibrate intervals too.
+    judged : int
+        Rows that are wanted with a function that has not seen them, if there is one without more than a little work.
     """
 
     out_of_sample: bool = False
     observations: bool = False
     error_scale: bool = False
+    judged: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,8 @@ class RidgeSolution:
         Where features were stored.
     weight : float or None
         Of all rows, where they were read in passes.
+    unseen : UnseenRows or None
+        Rows and a function that has not seen them, where these were asked for and there are any.
     """
 
     features: FeatureMap
@@ -175,6 +181,7 @@ class RidgeSolution:
     calibration: CalibrationRows | None = None
     stored: StoredProblem | None = None
     weight: float | None = None
+    unseen: UnseenRows | None = None
 
 
 def choose_penalty_by(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:

@@ -1,0 +1,183 @@
+"""Permutation importance of the columns of fitted models: on given rows, and by a fit on rows held out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bochner.data.array_source import ArraySource
+from bochner.data.columns import column_names
+from bochner.design.design import Design
+from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
+from bochner.estimators.incremental import SolvedAttribute
+from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.explanations.importance import Importance, growths
+from bochner.features.base import Rows
+from bochner.selection.budget import Budget
+from bochner.selection.lengthscale import both_classes, class_shares
+from bochner.selection.policy import POLICY
+
+TRAINED, MOST_REPEATS = "training rows", 5
+Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
+
+
+class RowLoss(NamedTuple):
+    """The loss of a task: its name, and the losses of rows by solver's targets and scores, both of shape (n, K)."""
+
+    name: str
+    of: Callable[[NDArray, NDArray], NDArray[np.float64]]
+
+
+def row_loss(model: Any) -> RowLoss:
+    """The loss by which a fitted model is judged, in units of the target where there is one."""
+    if is_classifier(model):
+        return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
+    K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
+    if model.loss == "poisson":
+        return RowLoss("Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T))
+    if model.loss == "huber":
+        return RowLoss("Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T))
+    if model.loss == "quantile":
+        q = model._fitted_loss.q
+        return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
+    return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))
+
+
+class MeasuredAttribute(SolvedAttribute):
+    """A result that is measured by a fit, and after `partial_fit` when it is read."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._measure_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(
+            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or the fit had too many columns, too "
+            "few rows or too little time to measure it. Call importance(X, y), with rows that the model has not seen."
+        )
+
+
+def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int) -> Importance:
+    """Permutation importance of a fitted model on rows of a source, with the solver's targets.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    source : ArraySource
+    n_rows : int
+        Of more rows so many are drawn, by their weights.
+    n_repeats, seed : int
+    """
+    counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
+    rows = counted.sample(n_rows, np.random.default_rng(seed))
+    if rows.n_rows < 2:
+        raise ValueError(f"Importance needs two rows of positive weight or more, got {rows.n_rows}.")
+    return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
+
+
+def n_judged(n_columns: int) -> int:
+    """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
+    least, most = POLICY.judged_rows
+    rows = min(POLICY.judged_cells // max(n_columns, 1), most)
+    return rows if rows >= least else 0
+
+
+def importance_of_fit(
+    model: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget
+) -> Importance | None:
+    """Permutation importance as a fit measures it; None with too many columns, too few rows, or too little time.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+        Fitted.
+    unseen : UnseenRows or None
+        Rows, and the function without them, which is judged in the place of that of the model.
+    source : ArraySource
+        Rows of the fit, on which the model itself is judged where there is no such function.
+    seed : int
+    budget : Budget
+        Of the fit.
+    """
+    size = n_judged(model.encoder_.n_features_in_)
+    rows, scores, name = _judged(model, unseen, source, size, seed)
+    if (timely := _n_timely(rows, scores, model.encoder_.n_features_in_, budget)) < rows.n_rows:
+        size = timely
+        rows, scores, name = _judged(model, unseen, source, size, seed)
+    if rows.n_rows < 2:
+        return None
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _measured(model, rows, scores, min(size // rows.n_rows, MOST_REPEATS), seed, name)
+    except ValueError:  # predictions that overflow, at rows of no fit
+        return None
+    return found if np.isfinite([found.baseline, *found.values, *found.errors]).all() else None
+
+
+def _judged(
+    model: Any, unseen: UnseenRows | None, source: ArraySource, size: int, seed: int
+) -> tuple[ArraySource, Scores, str]:
+    """So many rows, their scores by the function without them, or where there is none by the model, and their name."""
+    if unseen is None:
+        counted = source.take(np.flatnonzero(source.weights)).aimed_at(model._known_targets())
+        some = counted.sample(size, np.random.default_rng(seed)) if size else counted.take(slice(0))
+        return some, lambda Z, numbers: scores_at(model, Z), TRAINED
+    held_out, stack = unseen.sample(size, seed), getattr(model, "stack_", None)
+
+    def scores(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        found = held_out.scores(Z, numbers)
+        return found if stack is None else stacked_scores(found, stack)
+
+    return held_out.source, scores, held_out.name
+
+
+def _n_timely(rows: ArraySource, scores: Scores, n_columns: int, budget: Budget) -> int:
+    """How many of the rows half of the time left is enough for, by the seconds that their scores take once."""
+    if budget.limit is None or not rows.n_rows:
+        return rows.n_rows
+    clock = Budget()
+    if not budget.is_over:
+        scores(rows.whole().X, np.arange(rows.n_rows))
+    few = int(min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0) * rows.n_rows)
+    return few if few >= min(POLICY.judged_rows[0], rows.n_rows) else 0
+
+
+def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str) -> Importance:
+    """Permutation importance on rows, by the scores of rows like these, each of which has the number of one."""
+    (X, T, weight), loss, d = rows.whole(), row_loss(model), model.encoder_.n_features_in_
+
+    def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        return loss.of(T[numbers], scores(Z, numbers))
+
+    values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
+    facts = loss.name, mean, _constant(loss, T, weight), len(T), n_repeats, name
+    return Importance(input_names(model), values, errors, *facts)
+
+
+def _constant(loss: RowLoss, T: NDArray, weight: NDArray) -> float | None:
+    """Mean loss of the best constant: of the mean target, or of the shares of the classes; None for other losses."""
+    share = weight / weight.sum()
+    if loss.name == "squared error":
+        return float(share @ loss.of(T, np.broadcast_to(share @ T, T.shape)))
+    if loss.name != "log loss":
+        return None
+    p = share @ class_shares(both_classes(T))
+    return float(-p[p > 0] @ np.log(p[p > 0]))
+
+
+def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
+    """The fitted function at encoded rows, shape (n, K): standardised targets, or scores of classes."""
+    source = ArraySource(Z, np.empty((Z.shape[0], 0)))
+    scores = Design(source, model.features_, model.coef_.dtype).predict(model.coef_, model.intercept_)
+    stack = getattr(model, "stack_", None)
+    return scores if stack is None else stacked_scores(scores, stack)
+
+
+def input_names(model: Any) -> tuple[str, ...]:
+    """Names of the columns as they were given, or x0, x1, ..."""
+    return tuple(column_names(getattr(model, "feature_names_in_", None), model.encoder_.n_features_in_))
