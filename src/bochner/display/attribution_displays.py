@@ -223,7 +223,7 @@ class BeeswarmDisplay(Display):
             if not is_grey:
                 colours = {"c": np.nan_to_num(places, nan=0.5), "cmap": COLOURS, "vmin": 0.0, "vmax": 1.0}
             own = {} if "color" in kwargs else colours
-            place = j + _swarm(values, edges)
+            place = j + swarm(values, edges)
             self.points_.append(ax.scatter(values, place, **{"s": size, "linewidths": 0, **own, **kwargs}))
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         ax.set_yticks(np.arange(len(self.names)), [canvas.shortened(name, NAME_WIDTH) for name in self.names])
@@ -329,7 +329,7 @@ def _places(column: NDArray) -> NDArray[np.float64]:
     return np.asarray(ranks / max(np.nanmax(ranks, initial=0.0), 1.0), np.float64)
 
 
-def _swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:
+def swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:
     """Offsets of points across the axis, so that points of one place stand beside one another."""
     bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SWARM_BINS - 1)
     order = np.lexsort((values, bins))

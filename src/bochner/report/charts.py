@@ -17,6 +17,7 @@ from bochner.markup import Markup, number, table, text
 
 BOX = SimpleNamespace(WIDTH=360, HEIGHT=230, LEFT=52, RIGHT=350, TOP=12, BOTTOM=190, BAR=19, BARS_FROM=140)
 NAME_LENGTH, VALUE_ROOM, MARGIN = 22, 62, 12
+SWARM_ROW, SHADES, GREY_SHADE = 26, 3, 3  # height of a row of points; colours from low to high, and of no order
 LARGE = 1000  # from which ticks have letters for thousands
 
 templates = Environment(
@@ -167,7 +168,7 @@ def _drawn(one: Series, x: Axis, y: Axis) -> dict[str, Any]:
     at, height, paths = x(one.x), y(one.y), list[tuple[str, str]]()
     points = list(zip(at, height, strict=True))
     if one.kind == "points":
-        return {"paths": [("dots", "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points))], "marks": []}
+        return {"paths": [("dots", _dots(at, height))], "marks": []}
     if len(one.low) and one.kind == "band":
         edge = _path(np.concatenate([at, at[::-1]]), np.concatenate([y(one.high), y(one.low)[::-1]]))
         paths.append(("band", f"{edge}Z"))
@@ -175,6 +176,10 @@ def _drawn(one: Series, x: Axis, y: Axis) -> dict[str, Any]:
         whiskers = zip(at, y(one.low), y(one.high), strict=True)
         paths.append(("line", "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in whiskers)))
     return {"paths": [*paths, ("line", _path(at, height))], "marks": points if one.kind == "marked" else []}
+
+
+def _dots(x: NDArray, y: NDArray) -> str:
+    return "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x, y, strict=True))
 
 
 def _path(x: NDArray, y: NDArray) -> str:
@@ -195,16 +200,89 @@ def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series], axis
     return table(title, ("", *labels, "interval"), rows) if rows else None
 
 
-def bar_chart(title: str, names: Sequence[str], values: Sequence[float], shown: Sequence[str]) -> Markup:
-    """Horizontal bars with their values beside them, and the table of these."""
-    scale = (BOX.WIDTH - BOX.BARS_FROM - VALUE_ROOM) / (max([*values, 0.0]) or 1.0)
+def bar_chart(
+    title: str, names: Sequence[str], values: Sequence[float], shown: Sequence[str], halves: Sequence[float] = ()
+) -> Markup:
+    """Horizontal bars from zero with their values, perhaps within intervals, and the table of these.
+
+    Parameters
+    ----------
+    title : str
+    names, values, shown : sequences of as many str, float and str
+        Names, lengths, and the same as text.
+    halves : sequence of float
+        Half the widths of intervals.
+    """
+    errors = list(halves) or [0.0] * len(values)
+    ends = [end for value, half in zip(values, errors, strict=True) for end in (value - half, value + half)]
+    x = Axis(min([*ends, 0.0]), max([*ends, 0.0]) or 1.0, BOX.BARS_FROM, BOX.WIDTH - VALUE_ROOM)
     bars = [
-        {"name": cut(name, NAME_LENGTH), "top": 4 + BOX.BAR * k, "length": scale * value, "value": label}
-        for k, (name, value, label) in enumerate(zip(names, values, shown, strict=True))
+        _bar(cut(name, NAME_LENGTH), label, x([min(value, 0.0), max(value, 0.0)]), k)
+        | {"whisker": x([value - half, value + half]).tolist() if halves else None}
+        for k, (name, value, label, half) in enumerate(zip(names, values, shown, errors, strict=True))
     ]
-    numbers = table(title, ("column", "value"), list(zip(names, shown, strict=True)))
-    height = BOX.BAR * len(names) + 8
-    return rendered("charts.html", "bar_chart", title=title, bars=bars, height=height, numbers=numbers)
+    return _bars(title, bars, table(title, ("column", "value"), list(zip(names, shown, strict=True))))
+
+
+def step_chart(title: str, base: float, names: Sequence[str], steps: Sequence[float], note: str = "") -> Markup:
+    """Bars that begin where the one below ends, the lowest at a base that a line marks; with a note below."""
+    ends = base + np.cumsum(np.asarray(steps, np.float64)[::-1])[::-1]
+    x = Axis.over([base, *ends], BOX.BARS_FROM, BOX.WIDTH - VALUE_ROOM)
+    bars = [
+        _bar(cut(name, NAME_LENGTH), f"{step:+.3g}", x(sorted((end - step, end))), k) | {"colour": f"s{int(step > 0)}"}
+        for k, (name, step, end) in enumerate(zip(names, steps, ends, strict=True))
+    ]
+    numbers = table(title, ("column", "step"), [(name, number(step)) for name, step in zip(names, steps, strict=True)])
+    return _bars(title, bars, numbers, rule=float(x(base)), note=note)
+
+
+def _bar(name: str, value: str, ends: NDArray, k: int) -> dict[str, Any]:
+    look = {"top": 4 + BOX.BAR * k, "start": float(ends[0]), "length": float(ends[1] - ends[0]), "colour": "s0"}
+    return {"name": name, "value": value, "whisker": None, **look}
+
+
+def _bars(title: str, bars: list[dict[str, Any]], numbers: Markup, **more: Any) -> Markup:
+    height = BOX.BAR * len(bars) + 8
+    return rendered("charts.html", "bar_chart", title=title, bars=bars, height=height, numbers=numbers, **more)
+
+
+def swarm_chart(
+    title: str, label: str, names: Sequence[str], values: NDArray, offsets: NDArray, places: NDArray
+) -> Markup:
+    """Points of a row for each column, coloured by the place of a value in its column.
+
+    Parameters
+    ----------
+    title, label : str
+    names : sequence of d str
+    values, offsets, places : arrays of shape (n, d)
+        Along the axis; across it, from -1/2 to 1/2; from 0 to 1, NaN for what has no order.
+    """
+    x = Axis.over(values.ravel().tolist(), BOX.BARS_FROM, BOX.RIGHT)
+    x = replace(x, ticks=x.ticks[::2])
+    swarms = []
+    shade = np.where(np.isnan(places), GREY_SHADE, np.minimum(np.nan_to_num(places) * SHADES, SHADES - 1)).astype(int)
+    for j, name in enumerate(names):
+        at, across = SWARM_ROW * (j + 0.5), x(values[:, j])
+        height, paths = at + SWARM_ROW * 0.95 * offsets[:, j], []
+        for k in np.unique(shade[:, j]).tolist():
+            own = shade[:, j] == k
+            paths.append(
+                (f"q{k}", "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across[own], height[own], strict=True)))
+            )
+        swarms.append({"name": cut(name, NAME_LENGTH), "at": at, "paths": paths})
+    height = SWARM_ROW * len(names) + 36
+    return rendered("charts.html", "swarm_chart", title=title, x=x, label=label, swarms=swarms, height=height)
+
+
+def matrix_chart(title: str, names: Sequence[str], sizes: NDArray, numbers: Markup) -> Markup:
+    """A square for each pair, the darker the larger; the diagonal is left out."""
+    side, most = (BOX.WIDTH - BOX.BARS_FROM - 8) / max(len(names), 6), float(sizes.max()) or 1.0
+    apart = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+    cells = [(i, j, 0.04 + 0.96 * float(sizes[i, j]) / most) for i, j in apart]
+    short, height = [cut(name, NAME_LENGTH) for name in names], side * len(names) + 130
+    values = {"names": short, "cells": cells, "side": side, "height": height, "numbers": numbers}
+    return rendered("charts.html", "matrix_chart", title=title, **values)
 
 
 def interval_chart(

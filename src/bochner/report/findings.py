@@ -7,158 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
-from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.columns import column_names
-from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.relevance_displays import MetricDisplay
-from bochner.display.row_access import sample
-from bochner.estimators.interpretation import relevance_in_distance
-from bochner.explanations import Effects
 from bochner.features.leaves import leaves, size_name
-from bochner.loops.clock import CLOCK
 from bochner.planning.plan import Plan
+from bochner.report.columns import Column, columns
+from bochner.report.explained import Explained, explained
+from bochner.report.references import references
+from bochner.report.rows import Predictions, Rows, as_numbers, predict
 from bochner.scores import summaries
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
-MOST_ROWS, FEWEST_ROWS = 50_000, 20
 COVERAGE = 0.9
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows and their targets.
-
-    Attributes
-    ----------
-    X : array, sparse matrix or narwhals data frame of shape (n, d)
-    y : array of shape (n,)
-    names : tuple of d str
-    numbers : array of shape (n,)
-        Where the rows are among those that were given.
-    n_given : int
-    """
-
-    X: Any
-    y: NDArray
-    names: tuple[str, ...]
-    numbers: NDArray
-    n_given: int
-
-    @classmethod
-    def of(cls, X: Any, y: Any, model: Any) -> Rows:
-        """Rows as they are given, at most 50,000 of them; ValueError for targets that are no single column."""
-        framed = is_frame(X)
-        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X) if sp.issparse(X) else np.asarray(X)
-        given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(y)
-        if given.ndim == 2 and given.shape[1] == 1:
-            given = given[:, 0]
-        if given.ndim != 1 or len(given) != X.shape[0]:
-            raise ValueError(
-                f"A report is about one target of each row; y has shape {given.shape} and X {X.shape[0]:,} rows."
-            )
-        n = len(given)
-        if n < FEWEST_ROWS:
-            raise ValueError(f"A report needs {FEWEST_ROWS} rows or more to judge the model by, got {n}.")
-        known = X.columns if framed else getattr(model, "feature_names_in_", None)
-        whole = cls(X.tocsr() if sp.issparse(X) else X, given, tuple(column_names(known, X.shape[1])), np.arange(n), n)
-        return whole.some(MOST_ROWS, 0)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def native(self) -> Any:
-        """The rows as the model takes them."""
-        return self.X.to_native() if isinstance(self.X, nw.DataFrame) else self.X
-
-    def take(self, where: NDArray) -> Rows:
-        """Rows by their positions."""
-        return replace(self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where])
-
-    def some(self, most: int, seed: int) -> Rows:
-        """At most so many rows, drawn at random, in their order."""
-        return self if len(self) <= most else self.take(sample(np.arange(len(self)), most, seed))
-
-    def column(self, j: int) -> list[Any]:
-        """Values of a column; None where one is missing."""
-        if isinstance(self.X, nw.DataFrame):
-            return [None if value != value else value for value in self.X[:, j].to_list()]
-        values = self.X[:, [j]].toarray()[:, 0] if sp.issparse(self.X) else self.X[:, j]
-        return list(values.tolist())
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions of rows and what they are worth.
-
-    Attributes
-    ----------
-    predicted : array of shape (n,)
-        Numbers or labels.
-    proba : array of shape (n, K), or None
-    labels : array of shape (n,)
-        Positions of the classes; empty of numbers.
-    losses : array of shape (n,)
-        Squared errors, or log losses in nats.
-    seconds : float
-        Of the predictions.
-    """
-
-    predicted: NDArray
-    proba: NDArray | None
-    labels: NDArray
-    losses: NDArray
-    seconds: float = 0.0
-
-
-def predict(model: Any, rows: Rows) -> Predictions:
-    """Predict, and compute the loss of each row.
-
-    ValueError for several targets, for labels that the model does not know, and for targets that are not numbers.
-    """
-    start = CLOCK.seconds()
-    if not is_classifier(model):
-        y = _numbers(rows.y)
-        predicted = np.asarray(model.predict(rows.native), np.float64)
-        if predicted.ndim != 1:
-            raise ValueError(f"A report is about one target, and the model has {predicted.shape[1]}.")
-        return Predictions(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
-    proba = np.asarray(model.predict_proba(rows.native), np.float64)
-    seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
-    losses = -np.log(np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps))
-    return Predictions(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
-
-
-def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
-    """Positions of labels among the classes, by value or as text."""
-    known: dict[Any, int] = {}
-    for k, label in enumerate(classes.tolist()):
-        known[label] = known[str(label)] = k
-    found = [known.get(label, known.get(str(label), -1)) for label in y.tolist()]
-    if unknown := sorted({str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}):
-        raise ValueError(f"y has labels that the model does not know: {unknown[:5]}; leave these rows out.")
-    return np.array(found)
-
-
-def _numbers(y: NDArray) -> NDArray[np.float64]:
-    try:
-        values = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y holds values that are not numbers ({error}), and the model predicts numbers.") from error
-    if not np.isfinite(values).all():
-        raise ValueError("y has values that are missing or infinite; leave these rows out.")
-    return values
-
-
-def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any) -> dict[str, Any]:
+def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_sure: bool = True) -> dict[str, Any]:
     """Scores with 95 % intervals beside those of a baseline.
 
     Parameters
@@ -168,15 +36,17 @@ def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any) -> d
     predictions : Predictions
     baseline : float, list of float, or None
         Mean, or shares of the classes, of the training rows; None where they are not known, for those of `rows`.
+    is_sure : bool, default=True
+        Whether the intervals of a model that has some are scored.
     """
     if predictions.proba is not None:
         shares = np.bincount(predictions.labels, minlength=predictions.proba.shape[1]) / len(predictions.labels)
         shares = shares if baseline is None else np.asarray(baseline)
         predicted = np.searchsorted(model.classes_, predictions.predicted)
         return summaries.classification(predictions.labels, predicted, predictions.proba, shares)
-    y = _numbers(rows.y)
+    y = as_numbers(rows.y)
     found = summaries.regression(y, predictions.predicted, float(y.mean()) if baseline is None else float(baseline))
-    if getattr(model, "spread_", None) is None:
+    if not is_sure or getattr(model, "spread_", None) is None:
         return found
     return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)
 
@@ -185,7 +55,6 @@ HELD_OUT, LEARNED = 2000, 4000  # rows at most
 MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix
 SHARES = (0.125, 0.25, 0.5, 1.0)
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
 
 
@@ -291,21 +160,6 @@ def _size(model: Any, size: Any) -> int:
     return sum(int(getattr(part, name)) for part in parts if (name := size_name(part)) is not None)
 
 
-def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
-    """Partial dependence on the first six of some columns that have two values or more; None without such.
-
-    Parameters
-    ----------
-    model : KernelMachineRegressor or KernelMachineClassifier
-    rows : Rows
-    columns : list of int
-    """
-    asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
-    found = model.effects(rows.native, columns[:MOST_EFFECTS], **asked)
-    varying = tuple(one for one in found if len(one.values) > 1)
-    return replace(found, columns=varying) if varying else None
-
-
 @dataclass(frozen=True)
 class Origin:
     """What is known of a model and its rows beside themselves.
@@ -314,6 +168,8 @@ class Origin:
     ----------
     target : str or None
         Name of the column that is predicted.
+    file : str or None
+        Name of the file of the model.
     baseline : float, list of float, or None
         Mean, or shares of the classes, of the training rows.
     held_out : dict or None
@@ -326,6 +182,7 @@ class Origin:
     """
 
     target: str | None = None
+    file: str | None = None
     baseline: Any = None
     held_out: dict[str, Any] | None = None
     rows_fitted: int | None = None
@@ -345,15 +202,18 @@ class Findings:
     predictions : Predictions
     scores : dict
         As by `bochner.scores.summaries`.
-    relevance : array of shape (d,), or None
+    explained : Explained
     warps : list of Warp
     by_rows, by_size : Curve or None
     curve_note : str
-    effects : Effects or None
     error : KernelError or str
         Or why there is none.
     plan : Plan or None
         Of a fit on the given rows.
+    columns : list of Column
+        Of the given rows; empty of very many columns.
+    references : dict
+        Scores of other models by their names, as `scores`.
     """
 
     model: Any
@@ -361,19 +221,15 @@ class Findings:
     origin: Origin
     predictions: Predictions
     scores: dict[str, Any]
-    relevance: NDArray | None
+    explained: Explained
     by_rows: Curve | None
     by_size: Curve | None
     curve_note: str
-    effects: Effects | None
     error: KernelError | str
     plan: Plan | None
+    columns: list[Column]
+    references: dict[str, dict[str, Any]]
     warps: list[Any] = field(default_factory=list)
-
-    @property
-    def columns(self) -> list[int]:
-        """All columns, the most relevant first."""
-        return _ordered(self.relevance, len(self.rows.names))
 
 
 def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
@@ -382,29 +238,39 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     predictions = predict(model, rows)
     if origin.baseline is None and predictions.proba is None and model.loss != "poisson":
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    relevance = relevance_in_distance(model)
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_rows, by_size, note = curves(model, rows)
-    first = _ordered(relevance, len(rows.names))
     return Findings(
         model,
         rows,
         origin,
         predictions,
         scores(model, rows, predictions, origin.baseline),
-        relevance,
+        explained(model, rows, predictions),
         by_rows,
         by_size,
         note,
-        effects(model, rows, first),
         _error(model, rows),
         _plan(model, X, y),
+        columns(model, rows, predictions),
+        _references(model, rows, predictions),
         list(warps),
     )
 
 
-def _ordered(relevance: NDArray | None, n_columns: int) -> list[int]:
-    return list(range(n_columns)) if relevance is None else np.argsort(-relevance, kind="stable").tolist()
+def _references(model: Any, rows: Rows, predictions: Predictions) -> dict[str, dict[str, Any]]:
+    """Scores of other models on some of the rows."""
+    seconds = getattr(getattr(model, "report_", None), "seconds", {})
+    found = {}
+    for name, own in references(model, rows, predictions, sum(seconds.values()) or None).items():
+        some = rows.take(own.where)
+        if predictions.proba is None:
+            as_others = Predictions(own.predicted, None, predictions.labels, np.empty(0))
+        else:
+            labels = model.classes_[own.predicted.argmax(axis=1)]
+            as_others = Predictions(labels, own.predicted, predictions.labels[own.where], np.empty(0))
+        found[name] = scores(model, some, as_others, None, False)
+    return found
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:

@@ -2,62 +2,85 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from bochner import __version__
-from bochner.display.canvas import cut
+from bochner.display.canvas import cut, short_number
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
 from bochner.markup import Markup, number, percent, table
 from bochner.planning.plan import duration
+from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
-from bochner.report.findings import Curve, Findings
-from bochner.scores import reliability
-from bochner.scores.measures import Z, judged_event
+from bochner.report.columns import LEVEL
+from bochner.report.findings import COVERAGE, Curve, Findings
+from bochner.scores.measures import Z
 from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size
 
 MOST_BARS, MOST_WORST, WORST_COLUMNS, CELL = 12, 10, 6, 40
 BINS, DOTS = 12, 600
-MOST_CLASSES, MOST_LEVELS, BESIDE = 3, 8, 0.08
+FEW_ROWS, RARE, LOOKED_AT, MOST_LISTED = 200, 20, 2000, 40
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 def page(found: Findings) -> str:
     """The whole page."""
-    model, classes = found.model, found.predictions.proba is not None
-    report = getattr(model, "report_", None)
+    model, is_class = found.model, found.predictions.proba is not None
+    own, report = found.explained, getattr(model, "report_", None)
     fit_again = (f"model = {model!r}.fit(X_train, y_train)", "model.report_html(X, y, out='report.html')")
     return templates.get_template("page.html").render(
-        title=f"Report of {type(model).__name__}" + (f": {found.origin.target}" if found.origin.target else ""),
+        title=title(found),
         style=Markup(files("bochner.report").joinpath("style.css").read_text(encoding="utf-8")),
         found=found,
         origin=found.origin,
         report=report,
-        classes=classes,
+        is_class=is_class,
         n_rows=len(found.rows),
         table=table,
-        score_rows=score_rows,
+        score_rows=shown_scores,
         summary=list(summary(found)),
+        beside=beside(found),
+        limits=list(limits(found)),
+        data=data(found),
         choice=choice(report) if report is not None and report.candidates else None,
-        relevance=None if found.relevance is None else relevance(found),
-        warps=[warp_chart(warp) for warp in found.warps],
+        importance=None if own.importance is None else explained_charts.importance(found),
+        attribution=None if own.attribution is None else explained_charts.attribution(found),
+        interactions=None if own.interactions is None else explained_charts.interactions(found),
+        relevance=None if own.relevance is None else explained_charts.relevance(found),
+        warps=[explained_charts.warp_chart(warp) for warp in found.warps],
         curves=[curve_of(curve, what) for curve, what in by_size(found)],
-        errors=calibration(found) if classes else residuals(found),
+        errors=class_charts.classes(found) if is_class else residuals(found),
         worst=worst(found),
-        effects=[] if found.effects is None else list(effects(found)),
+        effects=[] if own.effects is None else list(explained_charts.effects(found)),
         costs=list(costs(found)),
         stages=[(name, f"{seconds:.2f}") for name, seconds in (report.seconds if report else {}).items()],
         lines=found.origin.lines or fit_again,
         seeded=getattr(model, "random_state", None) is not None,
         versions=versions(),
     )
+
+
+def title(found: Findings) -> str:
+    """What the page is of, and from when."""
+    task = "classification" if found.predictions.proba is not None else "regression"
+    named = [found.origin.file] if found.origin.file else []
+    return ", ".join([f"Model report: {found.origin.target or 'target'} ({task})", *named, f"{datetime.date.today()}"])
+
+
+def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Rows of a table of scores; a constant has no calibration error that is worth a comparison."""
+    rows = score_rows(scores)
+    return [(*row[:3], "") if key == "calibration_error" else row for key, row in zip(scores, rows, strict=True)]
 
 
 def by_size(found: Findings) -> tuple[tuple[Curve | None, str], ...]:
@@ -70,18 +93,123 @@ def by_size(found: Findings) -> tuple[tuple[Curve | None, str], ...]:
 def summary(found: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
     key = "accuracy" if found.predictions.proba is not None else "r2"
-    one, report = found.scores[key], getattr(found.model, "report_", None)
+    one, origin, names = found.scores[key], found.origin, found.rows.names
     if one["value"] is not None:
         value, interval, baseline = cells(key, one)
         within = f" (95 % interval {interval})" if interval else ""
-        yield f"{NAMES[key].capitalize()} {value}{within}; the baseline has {baseline}."
-    if report is not None and report.chosen:
-        yield f"Model: {report.chosen}, ridge penalty {number(found.model.alpha_)}."
-    if found.relevance is not None:
-        first = [j for j in found.columns if found.relevance[j] > 0][:3]
-        named = ", ".join(f"{found.rows.names[j]} ({percent(float(found.relevance[j]))})" for j in first)
-        yield f"Most relevant columns: {named}."
-    yield from (f"More {what}: {verdict(curve, what)}" for curve, what in by_size(found) if curve is not None)
+        others = "".join(
+            f"; {name} {cells(key, own[key])[0]}"
+            for name, own in found.references.items()
+            if own[key]["value"] is not None
+        )
+        yield f"{NAMES[key].capitalize()} {value}{within}; baseline {baseline}{others}."
+    yield sentence(found)
+    rows = f"{found.rows.n_given:,} rows, {len(names):,} columns"
+    fitted = "" if origin.rows_fitted is None else f" The model was fitted on {origin.rows_fitted:,} rows."
+    yield f"This page is about {rows}.{fitted}"
+    if found.explained.importance is not None:
+        first = found.explained.importance.top_columns(3)
+        named = ", ".join(f"{name} ({percent(share)} of the total)" for name, share in first)
+        yield f"Most important columns: {named}." if named else "No column is important to the predictions."
+
+
+def sentence(found: Findings) -> str:
+    """The model in one sentence."""
+    model, report = found.model, getattr(found.model, "report_", None)
+    size = f"{model.features_.n_features_out:,} features, ridge penalty {number(model.alpha_)}"
+    if report is None or not report.chosen:
+        return f"Model: {size}, as the arguments of the fit say."
+    return f"Model: {report.chosen}, {size} ({report.reason.rstrip('.')})."
+
+
+def beside(found: Findings) -> Markup | None:
+    """Scores of other models beside those of this one."""
+    if not found.references:
+        return None
+    keys = [key for key in found.scores if not key.startswith("interval_") and key != "calibration_error"]
+    own = ("this model", *(" (".join(filter(None, cells(key, found.scores[key])[:2])) for key in keys))
+    own = tuple(f"{cell})" if " (" in cell else cell for cell in own)
+    others = [(name, *(cells(key, one[key])[0] for key in keys)) for name, one in found.references.items()]
+    baseline = ("baseline", *(cells(key, found.scores[key])[2] for key in keys))
+    return table("This model and others", ("model", *(NAMES[key] for key in keys)), [own, *others, baseline])
+
+
+def limits(found: Findings) -> Iterator[str]:
+    """What the model cannot be trusted for, as far as these rows tell."""
+    scores, predictions, n = found.scores, found.predictions, len(found.rows)
+    if n < FEW_ROWS:
+        yield f"The scores are from {n:,} rows only: see their intervals."
+    if predictions.proba is not None:
+        support = np.bincount(predictions.labels, minlength=predictions.proba.shape[1])
+        rare = [
+            cut(name, CELL) for name, rows in zip(found.model.classes_.tolist(), support, strict=True) if rows < RARE
+        ]
+        if rare:
+            yield f"Classes with fewer than {RARE} of these rows: {', '.join(rare[:5])}. Nothing can be said of them."
+    if (covered := scores.get("interval_coverage")) and not covered["interval"][0] <= COVERAGE <= covered["interval"][
+        1
+    ]:
+        yield f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} of these rows."
+    better = [name for name, own in found.references.items() if _is_better(own, scores)]
+    if better:
+        yield f"On these rows it is not better than: {', '.join(better)}, fitted on some of them."
+    drifted = [one.name for one in found.columns if one.drift is not None and one.drift < LEVEL]
+    if drifted:
+        yield f"Columns that differ from the training rows: {', '.join(cut(name, CELL) for name in drifted[:5])}."
+    leaks = [one.name for one in found.columns if any("leak" in said for said in one.remarks(n))]
+    if leaks:
+        named = ", ".join(cut(name, CELL) for name in leaks[:5])
+        yield f"One column alone predicts the target: {named}. Make sure that it is known before the target is."
+    yield "Rows unlike the training rows: predictions there are guesses."
+    yield "What happens if a column is changed: the model has learned what goes together, not what causes what."
+
+
+def _is_better(one: dict[str, Any], own: dict[str, Any]) -> bool:
+    """Whether another model has the smaller loss."""
+    key = "log_loss" if "log_loss" in own else "rmse"
+    return bool(one[key]["value"] < own[key]["value"])
+
+
+def data(found: Findings) -> dict[str, Any]:
+    """The target and the columns of the given rows."""
+    head = ("column", "type", "missing", "different values", "range, or most frequent", "drift, p", "alone", "remarks")
+    n = min(len(found.rows), LOOKED_AT)
+    first = {name: k for k, name in enumerate(found.rows.names[j] for j in found.explained.columns)}
+    ordered = sorted(found.columns, key=lambda one: (not one.remarks(n), first[one.name]))[:MOST_LISTED]
+    rows = [
+        (
+            cut(one.name, CELL),
+            one.kind,
+            percent(one.missing) if one.missing else "",
+            f"{one.distinct:,}",
+            cut(one.typical, CELL),
+            "" if one.drift is None else number(one.drift),
+            "" if one.alone is None else percent(one.alone),
+            "; ".join(one.remarks(n)),
+        )
+        for one in ordered
+    ]
+    kept = getattr(found.model, "background_", None)
+    some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
+    return {
+        "table": table(some, head, rows, (0, 1, 4, 7)) if rows else None,
+        "target": target_chart(found),
+        "n_kept": 0 if kept is None else len(kept),
+        "n": n,
+    }
+
+
+def target_chart(found: Findings) -> Markup:
+    """The distribution of the target."""
+    name = cut(found.origin.target or "target", CELL)
+    if found.predictions.proba is None:
+        counts, edges = np.histogram(found.rows.y.astype(np.float64), min(BINS, len(found.rows) // 5))
+        ends = [f"{short_number(a)} to {short_number(b)}" for a, b in pairwise(edges.tolist())]
+        return bar_chart(f"Rows by {name}", ends, counts.tolist(), [f"{count:,}" for count in counts.tolist()])
+    counts = np.bincount(found.predictions.labels, minlength=len(found.model.classes_))
+    first = np.argsort(-counts, kind="stable")[:MOST_BARS]
+    shown = [f"{counts[k]:,}" for k in first]
+    return bar_chart(f"Rows by {name}", found.model.classes_[first].tolist(), counts[first].tolist(), shown)
 
 
 def choice(report: Any) -> dict[str, Markup]:
@@ -101,21 +229,6 @@ def choice(report: Any) -> dict[str, Markup]:
     }
 
 
-def relevance(found: Findings) -> Markup:
-    """Relevance of the columns."""
-    names, shares = found.rows.names, found.relevance
-    assert shares is not None
-    first = [j for j in found.columns if shares[j] > 0][:MOST_BARS]
-    some = f"the {len(first)} largest of {len(names):,} columns" if len(first) < len(names) else "all columns"
-    values = [float(shares[j]) for j in first]
-    return bar_chart(f"Relevance, {some}", [names[j] for j in first], values, [percent(value) for value in values])
-
-
-def warp_chart(warp: Any) -> Markup:
-    """The coordinate that a column becomes."""
-    return line_chart(cut(warp.name, CELL), (str(warp.name), "coordinate"), [Series("", warp.x, warp.w, kind="line")])
-
-
 def curve_of(curve: Curve | None, what: str) -> dict[str, Any]:
     """Errors against a size, and whether more would help."""
     if curve is None:
@@ -133,27 +246,14 @@ def verdict(curve: Curve, what: str) -> str:
     fewer, most = curve.sizes[last - 1], curve.sizes[last]
     loss = "mean squared error" if curve.rooted else "log loss"
     change = f"From {fewer:,} to {most:,} {what} the {loss} {'falls' if gain > 0 else 'rises'} by {percent(abs(gain))}"
-    helps = "likely to help" if gain > 2 * error else "likely to harm" if gain < -2 * error else "no measurable effect"
+    helps = "likely to help" if gain > 2 * error else "likely to harm" if gain < -2 * error else "cannot tell"
     return f"{helps}. {change} (standard error {percent(error)})."
 
 
-def calibration(found: Findings) -> dict[str, Any]:
-    """How often what was predicted with a probability came true."""
-    predictions, classes = found.predictions, found.model.classes_
-    assert predictions.proba is not None
-    happened, probability = judged_event(predictions.labels, np.clip(predictions.proba, 0, 1))
-    curve = reliability(happened, probability, BINS)
-    event = f"the class is {cut(classes[1], CELL)}" if len(classes) == 2 else "the predicted class is right"
-    series = Series("frequency", curve.probability, curve.frequency, *curve.interval.T)
-    axes = ("predicted probability", "observed frequency")
-    chart = line_chart("Reliability of the probabilities", axes, [series], diagonal=True)
-    return {"event": event, "error": curve.error, "chart": chart}
-
-
 def residuals(found: Findings) -> dict[str, Markup]:
-    """Errors against predictions, and their quantiles."""
-    predicted = found.predictions.predicted
-    errors = found.rows.y.astype(np.float64) - predicted
+    """Targets and errors against predictions, and quantiles of the errors."""
+    predicted, y = found.predictions.predicted, found.rows.y.astype(np.float64)
+    errors = y - predicted
     shown = np.random.default_rng(5).permutation(len(errors))[:DOTS]
     order = np.array_split(np.argsort(predicted, kind="stable"), min(BINS, max(len(errors) // 10, 1)))
     centres = [float(predicted[part].mean()) for part in order]
@@ -163,11 +263,21 @@ def residuals(found: Findings) -> dict[str, Markup]:
         Series("residual of a row", predicted[shown], errors[shown], kind="points"),
         Series("mean, and 80 % of the rows", centres, middle, low, high, kind="band"),
     ]
+    ends = [float(end(np.append(y[shown], predicted[shown]))) for end in (np.min, np.max)]
+    truth = [
+        Series("a row", predicted[shown], y[shown], kind="points"),
+        Series("prediction equals target", ends, ends, kind="line"),
+    ]
     shares = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
     quantiles = [(f"{100 * share:g} %", number(float(np.quantile(errors, share)))) for share in shares]
+    absolute, squared = mean_absolute_error(y, predicted), root_mean_squared_error(y, predicted)
+    of_all = [("mean absolute error (MAE)", absolute), ("root of the mean squared error (RMSE)", squared)]
+    sizes = [*of_all, ("median absolute error", float(np.median(np.abs(errors))))]
     return {
+        "truth": line_chart("Targets against predictions", ("prediction", "target"), truth),
         "chart": line_chart("Residuals against predictions", ("prediction", "residual"), series),
         "quantiles": table("Quantiles of the residuals", ("quantile", "residual"), quantiles),
+        "sizes": table("Errors, in the unit of the target", ("error", "value"), [(a, number(b)) for a, b in sizes]),
     }
 
 
@@ -175,7 +285,7 @@ def worst(found: Findings) -> Markup:
     """The rows with the largest losses, with their most relevant columns."""
     predictions, rows = found.predictions, found.rows
     first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
-    shown = found.columns[:WORST_COLUMNS]
+    shown = found.explained.columns[:WORST_COLUMNS]
     some = rows.take(first)
     values = [some.column(j) for j in shown]
     numbers = some.numbers if found.origin.numbers is None else found.origin.numbers[some.numbers]
@@ -201,35 +311,6 @@ def _outcome(found: Findings, i: int) -> tuple[str, ...]:
 
 def _cell(value: Any) -> str:
     return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else cut(value, CELL)
-
-
-def effects(found: Findings) -> Iterator[Markup]:
-    """Mean predictions against each column: curves over numbers and dates, and intervals of levels."""
-    assert found.effects is not None
-    what, names = found.effects.what, found.effects.outputs
-    proba = found.predictions.proba
-    ranks = np.zeros(1) if proba is None else -proba.mean(axis=0)[-len(names) :]
-    shown = np.sort(np.argsort(ranks, kind="stable")[:MOST_CLASSES]).tolist()
-    for one in found.effects:
-        low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
-        title, first, named = cut(one.column, CELL), shown[0], proba is not None
-        if one.is_level:
-            label = f"mean {what}" + (f" of {names[first]}" if named else "")
-            ends = np.column_stack([low[:, first], one.mean[:, first], high[:, first]])[:MOST_LEVELS]
-            yield interval_chart(title, label, one.labels[:MOST_LEVELS], [(a, b, c) for a, b, c in ends.tolist()])
-            continue
-        known = ~np.isnan(one.positions)
-        x, series = one.positions[known], list[Series]()
-        for k in shown:
-            name = names[k] if named else what
-            series.append(Series(name, x, one.mean[known, k], low[known, k], high[known, k], "band"))
-        if not known.all():
-            name = "missing" + (f", {names[first]}" if named else "")
-            mean, below, above = (part[-1:, first] for part in (one.mean, low, high))
-            series.append(Series(name, x[-1:] + BESIDE * (x[-1] - x[0]), mean, below, above))
-        label = f"{what} of {cut(names[first], 20)}" if named and len(shown) == 1 else what
-        axes = (one.column, label)
-        yield line_chart(title, axes, series, shaded=one.empty, is_date=one.unit == "days")
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,121 @@
+"""Looks at the columns of the given rows: gaps, constants, identifiers, leaks, and drift from the training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp
+from sklearn.base import is_classifier
+from sklearn.model_selection import cross_val_predict
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from bochner.data.table_input import as_dense
+from bochner.report.rows import Predictions, Rows, as_numbers
+
+MOST_ROWS, MOST_COLUMNS, MOST_ENCODED = 2000, 300, 2000
+LEVEL, IDENTIFIER, LEAK, LEAVES = 0.01, 0.9, 0.95, 32
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the given rows.
+
+    Attributes
+    ----------
+    name, kind : str
+    missing : float
+        Share of the rows.
+    distinct : int
+    typical : str
+        Range of numbers, most frequent value of others.
+    drift : float or None
+        p-value of equal distributions in the given rows and the training rows that the model keeps, corrected for the
+        number of columns; None where it keeps none.
+    alone : float or None
+        Share of the variance, or of the errors of the most frequent class, that this column alone removes.
+    """
+
+    name: str
+    kind: str
+    missing: float
+    distinct: int
+    typical: str
+    drift: float | None
+    alone: float | None
+
+    def remarks(self, n: int) -> list[str]:
+        """What is unusual."""
+        said = []
+        if self.distinct <= 1:
+            said.append("constant")
+        elif self.kind == "text" and self.distinct > IDENTIFIER * n * (1 - self.missing):
+            said.append("like an identifier")
+        if self.alone is not None and self.alone > LEAK:
+            said.append("predicts the target alone: a leak?")
+        if self.drift is not None and self.drift < LEVEL:
+            said.append("differs from the training rows")
+        return said
+
+
+def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
+    """What is known of each column; of more than 2,000 rows, 2,000 are drawn. None of more than 300 columns."""
+    d = len(rows.names)
+    if d > MOST_COLUMNS or model.encoder_.n_features_out_ > MOST_ENCODED:
+        return []
+    where = np.sort(np.random.default_rng(10).permutation(len(rows))[:MOST_ROWS])
+    some = rows.take(where)
+    encoded = as_dense(model.encoder_.encode(model._rows(some.native, reset=False), np.dtype(np.float32)))
+    y = predictions.labels[where] if is_classifier(model) else as_numbers(some.y)
+    sources, kept = model.encoder_.sources(), getattr(model, "background_", None)
+    found = []
+    for j, name in enumerate(rows.names):
+        own = np.flatnonzero(sources == j)
+        values = some.column(j)
+        known = [value for value in values if value is not None]
+        drift = None if kept is None or not len(own) else _drift(encoded[:, own], kept[:, own], d)
+        alone = _alone(encoded[:, own], y, is_classifier(model)) if len(own) else None
+        kind = model.encoder_.statistic_.kinds[j]
+        missing = 1 - len(known) / len(values)
+        found.append(Column(name, kind, missing, len(set(map(str, known))), _typical(known), drift, alone))
+    return found
+
+
+def _typical(known: list[Any]) -> str:
+    """Least and largest number, or the most frequent value."""
+    from bochner.markup import number
+
+    if known and all(isinstance(value, int | float) for value in known):
+        return f"{number(float(min(known)))} to {number(float(max(known)))}"
+    texts, counts = np.unique([str(value) for value in known] or [""], return_counts=True)
+    return str(texts[counts.argmax()])
+
+
+def _drift(given: NDArray, kept: NDArray, n_columns: int) -> float:
+    """p-value of Kolmogorov and Smirnov's test, with Bonferroni's correction for all columns."""
+    tests = [ks_2samp(a, b, method="asymp").pvalue for a, b in zip(given.T, kept.T, strict=True)]
+    return float(min(min(tests) * len(tests) * n_columns, 1.0))
+
+
+def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
+    """How well a small tree predicts the target by one column, on rows that it has not seen."""
+    n_least = int(np.bincount(y).max()) if is_class else len(y)
+    if len(np.unique(y)) < 2 or n_least < 2:
+        return None
+    own = np.nan_to_num(own)
+    if is_class:
+        tree: Any = DecisionTreeClassifier(max_leaf_nodes=LEAVES, random_state=0)
+        right = float((_folded(tree, own, y) == y).mean())
+        base = float(np.bincount(y).max() / len(y))
+        return max((right - base) / (1 - base), 0.0)
+    tree = DecisionTreeRegressor(max_leaf_nodes=LEAVES, random_state=0)
+    return max(1 - float(np.mean((_folded(tree, own, y) - y) ** 2) / y.var()), 0.0)
+
+
+def _folded(tree: Any, own: NDArray, y: NDArray) -> NDArray:
+    """Predictions of either half of the rows by a tree of the other one."""
+    half = np.random.default_rng(11).permutation(len(y)) % 2
+    splits = [(np.flatnonzero(half != k), np.flatnonzero(half == k)) for k in (0, 1)]
+    return np.asarray(cross_val_predict(tree, own, y, cv=splits))

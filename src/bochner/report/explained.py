@@ -1,0 +1,140 @@
+"""Measures what a report tells of the columns: importance, Shapley values, effects, interactions, in bounded time."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bochner.data.table_input import as_dense
+from bochner.explanations import Effects, Explanation, Importance, Interactions
+from bochner.features.leaves import leaves, size_name
+from bochner.report.rows import Predictions, Rows, as_numbers
+
+IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000, 1000  # rows times columns; of each
+REPEATS = 3
+EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = 5e9, 5000, 30  # pairs of rows times features times columns squared
+MOST_EXPLAINED_COLUMNS, MOST_EXPLAINED, MOST_BACKGROUND = 300, 100, 50
+PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND = 10, 20, 10
+EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What the columns do in the model; None where it is not measured.
+
+    Attributes
+    ----------
+    columns : list of int
+        All columns, the most important first.
+    importance : Importance or None
+    relevance : array of shape (d,), or None
+        Shares of the columns in the learned distance.
+    effects : Effects or None
+    attribution : Explanation or None
+        Of some rows, the first three of which are the rows of `told`.
+    told : list of (str, int)
+        What three rows are, and their positions: with the smallest, the median and the largest loss.
+    interactions : Interactions or None
+        Of the most important columns.
+    """
+
+    columns: list[int]
+    importance: Importance | None
+    relevance: NDArray | None
+    effects: Effects | None
+    attribution: Explanation | None
+    told: list[tuple[str, int]]
+    interactions: Interactions | None
+
+
+def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
+    """Measure everything, in seconds: of many columns or features fewer rows are explained."""
+    d = len(rows.names)
+    importance, shares = _importance(model, rows, predictions), relevance(model)
+    ranks = importance.values if importance is not None else shares if shares is not None else np.zeros(d)
+    columns = np.argsort(-ranks, kind="stable").tolist()
+    told = _told(predictions.losses)
+    few = d <= MOST_EXPLAINED_COLUMNS
+    attribution = _attribution(model, rows, [i for _, i in told]) if few else None
+    pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS]) if few and d > 1 else None
+    return Explained(columns, importance, shares, effects(model, rows, columns), attribution, told, pairs)
+
+
+def relevance(model: Any) -> NDArray[np.float64] | None:
+    """Share of each column in the mean distance of two rows, by the learned metric; None without one."""
+    if model.metric_ is None:
+        return None
+    sources, d = model.encoder_.sources(), model.encoder_.n_features_in_
+    return np.bincount(sources, model.metric_.relevance_, d).astype(np.float64)
+
+
+def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance | None:
+    d = len(rows.names)
+    if d > MOST_IMPORTANCE_COLUMNS:
+        return None
+    n_rows = min(max(IMPORTANCE_ENTRIES // d, 1), MOST_IMPORTANCE_ROWS)
+    y = model.classes_[predictions.labels] if is_classifier(model) else as_numbers(rows.y)
+    return model.importance(rows.native, y, n_rows=n_rows, n_repeats=REPEATS if d < 50 else 1, random_state=0)
+
+
+def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
+    """Partial dependence on the first six of some columns that have two values or more; None without such."""
+    asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
+    bare = copy(model)
+    vars(bare).pop("posterior_", None)  # intervals take most of the time, and the page shows quartiles of the rows
+    found = bare.effects(rows.native, columns[:MOST_EFFECTS], **asked)
+    varying = tuple(one for one in found if len(one.values) > 1)
+    return replace(found, columns=varying) if varying else None
+
+
+def _told(losses: NDArray) -> list[tuple[str, int]]:
+    """Rows to tell of, by their losses."""
+    order = np.argsort(losses, kind="stable").tolist()
+    return [("median loss", order[len(order) // 2]), ("smallest loss", order[0]), ("largest loss", order[-1])]
+
+
+def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
+    """Shapley values of the rows that are told of, and of others; the fewer the more a pair of rows takes."""
+    work = _n_waves_and_grids(model) * len(rows.names) ** 2
+    pairs = float(np.clip(EXPLAINED_ENTRIES / work, FEWEST_PAIRS, MOST_PAIRS))
+    n_background = int(np.clip(np.sqrt(pairs / 2), 3, MOST_BACKGROUND))
+    n = int(np.clip(pairs // n_background, len(told) + 1, MOST_EXPLAINED))
+    others = np.setdiff1d(np.random.default_rng(6).permutation(len(rows))[:n], told)[: n - len(told)]
+    background = None if getattr(model, "background_", None) is not None else rows.some(MOST_BACKGROUND, 7).native
+    return model.explain(rows.take(np.append(told, others)).native, background, n_background)
+
+
+def _n_waves_and_grids(model: Any) -> int:
+    """How many factors a pair of rows has: waves, grids of bins, or dense features of another kind."""
+    parts = [leaf.features for leaf in leaves(model.features_)]
+    named = ((part, size_name(part)) for part in parts)
+    return sum(int(part.n_features_out if name is None else getattr(part, name)) for part, name in named)
+
+
+def _interactions(model: Any, rows: Rows, columns: list[int]) -> Interactions:
+    """Interactions of some columns: the others keep the values of each row, so that few factors differ."""
+    some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
+    if len(columns) == len(rows.names):
+        return model.interactions(some.native, others.native, None)
+    mixed = (_with_columns(some, i, others, columns) for i in range(len(some)))
+    found = [model.interactions(one, background, None) for one, background in mixed]
+    where = np.ix_(range(len(found)), columns, columns)
+    values = np.concatenate([one.values for one in found])[where]
+    return replace(found[0], values=values, feature_names=tuple(rows.names[j] for j in columns))
+
+
+def _with_columns(rows: Rows, i: int, others: Rows, columns: list[int]) -> tuple[Any, Any]:
+    """A row, and copies of it with values of other rows in some columns."""
+    own, copies = rows.take(np.array([i])), rows.take(np.full(len(others), i))
+    if isinstance(copies.X, nw.DataFrame):
+        names = [copies.X.columns[j] for j in columns]
+        return own.native, copies.X.with_columns(*others.X.select(names).get_columns()).to_native()
+    changed = np.array(as_dense(copies.X))
+    changed[:, columns] = as_dense(others.X)[:, columns]
+    return as_dense(own.X), changed

@@ -1,0 +1,89 @@
+"""Scores of other models beside those of a report: a linear model, and gradient boosting where it takes little time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bochner.data.table_input import as_dense
+from bochner.loops.clock import CLOCK
+from bochner.report.rows import Predictions, Rows, as_numbers
+
+MOST_ENTRIES, MOST_ROWS, MOST_ENCODED, FOLDS, FEWEST = 200_000, 10_000, 1000, 4, 100
+MOST_SHARE = 0.1  # of the time of the fit, which boosting may take
+
+
+class Reference(NamedTuple):
+    """Another model.
+
+    Attributes
+    ----------
+    predicted : array of shape (n,), or (n, K) of probabilities
+    where : array of shape (n,)
+        The rows that these are of.
+    """
+
+    predicted: NDArray
+    where: NDArray
+
+
+def references(model: Any, rows: Rows, predictions: Predictions, seconds: float | None) -> dict[str, Reference]:
+    """Predictions of other models for some of the rows, by cross-validation over these.
+
+    They learn from fewer rows than the model, as the rows that it was fitted on are not known here.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+    predictions : Predictions
+    seconds : float or None
+        That the fit took.
+
+    Returns
+    -------
+    dict of str to Reference
+        By the name of a model.
+    """
+    width = model.encoder_.n_features_out_
+    n = min(len(rows), MOST_ROWS, MOST_ENTRIES // max(width, 1))
+    if width > MOST_ENCODED or n < FEWEST or getattr(model, "loss", "squared") == "poisson":
+        return {}
+    where = np.sort(np.random.default_rng(12).permutation(len(rows))[:n])
+    X = as_dense(model.encoder_.encode(model._rows(rows.take(where).native, reset=False), np.dtype(np.float64)))
+    classes = is_classifier(model)
+    y = predictions.labels[where] if classes else as_numbers(rows.y)[where]
+    linear: Any = LogisticRegression(max_iter=300) if classes else Ridge()
+    boosted = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    n_classes = predictions.proba.shape[1] if predictions.proba is not None else 0
+    folds = np.random.default_rng(13).permutation(n) % FOLDS
+    found = {"linear model": _crossed(make_pipeline(StandardScaler(), linear), X, y, folds, n_classes, np.inf)}
+    most = 0.0 if seconds is None else MOST_SHARE * seconds / FOLDS
+    found["gradient boosting"] = _crossed(boosted(random_state=0), X, y, folds, n_classes, most)
+    return {name: Reference(one, where) for name, one in found.items() if one is not None}
+
+
+def _crossed(one: Any, X: NDArray, y: NDArray, folds: NDArray, n_classes: int, most: float) -> NDArray | None:
+    """Predictions of each fold by a model of the others; None where the first fit takes too many seconds."""
+    if most <= 0:
+        return None
+    predicted = np.zeros((len(y), n_classes) if n_classes else len(y))
+    for k in range(FOLDS):
+        start, own = CLOCK.seconds(), folds == k
+        if n_classes and len(np.unique(y[~own])) < 2:
+            return None
+        fitted = clone(one).fit(X[~own], y[~own])
+        if CLOCK.seconds() - start > most:
+            return None
+        if n_classes:
+            predicted[np.ix_(own, fitted.classes_)] = fitted.predict_proba(X[own])
+        else:
+            predicted[own] = fitted.predict(X[own])
+    return predicted

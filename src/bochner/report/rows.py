@@ -1,0 +1,146 @@
+"""The rows that a report evaluates a model on, and the predictions for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from narwhals.dependencies import is_into_series
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bochner.data.columns import column_names
+from bochner.data.table_input import checked_sparse, is_frame
+from bochner.display.row_access import sample
+from bochner.loops.clock import CLOCK
+
+MOST_ROWS, FEWEST_ROWS = 50_000, 20
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows and their targets.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or narwhals data frame of shape (n, d)
+    y : array of shape (n,)
+    names : tuple of d str
+    numbers : array of shape (n,)
+        Where the rows are among those that were given.
+    n_given : int
+    """
+
+    X: Any
+    y: NDArray
+    names: tuple[str, ...]
+    numbers: NDArray
+    n_given: int
+
+    @classmethod
+    def of(cls, X: Any, y: Any, model: Any) -> Rows:
+        """Rows as they are given, at most 50,000 of them; ValueError for targets that are no single column."""
+        framed = is_frame(X)
+        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X) if sp.issparse(X) else np.asarray(X)
+        given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(y)
+        if given.ndim == 2 and given.shape[1] == 1:
+            given = given[:, 0]
+        if given.ndim != 1 or len(given) != X.shape[0]:
+            raise ValueError(
+                f"A report is about one target of each row; y has shape {given.shape} and X {X.shape[0]:,} rows."
+            )
+        n = len(given)
+        if n < FEWEST_ROWS:
+            raise ValueError(f"A report needs {FEWEST_ROWS} rows or more to judge the model by, got {n}.")
+        known = X.columns if framed else getattr(model, "feature_names_in_", None)
+        whole = cls(X.tocsr() if sp.issparse(X) else X, given, tuple(column_names(known, X.shape[1])), np.arange(n), n)
+        return whole.some(MOST_ROWS, 0)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def native(self) -> Any:
+        """The rows as the model takes them."""
+        return self.X.to_native() if isinstance(self.X, nw.DataFrame) else self.X
+
+    def take(self, where: NDArray) -> Rows:
+        """Rows by their positions."""
+        return replace(self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where])
+
+    def some(self, most: int, seed: int) -> Rows:
+        """At most so many rows, drawn at random, in their order."""
+        return self if len(self) <= most else self.take(sample(np.arange(len(self)), most, seed))
+
+    def column(self, j: int) -> list[Any]:
+        """Values of a column; None where one is missing."""
+        if isinstance(self.X, nw.DataFrame):
+            return [None if value != value else value for value in self.X[:, j].to_list()]
+        values = self.X[:, [j]].toarray()[:, 0] if sp.issparse(self.X) else self.X[:, j]
+        return list(values.tolist())
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of rows and what they are worth.
+
+    Attributes
+    ----------
+    predicted : array of shape (n,)
+        Numbers or labels.
+    proba : array of shape (n, K), or None
+    labels : array of shape (n,)
+        Positions of the classes; empty of numbers.
+    losses : array of shape (n,)
+        Squared errors, or log losses in nats.
+    seconds : float
+        Of the predictions.
+    """
+
+    predicted: NDArray
+    proba: NDArray | None
+    labels: NDArray
+    losses: NDArray
+    seconds: float = 0.0
+
+
+def predict(model: Any, rows: Rows) -> Predictions:
+    """Predict, and compute the loss of each row.
+
+    ValueError for several targets, for labels that the model does not know, and for targets that are not numbers.
+    """
+    start = CLOCK.seconds()
+    if not is_classifier(model):
+        y = as_numbers(rows.y)
+        predicted = np.asarray(model.predict(rows.native), np.float64)
+        if predicted.ndim != 1:
+            raise ValueError(f"A report is about one target, and the model has {predicted.shape[1]}.")
+        return Predictions(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
+    proba = np.asarray(model.predict_proba(rows.native), np.float64)
+    seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
+    losses = -np.log(np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps))
+    return Predictions(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
+
+
+def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Positions of labels among the classes, by value or as text."""
+    known: dict[Any, int] = {}
+    for k, label in enumerate(classes.tolist()):
+        known[label] = known[str(label)] = k
+    found = [known.get(label, known.get(str(label), -1)) for label in y.tolist()]
+    if unknown := sorted({str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}):
+        raise ValueError(f"y has labels that the model does not know: {unknown[:5]}; leave these rows out.")
+    return np.array(found)
+
+
+def as_numbers(y: NDArray) -> NDArray[np.float64]:
+    try:
+        values = y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y holds values that are not numbers ({error}), and the model predicts numbers.") from error
+    if not np.isfinite(values).all():
+        raise ValueError("y has values that are missing or infinite; leave these rows out.")
+    return values
