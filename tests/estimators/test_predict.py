@@ -3,9 +3,11 @@
 import pickle
 import threading
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
@@ -239,14 +241,27 @@ def test_a_few_rows_of_a_frame_are_predicted_as_any(columns, monkeypatch):
     model = KernelMachineClassifier(features="fourier", n_components=20, random_state=0)
     model.fit(frame, frame["number"].fillna(0) > 0.3)
     arrays = []
-    for rows in (frame[:1], new[:1], new[7:8], new, new[::-1], new.convert_dtypes()[:5]):
+    texts = {name: str for name in columns if name == "level"}  # which are numbers to polars
+    polars = [pl.from_pandas(rows.astype(texts)) for rows in (new[:1], new[7:8], new)]
+    for rows in (frame[:1], new[:1], new[7:8], *polars, new[:1], new, new[::-1], new.convert_dtypes()[:5]):
         few = model.encoder_.encode_few(rows, np.float64)
-        assert (few is None) == (rows.dtypes.iloc[0] != np.float64)
+        assert (few is None) == (isinstance(rows, pd.DataFrame) and rows.dtypes.iloc[0] != np.float64)
         arrays.append((rows, model.decision_function(rows), model.predict_proba(rows)))
     monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
     for rows, scores, shares in arrays:
         np.testing.assert_array_equal(model.decision_function(rows), scores)
         np.testing.assert_array_equal(model.predict_proba(rows), shares)
+
+
+WRONG = {
+    "count": pl.lit("3"),
+    "kind": pl.lit(1.5),
+    "thing": pl.lit([1]),
+    "town": pl.lit(True),
+    "number": pl.lit(np.inf),
+    "truth": pl.lit(date(2020, 1, 1)),
+    "level": pl.lit(b"1"),
+}
 
 
 def test_a_row_of_a_frame_that_is_wrong_is_refused_or_warned_of_as_many_are(monkeypatch):
@@ -271,6 +286,10 @@ def test_a_row_of_a_frame_that_is_wrong_is_refused_or_warned_of_as_many_are(monk
         (model, row.assign(number=1e300, count=1e300)),
         (model, row.assign(number=pd.Timestamp("2020"))),
         (model, row.to_numpy()),
+        (model, pl.from_pandas(row).drop("count")),
+        (model, pl.from_pandas(row[["count", *row.columns.drop("count")]])),
+        (model, pl.from_pandas(row[:0])),
+        *[(model, pl.from_pandas(row).with_columns(**{name: value})) for name, value in WRONG.items()],
         (of_array, row[["number", "count"]].fillna(0)),
     ]
 

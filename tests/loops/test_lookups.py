@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.features.grids import Lookups, by_columns
+from bochner.features.grids import Grids, Lookups, by_columns
 from bochner.loops.bins import add_coefficients, add_few, hash_dense
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -57,11 +57,14 @@ def test_full_tables_of_one_bin():
 @pytest.mark.parametrize("F", [1, 2])
 def test_sums_of_coefficients(K, F, dtype):
     """Of rows of which some have no bins; a few rows one by one have the same bits."""
-    P, d, n, rng = 7, 4, 150, np.random.default_rng(0)
-    inverses, shifts = rng.gamma(2.0, size=(P, F, d)), rng.uniform(size=(P, F, d))
-    lattices = inverses, shifts, rng.integers(-(2**63), 2**63, (P, F, d)), rng.uniform(size=P)
+    P, d, n, rng = 7, 5, 150, np.random.default_rng(0)
+    pitches, shifts = 1 / rng.gamma(2.0, size=(P, F, d)), rng.uniform(-2, 2, size=(P, F, d))
+    pitches[2, :, 0], pitches[:, 0, 3], shifts[1, 0, 4] = np.inf, np.inf, 1e30
+    multipliers, values = rng.integers(-(2**63), 2**63, (P, F, d)), rng.uniform(size=P)
+    grids = Grids(pitches, shifts, multipliers, values, np.zeros((P, F), bool), d)
+    inverses, shifts, *_ = lattices = grids.lattices
     X = rng.standard_normal((n, d)).astype(dtype)
-    X[:, 1], X[3, 2], X[4, 2] = 0.25, 1e30, -1e30
+    X[:, 1], X[3, 2], X[4, 2], X[5, 0], X[6] = 0.25, 1e30, -1e30, 0, 0
     hashes = np.empty((P, n), np.int64)
     for p in range(P):
         hash_dense(*by_columns(X), inverses[p], shifts[p], lattices[2][p], hashes[p])
@@ -81,5 +84,5 @@ def test_sums_of_coefficients(K, F, dtype):
     add_coefficients(*by_columns(X), lattices, lookups.tables, coef, found)
     assert np.all(np.abs(found - 1 - expected) <= (P + 2) * EPS * (1 + size))
     few = np.ones((n, K))
-    add_few(X, lattices, lookups.tables, coef, few)
+    add_few(X, *grids.of_few, lookups.tables, coef, few)
     np.testing.assert_array_equal(few, found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import narwhals as nw
@@ -28,6 +29,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 """The parts of each kind of column: days and seconds are numbers, year, week and day are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
+NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
 
 
 def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
@@ -74,24 +76,44 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
 
 
-def is_pandas(X: Any) -> bool:
-    """Whether X is a data frame of pandas itself."""
-    return type(X).__name__ == "DataFrame" and type(X).__module__.partition(".")[0] == "pandas"
+def library_of(X: Any) -> str | None:
+    """Library of a data frame of pandas or polars itself, "pandas" or "polars"; None of all else."""
+    library = type(X).__module__.partition(".")[0]
+    return library if type(X).__name__ == "DataFrame" and library in ("pandas", "polars") else None
 
 
 def stored_columns(frame: Any) -> list[Any] | None:
-    """The columns of a data frame as pandas stores them; None of other frames.
+    """The columns of a few rows as pandas stores them, or as values of Python from polars; None of other frames.
 
     To make a series of each takes longer than a prediction for a row. No version of pandas promises this method.
     """
-    arrays = getattr(frame, "_iter_column_arrays", None) if is_pandas(frame) else None
+    library = library_of(frame)
+    if library == "polars":
+        return list(zip(*frame.rows(), strict=True))
+    arrays = getattr(frame, "_iter_column_arrays", None) if library == "pandas" else None
     return None if arrays is None else list(arrays())
 
 
-def stored_texts(array: Any) -> tuple[np.ndarray, list[str]] | None:
-    """Codes and labels of a few strings of a stored column; None where some value is neither ASCII text nor missing."""
-    values: list[Any] = array.tolist() if str(array.dtype) in ("str", "object") else [0]
-    if not all((isinstance(value, str) and value.isascii()) or is_missing(value) for value in values):
+def stored_numbers(columns: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Numbers of stored columns, NaN where they are missing, shape (n, k); None where there is anything else."""
+    for column in columns:
+        of_polars = isinstance(column, tuple) and NUMBERS.issuperset(map(type, column))
+        if not of_polars and not (isinstance(column, np.ndarray) and column.dtype.kind in "biuf"):
+            return None
+    return np.array(columns, np.float64).T
+
+
+def stored_texts(column: Any) -> tuple[np.ndarray, list[str]] | None:
+    """Codes and labels of the strings of a stored column; None where some value is neither text nor missing.
+
+    Of pandas text must be ASCII, lest it have halves of surrogate pairs.
+    """
+    values: Any = column
+    if not isinstance(column, tuple):
+        values = column.tolist() if str(column.dtype) in ("str", "object") else [0]
+        if not all(value.isascii() if isinstance(value, str) else is_missing(value) for value in values):
+            return None
+    elif not TEXTS.issuperset(map(type, values)):
         return None
     labels = {value: k for k, value in enumerate(dict.fromkeys(value for value in values if isinstance(value, str)))}
     return np.array([labels.get(value, -1) for value in values]), list(labels)

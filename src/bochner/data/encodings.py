@@ -44,11 +44,7 @@ class NumberColumns:
         at, gap_at = self.at[part], self.gap_at[part]
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.divide(
-                np.subtract(values, self.shift[part], dtype=np.float64), self.scale[part], out=z, casting="same_kind"
-            )
-        if not are_finite(z):
+        if not self.standardise(values, z, part):
             refuse_infinite(values, [column_name(names, j) for j in self.index[part]], start)
             gap = np.isnan(values)
             np.copyto(z, self.fill[part], where=gap, casting="same_kind")
@@ -57,6 +53,13 @@ class NumberColumns:
             out[:, gap_at[has]] = gap[:, has]
         if not follow:
             out[:, at] = z
+
+    def standardise(self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)) -> bool:
+        """Write (values - shift) / scale into `z`, both of shape (n, k); whether all of it is finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = np.subtract(values, self.shift[part], dtype=np.float64)
+            np.divide(centred, self.scale[part], out=z, casting="same_kind")
+            return are_finite(z)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
@@ -148,6 +151,7 @@ class TimeColumn:
         return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
+FEW_ROWS = 16  # that are written one by one sooner than all at once
 CODE_BYTES = 2
 CODE_WIDTH = 8 * CODE_BYTES
 CODE_STEP = np.float32(4 / CODE_WIDTH)  # two codes differ in half of their columns: by 2 in all, as two categories do
@@ -221,6 +225,11 @@ class TextColumn:
     ) -> None:
         """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`; `fold` is for means."""
         column = (self.places(labels) if places is None else places)[codes]
+        if len(column) < FEW_ROWS and not self.coded and self.means is None:
+            for row, at in enumerate(column.tolist()):
+                if at >= 0:
+                    out[row, at] = 1.0
+            return
         rows = np.flatnonzero(column >= 0)
         out[rows, column[rows]] = 1.0
         if self.coded:

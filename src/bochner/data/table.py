@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.array_source import rows_of
-from bochner.data.columns import column_name, read_column, stored_columns, stored_texts
+from bochner.data.columns import column_name, library_of, read_column, stored_columns, stored_numbers, stored_texts
 from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
@@ -98,7 +98,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
-    _known_labels: dict[int, tuple[Any, list[str], np.ndarray]]  # of categories, by column
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
@@ -257,7 +256,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> "TableEncoder":
         """Take other columns; a seed is that of the folds of rows that are encoded."""
-        self.columns_, self.n_features_out_, self._fold_seed = columns, width, fold_seed
+        self.columns_, self.n_features_out_, self._fold_seed, self._known = columns, width, fold_seed, {}
         return self
 
     def transform(self, X: Any) -> Any:
@@ -280,43 +279,58 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._encoded(self._validated(X, reset=False), np.float32)
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """Encode like `encode` a few rows: an array of finite numbers, or a data frame of pandas, as those of the fit.
+        """Encode like `encode` a few rows: an array of finite numbers, or a frame of pandas or polars, as of the fit.
 
         None for all else, such as what is to be refused, or warned of: these rows are checked at once, in a tenth of
         the time.
         """
         if type(X) is not np.ndarray:
-            return self._encode_few_of_frame(X, dtype)
+            return self._encode_few_of_frame(X, dtype) if library_of(X) and 0 < len(X) <= FEW_ROWS else None
         plain = X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
         if not plain or not 0 < len(X) <= FEW_ROWS or X.shape[1] != self.n_features_in_:
             return None
-        numbers = len(self.columns_) == 1 and isinstance(self.columns_[0], NumberColumns)
-        if not numbers or "feature_names_in_" in vars(self) or not are_finite(X):
+        column = self.columns_[0] if len(self.columns_) == 1 else None
+        if not isinstance(column, NumberColumns) or "feature_names_in_" in vars(self):
             return None
-        column, out = self.columns_[0], np.zeros((len(X), self.n_features_out_), dtype)
+        out = np.zeros((len(X), self.n_features_out_), dtype)
+        if len(column.index) == X.shape[1] == out.shape[1]:
+            return out if column.standardise(X, out) else None
+        if not are_finite(X):
+            return None
         column.write(X if len(column.index) == X.shape[1] else X[:, column.index], out, None)
         return out
 
     def _encode_few_of_frame(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
         """The same of a data frame: columns are read as they are stored, where their types are common ones."""
-        arrays, names = stored_columns(X), getattr(self, "feature_names_in_", None)
-        if arrays is None or not 0 < len(X) <= FEW_ROWS or names is None or self._fold_seed is not None:
+        if "feature_names_in_" not in vars(self) or self._fold_seed is not None or not self._has_names(X.columns):
             return None
-        if X.columns.tolist() != names.tolist():
+        arrays = stored_columns(X)
+        if arrays is None:
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
             if isinstance(column, NumberColumns):
-                own = [arrays[j] for j in column.index.tolist()]
-                if not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in own):
+                values = stored_numbers([arrays[j] for j in column.index.tolist()])
+                if values is None or not (are_finite(values) or not np.isinf(values).any()):
                     return None
-                values = np.array(own, np.float64).T
-                if not are_finite(values) and np.isinf(values).any():
-                    return None
-                column.write(values, out, names)
+                column.write(values, out, self.statistic_.names)
             elif not isinstance(column, TextColumn) or not self._write_few_texts(column, arrays[column.index], out):
                 return None
         return out
+
+    def _has_names(self, columns: Any) -> bool:
+        """Whether a frame has the names of the fit; pandas tells at once that an index is the same as before."""
+        if hasattr(columns, "is_") and columns.is_(self._known.get("names")):
+            return True
+        same: bool = list(columns) == self.statistic_.names
+        if same:
+            self._known["names"] = columns
+        return same
+
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        """What is kept of frames of few rows: their index, and labels and places of categories by column."""
+        return {}
 
     def _write_few_texts(self, column: TextColumn, array: Any, out: np.ndarray) -> bool:
         """Encode a stored column of strings or categories; whether it is one. Categories are looked up only once."""
@@ -325,11 +339,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if texts is not None:
                 column.write(*texts, out)
             return texts is not None
-        kept = self.__dict__.setdefault("_known_labels", {})
-        known = kept.get(column.index)
+        known = self._known.get(column.index)
         if known is None or known[0] is not array.dtype:
             labels = [str(label) for label in array.categories]
-            known = kept[column.index] = array.dtype, labels, column.places(labels)
+            known = self._known[column.index] = array.dtype, labels, column.places(labels)
         column.write(array.codes, known[1], out, places=known[2])
         return True
 
@@ -405,7 +418,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":
         known_codes = self._codes or {}
         self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
-        self._known_labels = {}
+        self._known = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal([name for name in statistic.equal_integers() if name not in known])
         self.statistic_ = statistic
@@ -449,7 +462,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_known_labels"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_known"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

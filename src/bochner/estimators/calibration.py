@@ -162,8 +162,9 @@ def _most_likely(
 
 def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
     """Log-odds scores, shape (n, K), of the scores by both losses side by side, shape (n, 2K); see `fit_stack`."""
-    squared, logistic = np.split(both.astype(np.float64), 2, axis=1)
-    unit = 2 if squared.shape[1] == 1 else 1  # one score of two classes is the difference of theirs
+    K = both.shape[1] // 2
+    squared, logistic = both[:, :K].astype(np.float64), both[:, K:].astype(np.float64)
+    unit = 2 if K == 1 else 1  # one score of two classes is the difference of theirs
     f = np.clip(squared / unit, -LARGEST_SCORE, LARGEST_SCORE)
     return unit * (stack[0] * f + stack[1] * f**3) + stack[2] * logistic
 

@@ -303,7 +303,7 @@ class BinningFeatures(FeatureMap):
 
         lattices, rows = grids.lattices, lookups.tile_rows
         if len(X) <= FEWEST_ROWS:
-            bins.add_few(X, lattices, lookups.tables, coef, sums)
+            bins.add_few(X, *grids.of_few, lookups.tables, coef, sums)
             return
 
         def add(start: int, stop: int) -> None:

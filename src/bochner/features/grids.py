@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -122,7 +122,7 @@ class Lookups:
     Attributes
     ----------
     tables : tuple of arrays
-        Keys, offsets, starts and slots, as the loops take them; not of buckets.
+        Keys, offsets, starts, bits and slots, as the loops take them; not of buckets.
     tile_rows : int
         Rows that go through all grids at a time: as many as a grid has bins, whose table then pays its way.
 
@@ -151,7 +151,8 @@ class Lookups:
         """Make the tables: of few bins a quarter full at most, lest look-ups search, of many bins half full."""
         sizes = np.diff(self.offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
-        self.starts = np.concatenate([[0], np.cumsum(1 << np.ceil(np.log2(slots)).astype(np.int64))])
+        named_by = np.ceil(np.log2(slots)).astype(np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(1 << named_by)])
         self.slots = np.full(self.starts[-1], -1, np.int32)
 
         def fill(p: int) -> None:
@@ -160,7 +161,7 @@ class Lookups:
             number_hashes(own, own, counts, slots, 0, ids)
 
         in_threads(fill, range(len(sizes)))
-        self.tables = self.keys, self.offsets, self.starts, self.slots
+        self.tables = self.keys, self.offsets, self.starts, (64 - named_by).view(np.uint64), self.slots
         rows = len(self.keys) // max(len(sizes), 1)
         self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
 
@@ -243,6 +244,19 @@ class Grids:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def of_few(self) -> tuple[tuple[NDArray, ...], NDArray, NDArray]:
+        """What the loop for few rows takes: lattices with the grids last, hashes of zeros, sizes of near entries."""
+        from bochner.loops.bins import FAR, NEAR
+
+        cells = np.clip(np.floor(-self.shifts), -FAR, FAR).astype(np.int64)
+        with np.errstate(over="ignore"):
+            at_zero = (cells * self.multipliers).sum(axis=(1, 2))
+        largest = np.maximum(self.inverses.max(axis=0), 1 / NEAR)
+        reach = np.where(np.abs(self.shifts).max(axis=0) < NEAR / 2, NEAR / 2 / largest, 0.0)
+        of_columns = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in self.lattices[:3]]
+        return (*of_columns, self.values), at_zero, reach
 
     def tiles(self, X: Any) -> Sequence[Any]:
         """Rows in pieces that stay in the cache, dense ones by columns with the least and greatest value of each.

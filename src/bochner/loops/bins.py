@@ -9,8 +9,8 @@ import numpy as np
 
 from bochner.loops.compile import compiled, compiled_exactly, compiled_inside, use_wide_vectors
 
-_FAR = 2.0**62 - 512  # coordinates beyond share a bin; with 9 trailing zero bits its hash is random, with 62 it is not
-_NEAR, _ANCHOR = 2.0**50, 1.5 * 2.0**52
+FAR = 2.0**62 - 512  # coordinates beyond share a bin; with 9 trailing zero bits its hash is random, with 62 it is not
+NEAR, _ANCHOR = 2.0**50, 1.5 * 2.0**52
 _ANCHOR_BITS = np.int64(np.array(_ANCHOR).view(np.int64))
 _BUMP = 30.0**0.5
 
@@ -19,8 +19,8 @@ _BUMP = 30.0**0.5
 def _cell(x, inverse, shift):
     """The cell of a value, in loops that are compiled exactly."""
     t = np.floor(x * inverse - shift)
-    t = t if t > -_FAR else -_FAR
-    return np.int64(t if t < _FAR else _FAR)
+    t = t if t > -FAR else -FAR
+    return np.int64(t if t < FAR else FAR)
 
 
 @compiled_exactly
@@ -43,9 +43,9 @@ def hash_dense(X, low, high, inverses, shifts, multipliers, out):
             inverse, shift, multiplier = inverses[f, j], shifts[f, j], multipliers[f, j]
             first, last = np.floor(low[j] * inverse - shift), np.floor(high[j] * inverse - shift)
             column = X[j]
-            if first == last and abs(first) < _NEAR:
+            if first == last and abs(first) < NEAR:
                 constant += multiplier * np.int64(first)
-            elif first > -_NEAR and last < _NEAR:
+            elif first > -NEAR and last < NEAR:
                 constant -= multiplier * _ANCHOR_BITS
                 for i in range(column.shape[0]):
                     anchored = np.floor(column[i] * inverse - shift) + _ANCHOR
@@ -90,7 +90,7 @@ def weigh(X, inverses, shifts, smooth, out):
                 continue
             for i in range(column.shape[0]):
                 t = column[i] * inverse - shift
-                s = t - np.floor(t) if abs(t) < _FAR else 0.0
+                s = t - np.floor(t) if abs(t) < FAR else 0.0
                 out[i] *= _BUMP * s * (1 - s)
 
 
@@ -221,18 +221,18 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     """Add the coefficients of the rows' bins in all grids, times the value of each grid, to `sums`.
 
     columns : array of shape (d, b); low, high : arrays of shape (d,), least and greatest value of each of its rows.
-    lattices : inverses, shifts and multipliers of shape (P, F, d), values of shape (P,). tables : keys, offsets, starts
-    and slots. coef : array of shape (D, K); sums : float64 array of shape (b, K).
+    lattices : inverses, shifts and multipliers of shape (P, F, d), values of shape (P,). tables : keys, offsets,
+    starts, bits of a hash beyond those that name a slot, and slots. coef : array of shape (D, K); sums : float64 array
+    of shape (b, K).
     """
     inverses, shifts, multipliers, values = lattices
-    keys, offsets, starts, slots = tables
+    keys, offsets, starts, bits, slots = tables
     hashes = np.empty(columns.shape[1], np.int64)
     for p in range(values.shape[0]):
         hash_dense(columns, low, high, inverses[p], shifts[p], multipliers[p], hashes)
         first, start, size, value = offsets[p], starts[p], starts[p + 1] - starts[p], values[p]
-        shift = np.uint64(64) - np.uint64(np.log2(size))
         for i in range(hashes.shape[0]):
-            slot = np.int64(first_slot(hashes[i], shift))
+            slot = np.int64(first_slot(hashes[i], bits[p]))
             k = slots[start + slot]
             while k >= 0 and keys[first + k] != hashes[i]:
                 slot = (slot + 1) & (size - 1)
@@ -243,25 +243,42 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
 
 
 @compiled_exactly
-def add_few(X, lattices, tables, coef, sums):
+def add_few(X, lattices, at_zero, reach, tables, coef, sums):
     """Do what `add_coefficients` does, to the bit, for a few rows of an array of shape (b, d).
 
-    They are hashed one by one, and in the loop over the grids no part of an array is named, which would cost more than
-    what is done with it.
+    Rows are hashed one by one, in all grids at a time, and by their entries that are not zero: of columns of categories
+    these are few. In the loops no part of an array is named, which would cost more than what is done with it.
+
+    lattices : as of `add_coefficients`, but of shape (F, d, P). at_zero : int64 array of shape (P,), the hashes of a
+    row of zeros. reach : array of shape (F, d), the sizes from which on a column's cells may not be near.
     """
     inverses, shifts, multipliers, values = lattices
-    keys, offsets, starts, slots = tables
+    keys, offsets, starts, bits, slots = tables
+    hashes = np.empty(values.shape[0], np.int64)
     for i in range(X.shape[0]):
-        for p in range(values.shape[0]):
-            key = np.int64(0)
-            for f in range(inverses.shape[1]):
-                for j in range(X.shape[1]):
-                    key += multipliers[p, f, j] * _cell(X[i, j], inverses[p, f, j], shifts[p, f, j])
-            first, start, size = offsets[p], starts[p], starts[p + 1] - starts[p]
-            slot = np.int64(first_slot(key, np.uint64(64) - np.uint64(np.log2(size))))
-            while slots[start + slot] >= 0 and keys[first + slots[start + slot]] != key:
-                slot = (slot + 1) & (size - 1)
-            k = slots[start + slot]
+        for p in range(hashes.shape[0]):
+            hashes[p] = at_zero[p]
+        for f in range(inverses.shape[0]):
+            for j in range(X.shape[1]):
+                x = np.float64(X[i, j])
+                if x == 0:
+                    continue
+                if abs(x) < reach[f, j]:
+                    for p in range(hashes.shape[0]):
+                        shift = shifts[f, j, p]
+                        there = np.float64(np.floor(x * inverses[f, j, p] - shift) + _ANCHOR).view(np.int64)
+                        zero = np.float64(np.floor(-shift) + _ANCHOR).view(np.int64)
+                        hashes[p] += multipliers[f, j, p] * (there - zero)
+                else:
+                    for p in range(hashes.shape[0]):
+                        inverse, shift = inverses[f, j, p], shifts[f, j, p]
+                        hashes[p] += multipliers[f, j, p] * (_cell(x, inverse, shift) - _cell(0.0, inverse, shift))
+        for p in range(hashes.shape[0]):
+            key, first, start, end = hashes[p], offsets[p], starts[p], starts[p + 1]
+            slot = start + np.int64(first_slot(key, bits[p]))
+            while slots[slot] >= 0 and keys[first + slots[slot]] != key:
+                slot = slot + 1 if slot + 1 < end else start
+            k = slots[slot]
             if k >= 0:
                 for c in range(sums.shape[1]):
                     sums[i, c] += values[p] * coef[first + k, c]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.columns import is_pandas
+from bochner.data.columns import library_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
@@ -91,7 +91,7 @@ def rowwise(
             require_fitted(self)
             out = named.pop("out", None) if has_out else None
             given = *arguments, *named.values()
-            common = type(X) is np.ndarray or is_pandas(X)
+            common = type(X) is np.ndarray or library_of(X) is not None
             if out is None and common and PLAIN.issuperset(map(type, given)):
                 return method(self, X, *arguments, **named)  # to look for other kinds takes longer than to answer
             is_away = is_streamed(X) if takes_files else is_collection(X)
