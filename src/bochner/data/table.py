@@ -4,7 +4,7 @@ from copy import copy
 from dataclasses import replace
 from functools import reduce
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,6 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
     _known_labels: dict[int, tuple[Any, list[str], np.ndarray]]  # of categories, by column
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_known_labels"})
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
@@ -449,7 +450,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_known_labels"}
+        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
