@@ -4,7 +4,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,6 +98,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
@@ -462,7 +463,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_known"}
+        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

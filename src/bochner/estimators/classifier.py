@@ -171,7 +171,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         It is used if there are at least 1,000 validation rows and its cross-validated log loss is clearly lower.
     set_thresholds_ : array of shape (2, m) or None
         Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None without validation rows.
-    background_ : float32 array of shape (B, D'), or None
+    background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names

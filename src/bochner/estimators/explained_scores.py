@@ -65,14 +65,20 @@ def explained_function(model: Any) -> ExplainedFunction:
     return ExplainedFunction(coef * scale, intercept * scale + mean, unit, names, not model._one_target)
 
 
-def background_rows(source: ArraySource, seed: int) -> NDArray[np.float32] | None:
-    """At most 100 encoded rows, drawn by their weights; None of columns so many that few rows take much memory."""
+def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | None:
+    """At most 100 encoded rows, drawn by their weights; None of columns so many that few rows take much memory.
+
+    In single precision, but for numbers that it does not hold.
+    """
     first = source.encode(rows_of(source.X, slice(0, 1)))
     size = min(BACKGROUND_ROWS, BACKGROUND_BYTES // (4 * max(first.shape[1], 1)))
     if size < FEWEST_ROWS:
         return None
     some = source.sample(size, np.random.default_rng(seed))
-    return np.asarray(as_dense(some.encode(some.X)), np.float32)
+    rows, single = np.asarray(as_dense(some.encode(some.X))), np.finfo(np.float32)
+    sizes = np.abs(rows[rows != 0])
+    holds = sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
+    return rows.astype(np.float32) if holds else rows
 
 
 def explain(model: Any, X: Any, background: Any, n_background: int | None) -> Explanation:

@@ -547,7 +547,8 @@ def _beside_columns(
         link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
         p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE) if name == "logistic" else 1.0
-        unit = max(2 * curvature * fitted.alpha, POLICY.least_unit)
+        least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
+        unit = max(2 * curvature * fitted.alpha, least)
     else:
         unit = float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
     part = additive_part(ridge.design, column_groups, task.seed)
@@ -636,7 +637,7 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
     learned = next((metric for leaf in leaves(design.features) for metric in leaf.metrics), None)
     metric = learned or Metric(X.shape[1], np.arange(X.shape[1]), np.ones(X.shape[1]))
     distances = mean_distances(metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight)
-    kept = np.flatnonzero(distances)
+    kept = np.flatnonzero(distances > 1 / np.finfo(np.float64).max)
     if not len(kept):
         return None
     of_column = column_groups[metric.source_[kept]]

@@ -160,7 +160,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         With ``uncertainty=True``: the spread of the errors, which gives the intervals.
     posterior_ : Posterior
         With ``uncertainty=True``: the variances of the function and of the noise.
-    background_ : float32 array of shape (B, D'), or None
+    background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names

@@ -144,7 +144,6 @@ class DenseFeatures(ABC):
 
 
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
-NOT_SAVED = {"_caches", "_rng"} | {"_factors", "_tables", "_grids"}  # these in older files
 SAMPLE_ROWS = 4096
 T = TypeVar("T")
 
@@ -185,6 +184,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
     n_features_in_: int
     remedy: ClassVar[str] = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     on_devices: ClassVar[bool] = False  # whether devices compute it, see `bochner.features.device_features`
+    # Attributes that no file has, and that loading leaves out: the loops trust what is kept. The last three are old.
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_caches", "_rng", "_factors", "_tables", "_grids"})
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -356,7 +357,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return caches[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in NOT_SAVED}
+        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

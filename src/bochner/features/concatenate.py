@@ -22,7 +22,7 @@ from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 from bochner.sources.rowwise import rowwise
 
-SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
+SMALLEST = np.finfo(np.float64).tiny  # unit of a column, whose inverse is finite
 
 
 class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
@@ -65,7 +65,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
         share = weight / weight.max()
         low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
-        unit = np.maximum(np.maximum(-low, high), SMALLEST).astype(np.float64)
+        unit = np.maximum(np.maximum(-low, high).astype(np.float64), SMALLEST)
         if sp.issparse(X):
             scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
             mean, variance = mean_variance_axis(scaled, axis=0, weights=share.astype(scaled.dtype))
@@ -73,8 +73,8 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
             scaled = X / unit
             mean = np.average(scaled, axis=0, weights=share)
             variance = np.average(np.square(scaled - mean), axis=0, weights=share)
-        constant = (low == high) | (variance == 0)
-        self.scale_ = np.where(constant, 1.0, np.sqrt(variance) * unit)
+        deviation = np.sqrt(variance) * unit
+        self.scale_ = np.where((low == high) | (deviation == 0), 1.0, deviation)
         self.mean_ = np.where(low == high, low, mean * unit)
 
     @property

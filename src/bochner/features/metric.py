@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
 from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import Stored
+from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
 from bochner.markup import percent, table
 from bochner.sources.rowwise import rowwise
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 4096
 MOST_SHOWN = 20  # columns in a notebook
-NOT_SAVED = {"_by_dtype", "_warped_source"}  # kept for later calls
 
 
 class Prepared(NamedTuple):
@@ -54,6 +54,11 @@ def _as_slice(numbers: NDArray) -> slice | NDArray:
     """Numbers that follow one another as a slice, by which arrays are read several times as fast."""
     follow = len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
     return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
+
+
+def in_range(numbers: NDArray, end: int) -> bool:
+    """Whether all numbers are places in an array of that length."""
+    return numbers.size == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < end)
 
 
 class Metric:
@@ -96,6 +101,8 @@ class Metric:
     array([[1., 2.],
            [2., 5.]])
     """
+
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_by_dtype", "_warped_source"})  # kept for later calls
 
     def __init__(
         self,
@@ -201,9 +208,22 @@ class Metric:
         coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
         return V
 
+    def _check_arrays(self) -> None:
+        """Refuse arrays that do not fit together, of which the compiled loop of the warps would not be aware."""
+        m, (w, k) = np.size(self.source_), np.shape(self.knots_) if np.ndim(self.knots_) == 2 else (-1, 0)
+        whole = of_shapes([self.scale_, self.knots_, self.levels_, self.slopes_], [(m,), (w, k), (w, k), (w,)])
+        columns = [(self.source_, (m,), self.n_features_in_), (self.warped_, (w,), m)]
+        numbers = all(
+            isinstance(array, np.ndarray) and array.dtype == np.int64 and array.shape == shape and in_range(array, end)
+            for array, shape, end in columns
+        )
+        if not (whole and numbers and k >= min(w, 1)):
+            raise ValueError("The arrays of this Metric are inconsistent. Learn it again.")
+
     def _prepared(self, dtype: np.dtype) -> Prepared:
         """What coordinates in this precision are made with."""
         if dtype not in self._by_dtype:
+            self._check_arrays()
             in_order = np.array_equal(self.source_, np.arange(self.n_features_in_))
             warps = _as_slice(self.warped_) if len(self.warped_) else None
             source = None if in_order else self.source_
@@ -211,7 +231,7 @@ class Metric:
         return self._by_dtype[dtype]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in NOT_SAVED}
+        return {name: value for name, value in vars(self).items() if name not in self._unsaved}
 
     @cached_property
     def _by_dtype(self) -> dict[np.dtype, Prepared]:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
-from bochner.engines.algebra import product, shifted_cholesky, solve_lower
+from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_rows, require_memory
 from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows, random_generator
@@ -181,8 +181,8 @@ class NystroemFeatures(DenseFeatureMap):
         shift = 0.0 if centre is None else centre.astype(np.float64)
         name = f"landmarks {U.dtype} {centre is None}"
         V = self._cached(name, lambda: np.ascontiguousarray(((self.landmarks_ - shift) / scale).T.astype(U.dtype)))
-        own = np.asarray(U.power(2).sum(axis=1)).ravel() if sp.issparse(U) else np.einsum("ij,ij->i", U, U)
         with np.errstate(over="ignore", invalid="ignore"):
+            own = np.asarray(U.power(2).sum(axis=1)).ravel() if sp.issparse(U) else np.einsum("ij,ij->i", U, U)
             values = np.asarray(U @ V)
             values -= (own / 2)[:, np.newaxis]
             values -= np.einsum("ij,ij->j", V, V) / 2
@@ -190,9 +190,15 @@ class NystroemFeatures(DenseFeatureMap):
         return np.minimum(values, 0, out=values)
 
 
+FAR_UNIT = 2.0**50  # of rows whose squared distances might overflow or vanish in single precision
+
+
 def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> NDArray[np.float64]:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any number of threads."""
     n, centres = X.shape[0], as_dense(centres).astype(X.dtype)
+    unit = float(binary_unit(abs(X).max()))
+    if not 1 / FAR_UNIT < unit < FAR_UNIT:
+        return unit * k_means(X * (1 / unit), weight, centres * (1 / unit), n_iter)
     for _ in range(n_iter):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(axis=1)

@@ -284,7 +284,8 @@ class Decoder:
                 raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
         instance = cls.__new__(cls)
         former = FORMER_NAMES.get(tag, {})
-        state = {former.get(name, name): value for name, value in state.items()}
+        unsaved = getattr(cls, "_unsaved", ())
+        state = {former.get(name, name): value for name, value in state.items() if name not in unsaved}
         instance.__dict__.update(upgraded(tag, state) if self.version == 1 else state)
         return instance
 

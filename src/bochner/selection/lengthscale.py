@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
+from bochner.data.table_input import as_dense
 from bochner.design.design import Design
+from bochner.engines.algebra import binary_unit
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Stationary
@@ -166,7 +168,9 @@ def choose_kernel(
 def kernel_at(name: str, lengths: NDArray, spread: NDArray, power: float) -> Stationary:
     """Kernel of columns divided by `lengths`, with a lengthscale of 1.5^power times their spread."""
     spread = spread / lengths
-    scale = float(spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread)) * POLICY.step**power
+    unit = binary_unit(spread.max())
+    size = spread.sum() / 2 if name in SEPARABLE else unit * np.linalg.norm(spread / unit)
+    scale = float(size) * POLICY.step**power
     return NAMED[name](scale * lengths if np.ptp(lengths) else scale * float(lengths[0]))
 
 
@@ -180,12 +184,20 @@ def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
     return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
 
 
+LEAST_DEVIATION = 1e-300  # of a column that is no constant: frequencies over it are finite
+
+
 def deviations(X: Any, weight: NDArray) -> NDArray:
     """Weighted standard deviations of the columns, shape (d,)."""
-    share = weight / weight.sum()
-    mean = share @ X
-    square = share @ (X.power(2) if sp.issparse(X) else np.square(X, dtype=np.float64))
-    return np.sqrt(np.maximum(square - mean**2, 0.0))
+    share, sizes = weight / weight.sum(), abs(X).max(axis=0)
+    unit = binary_unit(as_dense(sizes).ravel().astype(np.float64))
+    if sp.issparse(X):
+        scaled = X @ sp.diags_array(1 / unit)
+        found = unit * np.sqrt(np.maximum(share @ scaled.power(2) - (share @ scaled) ** 2, 0.0))
+    else:
+        scaled = X / unit
+        found = unit * np.sqrt(share @ np.square(scaled - share @ scaled))
+    return np.where(found > LEAST_DEVIATION, found, 0.0)
 
 
 class FewRows(NamedTuple):

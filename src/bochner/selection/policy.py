@@ -145,7 +145,7 @@ class Policy:
     looked_grids: int = 48  # of bins, for these
     looked_features: int = 512  # dense ones
     penalty_step: float = 10**0.5  # ratio of the ridge penalties of the logistic loss that are tried
-    least_unit: float = 0.3  # of these for dense features, whose scores have a deviation of 2 with it
+    least_unit: float = 0.3  # of these for dense features and a row, whose scores have a deviation of 2 with it
     first_penalty: int = 1  # such steps from what a distinct row weighs
     farthest_penalty: int = 6  # steps
     additive_scales: Numbers = (0.25, 0.0625, 1.0)  # lengthscales of the bins of single columns, in mean distances

@@ -112,6 +112,9 @@ def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
     return number
 
 
+FARTHEST = 1e18  # of rows whose squares single precision holds, in which metrics are learned
+
+
 def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget) -> FeatureMap:
     """Select and draw the map of the error scale.
 
@@ -127,7 +130,8 @@ def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budg
     """
     space = SearchSpace("fourier", "ard", n_components=POLICY.scale_features, fewest_rows=POLICY.fewest_scale_rows)
     problem, d = None, rows.X.shape[1]
-    if d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
+    held = abs(rows.encoded(np.float64).X).max() < FARTHEST
+    if held and d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
         problem = prepare(rows.encoded(np.float32), column_groups, None, space, False, seed, budget)
     if problem is None:
         kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
