@@ -33,5 +33,5 @@ for row, (name, (X, truth)) in zip(axes, tables.items(), strict=True):
 plt.show()
 
 # %%
-ClusterDisplay.from_model(models["clouds", SpectralClustering]).plot()
+ClusterDisplay.from_estimator(models["clouds", SpectralClustering]).plot()
 plt.show()

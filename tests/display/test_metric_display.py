@@ -104,7 +104,7 @@ def test_a_map_without_names():
     display = Metric(40, np.arange(40), np.ones(40), linear=linear).plot()
     assert (display.bars_, display.lines_, len(display.axes_)) == (None, [], 1)
     np.testing.assert_array_equal(display.image_.get_array(), linear)
-    assert display.axes_[0].get_xlabel() == "Coordinate before the map"
+    assert display.axes_[0].get_xlabel() == "Before the map"
 
 
 def test_the_most_relevant_warps_come_first_and_flat_ones_not_at_all():

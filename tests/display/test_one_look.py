@@ -76,9 +76,7 @@ MADE = {
     BandDisplay: lambda: BandDisplay(GRID, GRID**2, [Band(0.9, GRID - 1, GRID + 1)], X / 10, unit="days"),
     BeeswarmDisplay: lambda: BeeswarmDisplay(["age", "sex"], X - 5, X / 10, "log-odds"),
     CircleDisplay: lambda: CircleDisplay.from_estimator(FourierFeatures(Gaussian(4.0), 10, random_state=0), X),
-    ClusterDisplay: lambda: ClusterDisplay(
-        X, (X[:, 0] > 5).astype(int), np.array([[2, 5], [7, 5]]), np.array([40, 40])
-    ),
+    ClusterDisplay: lambda: ClusterDisplay(X, (X[:, 0] > 5).astype(int), np.array([40, 40])),
     CorrelationDisplay: lambda: CorrelationDisplay([0.9, 0.5, 0.2], [0.8, 0.4, -0.1], X),
     CoverageDisplay: lambda: CoverageDisplay.from_predictions(*intervals(), by=X[:, 1], by_name="depth [m]"),
     DensityDisplay: lambda: DensityDisplay([90_000 * GRID], GRID * (1 - GRID), ["rent [CHF]"]),
@@ -236,10 +234,13 @@ BLIND = {
 
 
 @pytest.mark.parametrize("eyes", BLIND)
-def test_the_first_two_colours_differ_for_all_eyes(eyes):
-    """By more than the just noticeable difference of about 0.02 in linear RGB, many times."""
-    seen = [np.array(BLIND[eyes]) @ np.array(to_rgb(colour)) ** 2.2 for colour, _ in LOOKS[:2]]
+def test_colours_differ_for_all_eyes(eyes):
+    """By more than the just noticeable difference of about 0.02 in linear RGB; the first two by ten times that."""
+    seen = [np.array(BLIND[eyes]) @ np.array(to_rgb(colour)) ** 2.2 for colour, _ in LOOKS]
     assert np.abs(seen[0] - seen[1]).max() > 0.2
+    pairs = [np.abs(one - other).max() for i, one in enumerate(seen) for other in seen[:i]]
+    assert len(pairs) == 45
+    assert min(pairs) > 0.02
     assert all(luminance(colour) < 0.6 for colour, _ in LOOKS)  # visible on white
 
 
@@ -274,6 +275,9 @@ def test_bands_along_times(kind):
     display = BandDisplay.from_estimator(SimpleNamespace(predict=predict), frame, column="when", coverage=())
     assert display.unit == {"duration": "seconds", "time": ""}.get(kind, "days")
     (found,) = asked
-    assert len(found) == len(display.grid)
-    assert np.ptp(found[:, 0]) == 0
-    assert all(np.ptp(found[:, 1:], axis=0) > 0)
+    np.testing.assert_array_equal(found, encoder.transform(frame))
+    assert display.grid[-1] > display.grid[0]
+    encoder, alone = TableEncoder().fit(frame[["when"]]), frame[["when"]]
+    display = BandDisplay.from_estimator(SimpleNamespace(predict=predict), alone, coverage=())
+    assert len(asked[-1]) == len(display.grid)
+    assert all(np.ptp(asked[-1], axis=0) > 0)

@@ -203,7 +203,10 @@ def test_display_shows_the_statistic_among_the_permuted():
     assert sum(patch.get_height() for patch in display.histogram_) == 999
     assert [bar.get_width() for bar in display.bars_] == sorted(found.shares, reverse=True)
     assert display.axes_[1].get_yticklabels()[0].get_text() == "x0"
-    assert "p = 0.001" in display.axes_[0].get_title(loc="left")
+    assert "Distributions differ, p = 0.001" in display.axes_[0].get_title(loc="left")
+    same = two_sample_test(rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), random_state=0)
+    assert same.p_value > 0.05
+    assert same.finding == "No difference found"
     with pytest.raises(ValueError, match="max_columns"):
         type(display).from_test(found, max_columns=0)
     plt.close(display.figure_)

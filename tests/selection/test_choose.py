@@ -335,8 +335,8 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 @pytest.mark.parametrize(
     ("classes", "clear", "courses", "more"),
     [
-        (True, {}, [7, 450], ["linear map", "bins, second start"]),
-        (True, {"bins": True}, [7], ["linear map", "bins, second start"]),
+        (True, {}, [7, 450], ["linear map", "second start"]),
+        (True, {"bins": True}, [7], ["linear map", "second start"]),
         (True, {"fourier": True}, [7, 450], []),
         (False, {}, [450], ["linear map"]),
         (False, {"fourier": True}, [450], []),
@@ -360,8 +360,8 @@ def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, cours
     sample = learning_sample(race.validator.fitted, 0)
     known = choose_module._learn_metrics(race, sample, None)
     assert learned == courses
-    found = {name for name, *_ in race.sizes} & {"linear map", "bins, second start", "random halves"}
-    assert found == set(more)
+    found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
+    assert found & {"linear map", "second start", "random halves of the columns"} == set(more)
     assert known.fourier_leads == (clear == {"fourier": True})
     assert (known.mapped is not None) == ("linear map" in more)
     assert bool(race.entries) == (courses[-1] != 450 or not classes)

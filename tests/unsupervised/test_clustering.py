@@ -145,6 +145,10 @@ def test_save_and_plot(model, tmp_path):
     assert isinstance(display, ClusterDisplay)
     np.testing.assert_array_equal([bar.get_height() for bar in display.bars_], np.bincount(model.labels_))
     assert sum(len(points.get_offsets()) for points in display.points_) == 100
+    two = model.fit(BLOBS[:, :2])
+    given = ClusterDisplay.from_estimator(two, BLOBS[:50, :2])
+    np.testing.assert_allclose(given.points, BLOBS[:50, :2], atol=1e-6)
+    np.testing.assert_array_equal(given.labels, two.predict(BLOBS[:50, :2]))
     plt.close("all")
 
 

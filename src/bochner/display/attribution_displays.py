@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
 from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
@@ -78,6 +79,40 @@ class WaterfallDisplay(Display):
     title: str = "Prediction"
 
     @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        row: int = 0,
+        *,
+        output: int | str | None = None,
+        max_columns: int = MOST_STEPS,
+        **options: Any,
+    ) -> Self:
+        """Explain the prediction for one row.
+
+        Parameters
+        ----------
+        model : fitted KernelMachineRegressor or KernelMachineClassifier
+        X : rows of shape (n, d)
+        row : int, default=0
+            Number of the row that is explained.
+        output : int or str, optional
+            Which of several outputs.
+        max_columns : int, default=10
+            Of more columns the smallest steps are one.
+        **options
+            Of `explain`, as its keywords.
+
+        Returns
+        -------
+        WaterfallDisplay
+            Nothing is drawn yet.
+        """
+        own = model.explain(take(X, [row]), **options)
+        return cls.from_explanation(own, output=output, max_columns=max_columns)
+
+    @classmethod
     def from_explanation(
         cls, explanation: Explanation, row: int = 0, *, output: int | str | None = None, max_columns: int = MOST_STEPS
     ) -> Self:
@@ -126,7 +161,9 @@ class WaterfallDisplay(Display):
         places = np.arange(len(self.names))
         ax.vlines(starts[:-1], places[:-1] - 0.35, places[1:] + 0.35, color=GREY, linewidth=0.8)
         ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
-        canvas.few_ticks(ax.xaxis, np.append(starts, ends), 5)
+        every = np.append(starts, ends)
+        ax.set_xlim(*canvas.box_around(every[:, np.newaxis], 0.04))
+        canvas.few_ticks(ax.xaxis, every, 5)
         numbers = f"{canvas.short_number(prediction)}, from {canvas.short_number(self.base)} on average"
         canvas.label_axes(ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}")
 
@@ -176,6 +213,36 @@ class BeeswarmDisplay(Display):
     places: Array
     unit: str = ""
     title: str = "Shapley values"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        output: int | str | None = None,
+        max_columns: int = MOST_SWARMS,
+        **options: Any,
+    ) -> Self:
+        """Explain the predictions for given rows.
+
+        Parameters
+        ----------
+        model : fitted KernelMachineRegressor or KernelMachineClassifier
+        X : rows of shape (n, d)
+        output : int or str, optional
+            Which of several outputs.
+        max_columns : int, default=15
+            Of more columns those with the largest mean absolute values are drawn.
+        **options
+            Of `explain`, as its keywords.
+
+        Returns
+        -------
+        BeeswarmDisplay
+            Nothing is drawn yet.
+        """
+        return cls.from_explanation(model.explain(X, **options), output=output, max_columns=max_columns)
 
     @classmethod
     def from_explanation(
@@ -269,6 +336,26 @@ class InteractionDisplay(Display):
     names: Sequence[str]
     sizes: Array
     unit: str = ""
+
+    @classmethod
+    def from_estimator(cls, model: Any, X: Any, *, max_columns: int = MOST_STEPS, **options: Any) -> Self:
+        """Measure the interactions of all pairs of columns over given rows.
+
+        Parameters
+        ----------
+        model : fitted KernelMachineRegressor or KernelMachineClassifier
+        X : rows of shape (n, d)
+        max_columns : int, default=10
+            Of more columns those with the largest interactions are drawn.
+        **options
+            Of `interactions`, as its keywords.
+
+        Returns
+        -------
+        InteractionDisplay
+            Nothing is drawn yet.
+        """
+        return cls.from_interactions(model.interactions(X, **options), max_columns=max_columns)
 
     @classmethod
     def from_interactions(cls, interactions: Any, *, max_columns: int = MOST_STEPS) -> Self:

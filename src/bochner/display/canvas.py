@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Of Okabe and Ito, which differ for colour-blind eyes too, and grey for what is not to stand out.
+# Of Okabe and Ito and of Tol's muted scheme, which differ for colour-blind eyes too; grey does not stand out.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
-LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"), (SKY, "P"), (GREY, "X"))
+INDIGO, WINE, OLIVE = "#332288", "#882255", "#999933"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, INDIGO, WINE, OLIVE)
+LOOKS = tuple(zip(COLOURS, "osD^vPX<>p", strict=True))
 LARGE_NUMBER = 1e4
 NARROW = 5.0  # inches: figures below have smaller text
 LETTER = 0.52  # mean width of a character over its size
@@ -125,7 +127,7 @@ def in_first_column(ax: Axes, first: Axes) -> bool:
 
 
 def look(k: int) -> tuple[str, str]:
-    """Colour and marker of category `k`: of 49 no two are the same, and colours come again after 7."""
+    """Colour and marker of category `k`: of 100 no two are the same, and colours come again after 10."""
     return LOOKS[k % len(LOOKS)][0], LOOKS[(k + k // len(LOOKS)) % len(LOOKS)][1]
 
 

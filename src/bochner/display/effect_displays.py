@@ -70,6 +70,26 @@ class EffectDisplay(Display):
     kind: str = "partial"
 
     @classmethod
+    def from_estimator(cls, model: Any, X: Any, columns: Any = None, **options: Any) -> Self:
+        """Measure the effects of columns over given rows.
+
+        Parameters
+        ----------
+        model : fitted KernelMachineRegressor or KernelMachineClassifier
+        X : rows of shape (n, d)
+        columns : int, str or sequence of them, optional
+            Columns by number or name; by default the most important ones.
+        **options
+            Of `effects`, as its keywords.
+
+        Returns
+        -------
+        EffectDisplay
+            Nothing is drawn yet.
+        """
+        return cls.from_effects(model.effects(X, columns, **options))
+
+    @classmethod
     def from_effects(cls, effects: Any) -> Self:
         """Collect what is drawn.
 

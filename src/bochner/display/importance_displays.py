@@ -32,8 +32,8 @@ def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> An
 class ImportanceDisplay(Display):
     """The permutation importance of columns as bars, with 95 % intervals.
 
-    The length of a bar is how much the mean loss grows when the column is permuted. `from_importance` collects, and
-    `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
+    The length of a bar is how much the mean loss grows when the column is permuted. `from_estimator` measures,
+    `from_importance` collects, and `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -72,6 +72,29 @@ class ImportanceDisplay(Display):
     loss: str
     n_columns: int | None = None
     constant: float | None = None
+
+    @classmethod
+    def from_estimator(cls, model: Any, X: Any, y: Any, *, max_columns: int = MOST_BARS, **options: Any) -> Self:
+        """Measure the permutation importance of the columns on given rows.
+
+        Parameters
+        ----------
+        model : fitted KernelMachineRegressor or KernelMachineClassifier
+        X : rows of shape (n, d)
+            Rows that the model has not seen.
+        y : array of shape (n,) or (n, K)
+            Their targets.
+        max_columns : int, default=20
+            Of more columns the most important are drawn.
+        **options
+            Of `importance`, as its keywords.
+
+        Returns
+        -------
+        ImportanceDisplay
+            Nothing is drawn yet.
+        """
+        return cls.from_importance(model.importance(X, y, **options), max_columns=max_columns)
 
     @classmethod
     def from_importance(cls, importance: Any, *, max_columns: int = MOST_BARS) -> Self:
@@ -119,11 +142,12 @@ class ImportanceDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class HypothesisDisplay(Display):
-    """A test statistic among those of permuted rows, and the columns that it follows.
+    """The finding of a test: its statistic against the null distribution, and the columns that differ most.
 
-    On the left a histogram of the statistic where the hypothesis holds, and a line at that of the rows as they are: the
-    share of the histogram beyond it is the p-value. On the right the shares of the columns, the largest on top. They
-    say where to look, and are no tests of the columns. `from_test` collects, and `plot` draws.
+    The left panel has the null distribution of the statistic (by permutation, or its chi-squared limit) and the
+    observed value: the share of the null distribution beyond it is the p-value. The right panel has the contribution of
+    each column to the difference or the dependence. These contributions say where to look and are not tests of single
+    columns. `from_test` collects, and `plot` draws.
 
     Keywords of `plot` are those of the histogram, as `Axes.hist` takes them.
 
@@ -132,12 +156,14 @@ class HypothesisDisplay(Display):
     statistic : float
     null : array of shape (B,)
     p_value, effect_size : float
-    hypothesis : str
+    finding : str
+        What the test found, in words.
     names : sequence of str
-        Of the columns drawn.
+        Names of the columns drawn.
     shares : array of as many numbers
+        Contribution of each of these columns.
     label : str, default="Evidence"
-        Of the statistic.
+        Name of the statistic.
 
     Attributes
     ----------
@@ -167,7 +193,7 @@ class HypothesisDisplay(Display):
     null: Array
     p_value: float
     effect_size: float
-    hypothesis: str
+    finding: str
     names: Sequence[str]
     shares: Array
     label: str = "Evidence"
@@ -199,7 +225,7 @@ class HypothesisDisplay(Display):
         names, shares = zip(*test.top_columns(max_columns, encoded=encoded), strict=True)
         permuted = test.method == "permutation"
         label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
-        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
+        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.finding, names, shares, label)
 
     def _panels(self) -> Panels:
         return side_by_side([1, 1])
@@ -210,16 +236,16 @@ class HypothesisDisplay(Display):
 
     def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         bins = min(MOST_BINS, max(5, len(self.null) // 20))
-        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
+        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "null distribution", **kwargs}
         *_, self.histogram_ = ax.hist(self.null, **look)
-        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="the rows")
+        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="observed")
         canvas.few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
         canvas.add_legend(ax)
         p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
-        title = f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}"
+        title = f"{self.finding}, {p}\neffect size {self.effect_size:.2g}"
         canvas.label_axes(ax, self.label, "Permutations" if self.label.startswith("Evidence") else "Draws", title)
 
     def _draw_columns(self, ax: Axes) -> None:
         self.bars_ = draw_bars(ax, self.names, self.shares)
         canvas.few_ticks(ax.xaxis, self.shares, 4)
-        canvas.label_axes(ax, "Share of the squared slope, in variances", "", "Columns that it follows", xlim=(0, None))
+        canvas.label_axes(ax, "Contribution", "", "Columns that contribute most", xlim=(0, None))

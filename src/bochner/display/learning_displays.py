@@ -276,7 +276,7 @@ class DriftDisplay(Display):
         kinds = {is_classifier(one) for one in models.values()}
         if len(kinds) > 1:
             raise ValueError("Scores of a regressor and of a classifier do not compare: give models of one kind.")
-        what = "Accuracy" if kinds == {True} else "1 - squared error / variance"
+        what = "Accuracy" if kinds == {True} else "R²"
         return cls({name: one.score_history_ for name, one in models.items()}, what)
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
@@ -435,9 +435,7 @@ class SizeDisplay(Display):
         ax.set_yscale(_loss_scale(losses))
         canvas.few_ticks(ax.yaxis, losses, 6)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        canvas.label_axes(
-            ax, "Size: log2 of the factor on the coordinates", self._loss, "Sizes tried, the best starred"
-        )
+        canvas.label_axes(ax, "Scale of the metric (log2)", self._loss, "Scales tried, the best starred")
         canvas.add_legend(ax, lines)
         return lines, stars
 

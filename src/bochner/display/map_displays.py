@@ -219,7 +219,7 @@ def _redraws(seen: View, start: NDArray, line: NDArray, n_draws: int, random_sta
     return draws.mean(axis=0), draws.std(axis=0, ddof=1)
 
 
-MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
+MOST_ACROSS, PICTURE, HEIGHT = 4, 1.3, 2.4  # pictures in a row; inches
 ORDERS = ("component", "given")
 
 

@@ -28,7 +28,6 @@ from bochner.features.metric import Metric
 
 ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
 BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06  # inches
-SPARE = 1.3
 MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
 BAR_NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
 
@@ -162,8 +161,8 @@ class Layout(NamedTuple):
         stack = place.subgridspec(len(rows), 1, height_ratios=heights, **room)
         for i, row in enumerate(rows):
             beside = stack[i].subgridspec(1, len(row), **room)
-            for j, (name, height) in enumerate(row):
-                places[name] = _top(beside[j], height, heights[i])
+            for j, (name, _) in enumerate(row):
+                places[name] = beside[j]
         axes = []
         for name in [name for name in ("bars", "warps", "map") if name in places]:
             n = self.n_warps if name == "warps" else 1
@@ -171,11 +170,6 @@ class Layout(NamedTuple):
             grid = places[name].subgridspec(-(-n // across), across, **room)
             axes += [figure.add_subplot(grid[i]) for i in range(n)]
         return axes
-
-
-def _top(place: SubplotSpec, height: float, whole: float) -> SubplotSpec:
-    """The upper part of a place that is taller than it need be, so that few bars do not become thick."""
-    return place.subgridspec(2, 1, height_ratios=[height, whole - height])[0] if whole > SPARE * height else place
 
 
 @dataclass(eq=False, repr=False)
@@ -402,19 +396,18 @@ class MetricDisplay(Display):
     def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
         from matplotlib.ticker import MaxNLocator
 
-        r, q = self.linear.shape
+        q = self.linear.shape[1]
         limit = float(np.abs(self.linear).max()) or 1.0
-        aspect: Any = "equal" if 0.5 <= r / q <= 2 else "auto"
-        image = ax.imshow(self.linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
+        image = ax.imshow(self.linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
         colorbar = canvas.add_colour_bar(image, ax, "Weight")
         names = self._map_names()
         if names:
             ax.set_xticks(np.arange(q), names, rotation=90)
         else:
             ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-            ax.set_xlabel("Coordinate before the map")
+            ax.set_xlabel("Before the map")
         ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-        canvas.label_axes(ax, y="Coordinate after the map", title="Linear map")
+        canvas.label_axes(ax, y="After the map", title="Linear map")
         return image, colorbar
 
 

@@ -10,11 +10,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.data.columns import PARTS, column_names, column_number, missing, read_column
-from bochner.data.table_input import as_array, checked_sparse, is_frame
+from bochner.data.columns import PARTS, column_names, column_number, read_column
+from bochner.data.table_input import as_array, is_frame
 from bochner.features.metric import Metric
-
-SPARSE_ROWS = 2000  # of which the medians are taken
 
 
 def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
@@ -92,66 +90,31 @@ def n_columns(X: Any) -> int:
     return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
 
 
-def rows_along(X: Any, column: int | str, grid: NDArray) -> Any:
-    """Rows that have the values of `grid` in one column, and in each other one its median, or most frequent text.
+def rows_along(X: Any, grid: NDArray) -> Any:
+    """Rows of one column that have the values of `grid`.
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n, d)
-    column : int or str
-        Of numbers.
+    X : array, sparse matrix or data frame of shape (n, 1)
+        Whose kind of column the rows have.
     grid : array of shape (G,)
 
     Returns
     -------
-    array of shape (G, d), or pyarrow.Table where X is a data frame
-        Medians are values that there are, the lower of two in the middle.
+    array of shape (G, 1), or pyarrow.Table where X is a data frame
     """
-    if is_frame(X):
-        return _table_along(nw.from_native(X, eager_only=True), column, grid)
-    if hasattr(X, "tocsr"):
-        dense = checked_sparse(X).tocsr()[sample(np.arange(X.shape[0]), SPARSE_ROWS, 0)].toarray()
-    else:
-        dense = as_array(X)
-    rows = np.tile(np.quantile(dense, 0.5, axis=0, method="inverted_cdf").astype(np.float64), (len(grid), 1))
-    rows[:, column_number(column, column_names(None, rows.shape[1]))] = grid
-    return rows
-
-
-def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
+    if not is_frame(X):
+        return grid[:, np.newaxis]
     import pyarrow as pa
 
-    names, columns = list(frame.columns), []
-    j = column_number(column, names)
-    for i, name in enumerate(names):
-        kind, values = read_column(frame[:, i], name)
-        if i == j:
-            columns.append(_of_kind(grid, kind))
-        else:
-            columns.append(frame[:, i][[_typical_row(values)] * len(grid)].to_arrow())
-    return pa.table(dict(zip(names, columns, strict=True)))
-
-
-def _of_kind(grid: NDArray, kind: str) -> Any:
-    """Arrow array of numbers, or of the moments, durations or times of day that they stand for."""
-    import pyarrow as pa
-
+    name, kind, _ = _read(X, 0)
     steps = {"days": 86_400e6, "seconds": 1e6, "day": 86_400e6}.get(PARTS[kind][0])
     if steps is None:
-        return pa.array(grid)
+        return pa.table({name: grid})
     types = {"days": pa.timestamp("us"), "seconds": pa.duration("us"), "day": pa.time64("us")}
     whole = np.round(grid * steps).astype(np.int64)
-    return pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
-
-
-def _typical_row(values: Any) -> int:
-    """Number of a row with the median of a column of numbers, or the most frequent text of another."""
-    known = np.flatnonzero(~missing(values))
-    if not len(known):
-        return 0
-    if isinstance(values, tuple):
-        return int(np.argmax(values[0] == np.bincount(values[0][known]).argmax()))
-    return int(known[np.argsort(values[known, 0], kind="stable")[(len(known) - 1) // 2]])
+    own = pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
+    return pa.table({name: own})
 
 
 def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:

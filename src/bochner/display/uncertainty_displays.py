@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, rankdata
+from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Display, Panels, SubplotSpec, side_by_side
+from bochner.display.base import PAGE, Array, Axes, Display, Panels, SubplotSpec, side_by_side
 from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
 from bochner.display.row_access import (
     column_of,
@@ -34,9 +34,10 @@ from bochner.scores import (
     wilson_interval,
 )
 
-POINTS, MOST_DOTS = 200, 1000
+POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
+BANDWIDTH = 0.03  # of smoothed means: share of the rows
 BEYOND, TAIL = 0.08, 0.005  # of the range at either end; share of the rows that may be beyond it
-KINDS = {"interval": "Prediction intervals", "std": "Bands by std, for a normal law"}
+KINDS = {"interval": "Prediction intervals", "std": "Normal intervals from the standard deviation"}
 
 
 class Band(NamedTuple):
@@ -57,9 +58,9 @@ class Band(NamedTuple):
 class BandDisplay(Display):
     """Predicted mean along one column, with the bands of its intervals or deviations, and rows as dots.
 
-    All other columns have their medians, or their most frequent text. Where these matter, dots lie off the line by
-    what they change, too. The line goes a little beyond the rows, where a model should be less sure. `from_estimator`
-    collects, and `plot` draws.
+    If there are other columns, line and bands are smoothed means of the predictions and intervals of the rows
+    themselves: a local linear fit over rows of similar rank in the column. For a single column they are the predictions
+    on an even grid, which goes a little beyond the rows. `from_estimator` collects, and `plot` draws.
 
     Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
@@ -140,7 +141,7 @@ class BandDisplay(Display):
             Fitted with uncertainty=True; or another model with `predict_interval`, or for kind="std" one whose
             `predict` takes `return_std`.
         X : rows of shape (n, d)
-            That give the column its range, and the others their medians.
+            Rows that are predicted, at most 5,000 of them drawn at random; of a single column they give the range.
         y : array of shape (n,) or (n, K), optional
             Targets of these rows, for the dots; of more than 1,000 rows so many are drawn at random.
         column : int or str, default=0
@@ -170,15 +171,14 @@ class BandDisplay(Display):
         name, values = column_of(X, column)
         if values.dtype == object or not np.isfinite(values).any():
             raise ValueError(f"Column {name!r} holds no numbers: give one that does as column.")
-        grid = _grid(values)
-        rows = rows_along(X, column, grid)
-        mean = target_of(model.predict(rows), target)
+        rows, grid, means = _along(X, values)
+        mean = means(target_of(model.predict(rows), target))
         if kind == "std":
-            deviation = deviation_of(model, rows, target)
+            deviation = means(deviation_of(model, rows, target))
             steps = [norm.ppf((1 + level) / 2) * deviation for level in levels]
             bands = [Band(level, mean - step, mean + step) for level, step in zip(levels, steps, strict=True)]
         else:
-            bands = [Band(level, *interval_of(model, rows, level, target).T) for level in levels]
+            bands = [Band(level, *means(interval_of(model, rows, level, target)).T) for level in levels]
         points = None if y is None else _points(values, target_of(y, target))
         label = str(getattr(y, "name", None) or "target")
         return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1, time_unit(X, column))
@@ -202,7 +202,7 @@ class BandDisplay(Display):
         canvas.few_ticks(ax.xaxis, self.grid, 6)
         canvas.few_ticks(ax.yaxis, np.array(ends), 6)
         kind = KINDS[self.kind] if self.bands else "Predicted mean"
-        title = kind + ("; other columns at their medians" if self.n_others else "")
+        title = kind + ("; means of rows of similar value" if self.n_others else "")
         x, y = map(canvas.shortened, self.names)
         canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]], ylim=ends)
         canvas.mark_units(ax.xaxis, self.unit, 6)
@@ -216,6 +216,30 @@ class BandDisplay(Display):
         low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
         room = 0.04 * (high - low) or 0.5
         return low - room, high + room
+
+
+def _along(X: Any, values: NDArray) -> tuple[Any, NDArray[np.float64], Callable[[NDArray], NDArray]]:
+    """Rows to predict, the values of the column that are drawn, and what makes means there of predictions."""
+    if n_columns(X) == 1:
+        grid = _grid(values)
+        return rows_along(X, grid), grid, np.asarray
+    known = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
+    x = values[known]
+    grid = np.unique(np.quantile(x, np.linspace(TAIL, 1 - TAIL, POINTS), method="inverted_cdf"))
+    weights = _local_weights(x, grid)
+    return take(X, known), grid, lambda predicted: weights @ predicted
+
+
+def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
+    """Weights of rows in local linear fits at values of `grid`, shape (G, n); distances are shares of the rows."""
+    rank = rankdata(x) / len(x)
+    distinct, first = np.unique(x, return_index=True)
+    apart = rank - np.interp(grid, distinct, rank[first])[:, np.newaxis]
+    near = np.exp(-0.5 * (apart / BANDWIDTH) ** 2)
+    sums = [(near * apart**power).sum(axis=1, keepdims=True) for power in range(3)]
+    spread = sums[0] * sums[2] - sums[1] ** 2
+    linear = np.where(spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near)
+    return np.asarray(linear / linear.sum(axis=1, keepdims=True))
 
 
 def _grid(values: NDArray) -> NDArray[np.float64]:
@@ -691,7 +715,8 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
 
 
 SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
-MOST_CLASSES, EVENT_WIDTH, CELLS = len(LOOKS), 24, 50
+SMALL_SIDE, ACROSS, CROWD = 1.7, 5, 0.25  # of one class of several: inches, panels in a row, height of the histogram
+MOST_CLASSES, EVENT_WIDTH, CLASS_WIDTH, CELLS = len(LOOKS), 24, 12, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -699,7 +724,8 @@ class ReliabilityDisplay(Display):
     """Frequency of an event against its predicted probability, in bins of about equal counts of rows.
 
     Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the frequencies; the title has the
-    expected calibration error, the mean distance from the diagonal; below, how often which probability was predicted.
+    expected calibration error, the mean distance from the diagonal. The histogram below shows how often each
+    probability was predicted. Several classes have a small panel each, with the histogram at its bottom.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
@@ -718,8 +744,8 @@ class ReliabilityDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (2,)
-        The diagram, and the histogram.
+    axes_ : array of matplotlib Axes of shape (2,) or (n_curves,)
+        The diagram and the histogram, or a panel for each class.
     lines_ : list of Line2D
     bands_ : list of PolyCollection
     diagonal_ : Line2D
@@ -805,7 +831,7 @@ class ReliabilityDisplay(Display):
         classes : array of shape (K,), optional
             Labels of the columns of `proba`; by default those of y, sorted.
         each : bool, default=False
-            Each class against the rest, of more than 7 the most frequent ones. Otherwise of two classes the second, of
+            Each class against the rest, of more than 10 the most frequent ones. Otherwise of two classes the second, of
             more whether the class of the largest probability is right.
         n_bins : int, default=15
         sample_weight : array of shape (n,), optional
@@ -847,6 +873,11 @@ class ReliabilityDisplay(Display):
         return cls(curves, counts, event)
 
     def _panels(self) -> Panels:
+        n = len(self.curves)
+        if n > 1:
+            size = (SIZE[0] if n < ACROSS - 1 else PAGE[0], 0.8 + SMALL_SIDE * -(-n // ACROSS))
+            return side_by_side([1] * n, size, 0.6 * SMALL_SIDE)
+
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
             grid = place.subgridspec(2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {}))
             top = figure.add_subplot(grid[0])
@@ -856,30 +887,44 @@ class ReliabilityDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         low, high = _ends_of_axes(list(self.curves.values()))
-        (self.diagonal_,) = axes[0].plot([low, high], [low, high], "--", color=GREY, linewidth=1)
         self.lines_, self.bands_, self.histograms_ = list[Any](), list[Any](), list[Any]()
-        for (name, curve), look in zip(self.curves.items(), cycle(LOOKS), strict=False):
-            self._draw_curve(axes, name, curve, *look, kwargs)
-        canvas.label_axes(axes[0], xlim=(low, high), ylim=(low, high))
-        self._label(axes)
+        alone = len(self.curves) == 1
+        for ax, (name, curve) in zip(axes, self.curves.items(), strict=False):
+            (self.diagonal_,) = ax.plot([low, high], [low, high], "--", color=GREY, linewidth=1)
+            self._draw_curve(ax, curve, kwargs)
+            share = self.counts[name] / self.counts[name].sum()
+            height = 1.0 if alone else CROWD * (high - low) / share.max()
+            steps: dict[str, Any] = {"color": BLUE if alone else GREY, "fill": True, "alpha": 0.35}
+            base = 0.0 if alone else low
+            edges = np.linspace(0, 1, len(share) + 1)
+            self.histograms_.append(
+                axes[-1 if alone else len(self.histograms_)].stairs(
+                    base + height * share, edges, baseline=base, **steps
+                )
+            )
+            canvas.label_axes(ax, xlim=(low, high), ylim=(low, high))
+        self._label(axes) if alone else self._label_classes(axes)
 
-    def _draw_curve(
-        self, axes: list[Axes], name: str, curve: Reliability, colour: str, marker: str, kwargs: dict[str, Any]
-    ) -> None:
+    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
         ends = curve.interval
-        label = f"{canvas.shortened(name, EVENT_WIDTH)}: {_rounded_percent(curve.error)}"
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, "label": label}
-        self.lines_ += axes[0].plot(curve.probability, curve.frequency, **(look | kwargs))
+        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, "clip_on": False}
+        self.lines_ += ax.plot(curve.probability, curve.frequency, **(look | kwargs))
         if len(ends) > 1:
-            band: Any = canvas.draw_band(axes[0], curve.probability, ends.T, colour)
+            band: Any = canvas.draw_band(ax, curve.probability, ends.T, BLUE)
         else:
-            band = axes[0].vlines(curve.probability, *ends.T, color=colour, alpha=0.4, linewidth=4)
+            band = ax.vlines(curve.probability, *ends.T, color=BLUE, alpha=0.4, linewidth=4)
         self.bands_.append(band)
-        own = self.counts[name]
-        steps: dict[str, Any] = {"color": colour, "fill": len(self.curves) == 1, "linewidth": 1.2}
-        if len(self.curves) == 1:
-            steps["alpha"] = 0.35
-        self.histograms_.append(axes[1].stairs(own / own.sum(), np.linspace(0, 1, len(own) + 1), **steps))
+
+    def _label_classes(self, axes: list[Axes]) -> None:
+        """A panel for each class, with its name and its calibration error."""
+        n, some = len(axes), (self.n_classes or 0) > len(axes)
+        for k, (ax, (name, curve)) in enumerate(zip(axes, self.curves.items(), strict=True)):
+            first = canvas.in_first_column(ax, axes[0])
+            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {_rounded_percent(curve.error)}"
+            more = f"{n} of {self.n_classes} classes\n" if some and not k else ""
+            canvas.label_axes(ax, "Probability", "Frequency" if first else "", more + title)
+            ax.locator_params(nbins=3)
+            ax.tick_params(labelleft=first)
 
     def _label(self, axes: list[Axes]) -> None:
         top, below = axes
@@ -890,13 +935,7 @@ class ReliabilityDisplay(Display):
         below.locator_params(axis="y", nbins=3)
         curves = list(self.curves.values())
         bins = f"{len(curves[0].weight)} bins of equal counts" if len(curves[0].weight) > 1 else "one bin"
-        if len(curves) == 1:
-            title = f"Calibration error {_rounded_percent(curves[0].error)} ({bins})"
-        else:
-            some = (self.n_classes or 0) > len(curves)
-            which = f"{len(curves)} most frequent of {self.n_classes} classes" if some else "Each class"
-            title = f"{which} against the rest"
-            canvas.add_legend(top, self.lines_, "Calibration error")
+        title = f"Calibration error {_rounded_percent(curves[0].error)} ({bins})"
         canvas.label_axes(top, "", "Frequency", title)
 
 

@@ -205,20 +205,24 @@ class EmbeddingDisplay(Display):
 
 @dataclass(eq=False)
 class ClusterDisplay(Display):
-    """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in the two main coordinates, and sizes.
+    """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured by cluster, and sizes.
 
-    Coordinates are the first two principal components of those in which the rows were clustered, where these are more.
+    Given rows are drawn in their two columns, in the units of these, or by their first two principal components if they
+    have more columns. Without them the rows of the fit are drawn, by the first two principal components of the
+    coordinates in which they were clustered. A number marks the median of each cluster.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
     points : array of shape (n, 2)
+        The rows that are drawn.
     labels : int array of shape (n,)
-        Of the points drawn.
-    centers : array of shape (n_clusters, 2)
+        Cluster of each point.
     sizes : int array of shape (n_clusters,)
-        Rows of each cluster, of all of them.
+        Number of rows of each cluster, with those that are not drawn.
+    names : sequence of two str
+        Labels of the axes.
 
     Attributes
     ----------
@@ -236,33 +240,46 @@ class ClusterDisplay(Display):
     >>> from bochner import SpectralClustering
     >>> from bochner.display import ClusterDisplay
     >>> X, _ = make_moons(300, noise=0.05, random_state=0)
-    >>> display = ClusterDisplay.from_model(SpectralClustering(2, random_state=0).fit(X)).plot()
+    >>> display = ClusterDisplay.from_estimator(SpectralClustering(2, random_state=0).fit(X), X).plot()
     >>> [bar.get_height() for bar in display.bars_] == display.sizes.tolist()
     True
     """
 
-    points: NDArray
-    labels: NDArray
-    centers: NDArray
-    sizes: NDArray
+    points: Array
+    labels: Values
+    sizes: Values
+    names: Sequence[str] = ("First coordinate", "Second coordinate")
 
     @classmethod
-    def from_model(cls, model: Any, *, max_rows: int = MOST_ROWS, random_state: int = 0) -> Self:
-        """Look at a fitted model.
+    def from_estimator(cls, model: Any, X: Any = None, *, max_rows: int = MOST_ROWS, random_state: int = 0) -> Self:
+        """Collect the training rows of a fitted model, or predict the clusters of given rows.
 
         Parameters
         ----------
         model : SpectralClustering or KernelKMeans
+            Fitted.
+        X : array, sparse matrix or data frame of shape (n, d), optional
+            Rows to draw; by default those of the fit, in the coordinates in which they were clustered.
         max_rows : int, default=2000
-            That are drawn at most.
+            If there are more rows, this many are drawn at random.
         random_state : int, default=0
-            Of their draw.
+            Seed of that draw.
+
+        Returns
+        -------
+        ClusterDisplay
+            Nothing is drawn yet.
         """
-        U, labels, centers = (fitted_attribute(model, name) for name in ("embedding_", "labels_", "centers_"))
-        rows = sample(np.arange(len(U)), max_rows, random_state)
-        plane = Plane.of(U[rows])
-        points, centers = plane.points(U[rows]), plane.points(centers)
-        return cls(points, labels[rows], centers, np.bincount(labels, minlength=len(centers)))
+        labels, n_clusters = fitted_attribute(model, "labels_"), len(fitted_attribute(model, "centers_"))
+        labels = labels if X is None else np.asarray(model.predict(X))
+        rows, sizes = sample(np.arange(len(labels)), max_rows, random_state), np.bincount(labels, minlength=n_clusters)
+        names, shift, scale = ["First coordinate", "Second coordinate"], np.zeros(2), np.ones(2)
+        if X is None:
+            seen = fitted_attribute(model, "embedding_")
+        else:
+            seen = dense(model.encoder_.encode(X, np.float64))
+            names, shift, scale = _plane_in_table(model.encoder_)
+        return cls(shift + scale * Plane.of(seen[rows]).points(seen[rows]), labels[rows], sizes, names)
 
     def _panels(self) -> Panels:
         return side_by_side([3, 2])
@@ -273,14 +290,17 @@ class ClusterDisplay(Display):
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
             points: dict[str, Any] = {"s": 10, "color": colour, "marker": marker, "alpha": 0.7, "linewidths": 0}
-            self.points_.append(left.scatter(*self.points[self.labels == k].T, **(points | kwargs)))
-            box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
-            left.annotate(str(k), self.centers[k], ha="center", va="center", fontsize="small", bbox=box)
-        canvas.label_axes(left, "First coordinate", "Second coordinate", "Rows by cluster, and the centres")
+            own = self.points[self.labels == k]
+            self.points_.append(left.scatter(*own.T, **(points | kwargs)))
+            if len(own):
+                middle = own[np.argmin(np.abs(own - np.median(own, axis=0)).sum(axis=1))]
+                box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
+                left.annotate(str(k), middle, ha="center", va="center", fontsize="small", bbox=box)
+        canvas.label_axes(left, *map(canvas.shortened, self.names), "Rows by cluster")
         self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
         right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         right.locator_params(axis="x", integer=True)
-        canvas.label_axes(right, "Cluster", "Rows", "Sizes, and their mean")
+        canvas.label_axes(right, "Cluster", "Rows", "Rows of each cluster; dashed: the mean")
 
 
 @dataclass(eq=False, repr=False)
@@ -410,7 +430,7 @@ LOWEST = 0.005  # share of scores left out of the contours' range and the histog
 
 @dataclass(eq=False, repr=False)
 class NoveltyDisplay(Display):
-    """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
+    """Rows in a plane, which of them are novel, the scores around them, and the histogram of the scores.
 
     The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
     principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
@@ -423,7 +443,7 @@ class NoveltyDisplay(Display):
     points : array of shape (n, 2)
     scores : array of shape (n,)
     offset : float
-        Rows with lower scores are told apart.
+        Rows with lower scores are novel.
     axes : pair of arrays of shape (G,)
         Along both directions.
     surface : array of shape (G, G)
@@ -507,12 +527,12 @@ class NoveltyDisplay(Display):
         novel = self.scores < self.offset
         look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
         dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
-        squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "told apart"}
+        squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "novel"}
         self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
         self.novel_ = ax.scatter(*self.points[novel].T, **(squares | kwargs))
         canvas.add_legend(ax)
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, f"{novel.sum():,} of {len(novel):,} rows told apart")
+        canvas.label_axes(ax, x, y, f"{novel.sum():,} of {len(novel):,} rows are novel")
 
     def _draw_histogram(self, ax: Axes) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
@@ -522,12 +542,14 @@ class NoveltyDisplay(Display):
 
 
 POINTS, MARGIN = (400, 120), 3.0  # along a curve and a side of a map; bandwidths around the rows
-MOST_COLUMNS, LEVELS = 2, 12
+MOST_COLUMNS, DECADES = 2, 3  # of a map: columns, and powers of ten below its highest density
 
 
 @dataclass(eq=False, repr=False)
 class DensityDisplay(Display):
     """The estimate of `KernelDensity`: a curve over one column, filled contours over two, in the table's units.
+
+    Contours are at even steps of the logarithm, down to a thousandth of the highest density.
 
     `from_estimator` collects, and `plot` draws.
 
@@ -611,6 +633,8 @@ class DensityDisplay(Display):
         return cls([axis * scale + shift for axis, scale, shift in units], found / np.prod(column.scale), names)
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        from matplotlib.colors import LogNorm
+
         (ax,), names = axes, [canvas.shortened(name) for name in self.names]
         canvas.few_ticks(ax.xaxis, self.axes[0], 5)
         if len(names) == 1:
@@ -618,15 +642,18 @@ class DensityDisplay(Display):
             ax.fill_between(self.axes[0], self.density, color=self.curve_.get_color(), alpha=0.15, linewidth=0)
             canvas.label_axes(ax, names[0], "Density", ylim=(0, None))
         else:
-            look: dict[str, Any] = {"levels": LEVELS, "cmap": "Blues"}
-            self.contours_ = ax.contourf(*self.axes, self.density, **(look | kwargs))
-            canvas.add_colour_bar(self.contours_, ax, "Density")
+            highest = float(self.density.max())
+            levels = np.geomspace(highest / 10.0**DECADES, highest, 4 * DECADES + 1)
+            look: dict[str, Any] = {"levels": levels, "cmap": "Blues", "norm": LogNorm(levels[0], highest)}
+            self.contours_ = ax.contourf(*self.axes, np.minimum(self.density, levels[-1]), **(look | kwargs))
+            bar = canvas.add_colour_bar(self.contours_, ax, "Density")
+            bar.set_ticks(levels[::4], labels=[f"{level:.2g}" for level in levels[::4]])
             canvas.label_axes(ax, *names)
 
 
 @dataclass(eq=False, repr=False)
 class ScreeDisplay(Display):
-    """Share of the variance of each component, as bars, and of all up to it, as a line.
+    """Share of the variance of each component, as bars, and the cumulative share, as a line.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
@@ -672,9 +699,9 @@ class ScreeDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,), total = axes, np.cumsum(self.ratios)
-        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, ("each", "all up to it"), kwargs)
+        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, ("each component", "cumulative"), kwargs)
         canvas.percent_ticks(ax.yaxis)
-        title = f"{len(total)} components: {100 * total[-1]:.3g}% of the variance"
+        title = f"{len(total)} components explain {100 * total[-1]:.3g}% of the variance"
         highest = max(float(total[-1]) * 1.08, 1e-12)
         canvas.label_axes(ax, "Component", "Share of the variance", title, ylim=(0, highest))
 
@@ -784,11 +811,11 @@ class CorrelationDisplay(Display):
         self.points_ = None if self.scores is None else self._draw_scores(axes[1], self.scores)
 
     def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
-        legend = ("rows of the fit", "other rows")
+        legend = ("training rows", "other rows")
         self.bars_, self.line_ = _draw_bars(ax, self.correlations, self.others, legend, kwargs)
         shown = self.correlations if self.others is None else self.others
         lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
-        where = "the rows of the fit" if self.others is None else "other rows"
+        where = "training rows" if self.others is None else "other rows"
         mean = float(shown.mean()) if len(shown) else 0.0
         ends = (lowest - 0.05 if lowest < 0 else 0.0, 1.05)
         canvas.label_axes(ax, "Pair", "Correlation", f"Mean {mean:.2f} on {where}", ylim=ends)

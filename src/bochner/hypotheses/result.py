@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from bochner.markup import number, percent, table, tag
 
 SAME, INDEPENDENT = "X and Y are of one distribution", "X and Y are independent"  # hypotheses
+FINDINGS = (("Distributions differ", "No difference found"), ("Dependence found", "No dependence found"))
+LEVEL = 0.05  # of a finding
 MOST = 300.0  # decimal digits of a p-value
 ROUNDING = 1e-9  # of the largest value, by which values that are equal may differ
 
@@ -64,6 +66,12 @@ class HypothesisTest:
     method: str
     encoded_columns: tuple[str, ...]
     encoded_shares: NDArray[np.float64]
+
+    @property
+    def finding(self) -> str:
+        """What the test found at the level of 5 %, in words."""
+        found, none = FINDINGS[self.hypothesis == INDEPENDENT]
+        return found if self.p_value <= LEVEL else none
 
     def __repr__(self) -> str:
         rows = " + ".join(f"{n:,}" for n in self.n_rows[: 1 if self.hypothesis == INDEPENDENT else 2])

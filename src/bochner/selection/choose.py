@@ -53,6 +53,12 @@ from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
 SECOND_START = "bins, second start"
+SIZED = {  # names under which the search of sizes is reported
+    "bins": "random binning",
+    SECOND_START: "random binning, second start",
+    "linear map": "random binning, linear map",
+    "random halves": "random binning, random halves of the columns",
+}
 
 
 @dataclass(frozen=True)
@@ -217,7 +223,7 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
     metrics |= {"fourier": others.pop("fourier")} if "fourier" in others else {}
     for name, one in {"bins": base, **others}.items():
-        race.note_sizes(name, one.tried)
+        race.note_sizes(SIZED[name], one.tried)
     starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
     scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
     more = others.get("linear map"), others.get("random halves")

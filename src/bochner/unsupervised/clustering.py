@@ -139,10 +139,10 @@ class Clusterer(ClusterMixin, RowModel):
         return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the rows in their first coordinates, and the sizes of clusters; see `ClusterDisplay`."""
+        """Draw the rows of the fit, or others given as `X`, by cluster; see `ClusterDisplay.from_estimator`."""
         from bochner.display.unsupervised_displays import ClusterDisplay
 
-        return ClusterDisplay.from_model(self, **options).plot(ax)
+        return ClusterDisplay.from_estimator(self, **options).plot(ax)
 
 
 class SpectralClustering(Clusterer):
