@@ -23,7 +23,7 @@ from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.budget import choose_n_components, stored_within_limit, within_limit
+from bochner.selection.budget import Budget, choose_n_components, stored_within_limit, within_limit
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import choose_kernel, share_unit
 from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn, learn_full
@@ -97,6 +97,16 @@ def search_size(
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
     return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
+
+
+def resized(problem: Problem, learned: LearnedMetric, base: SizedMetric) -> SizedMetric:
+    """Take the size that another metric with its best one predicts."""
+    size, clock = base.predicted_size(learned), Budget()
+    trial = try_bins(problem, problem.validator.mapped(learned.metric), size, POLICY.fine_alphas, base.column_share)
+    loss = problem.validator.average(trial.losses)
+    return replace(
+        base, learned=learned, size=size, trial=trial, loss=loss, seconds=clock.elapsed, tried=[(size, loss)]
+    )
 
 
 def try_bins(
@@ -384,6 +394,15 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
     more_rows = factor_of_rows(problem, known.bins[0], few.n_rows) if problem.is_large else 1.0
     entry = replace(fit(max(D // 2, 1), least, few, pairs), more_rows=more_rows)
     return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
+
+
+def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> CandidateResult:
+    """Fit a candidate of a race on the rows of another one; one lengthscale stays what it is."""
+    if entry.rank == 0:
+        features = concatenate(entry.of_size(entry.size)).draw(race.problem.n_columns)
+        return replace(entry, trial=race.screened.solve(features, np.array(POLICY.shares), race.problem.alphas))
+    kind = next(kind for kind in (*CANDIDATES, HYBRID) if kind.name == entry.name)
+    return kind.fit(kind, race, known)
 
 
 def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:

@@ -6,7 +6,7 @@ clearly behind at a small size is not fitted at a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
@@ -30,6 +30,8 @@ from bochner.selection.candidates import (
     features_that_pay,
     grids,
     isotropic,
+    refit,
+    resized,
     search_size,
     why_no_halves,
     why_no_map,
@@ -122,6 +124,9 @@ def choose(problem: Problem) -> Choice:
                 race.enter([partial(kind.fit, kind, race, known) for kind in some])
             if problem.budget.has(POLICY.hasty_share):
                 race.enlarge(known.n_grids)
+        if problem.is_refolded and common_unit is None and problem.budget.has(POLICY.patient_share):
+            with race.stage("folds"):
+                _compare_on_folds(race, known)
         entry, reason = race.decide()
         report = race.report(entry.name, reason)
         if entry.has_bins:
@@ -228,6 +233,34 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
     more = others.get("linear map"), others.get("random halves")
     return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads, hopeless and problem.is_large)
+
+
+def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
+    """Compare candidates that are near each other on more folds of few rows, a fifth of which tells little."""
+    places = race.near()
+    if len(places) > 1:
+        race.enlarge(known.n_grids, places)
+        near = [race.entries[k] for k in places]
+        others = in_threads(lambda k: _of_fold(race, known, near, k), range(1, 1 + POLICY.refolds))
+        race.pool(near, [other for other in others if other])
+
+
+def _of_fold(race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int) -> Race | None:
+    """Near candidates on another fold, with metrics of its rows to fit, learned in few steps; None where it has none.
+
+    Sizes of bins are those of the first fold.
+    """
+    problem = race.problem.of_fold(k)
+    if problem is None:
+        return None
+    used = {"bins": any(one.has_bins for one in near), "fourier": any(one.rank in (1, 4) for one in near)}
+    tasks = _metric_tasks(problem, learning_sample(problem.validator.fitted, problem.seed), None)
+    metrics = {name: learn(_shortened(task)) for name, task in tasks.items() if used.get(name)}
+    scaled = [resized(problem, metrics["bins"], known.scaled[0])] if "bins" in metrics else []
+    own, other = replace(known, metrics=metrics, scaled=scaled), Race(problem)
+    other.enter([partial(refit, entry, other, own) for entry in near])
+    other.enlarge(known.n_grids, range(len(near)))
+    return other
 
 
 def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:

@@ -17,7 +17,7 @@ from bochner.features.base import FeatureMap
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report
-from bochner.selection.validation import ValidationResult, Validator
+from bochner.selection.validation import ValidationResult, Validator, average, standard_error
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
@@ -84,7 +84,9 @@ class CandidateResult:
 class Race:
     """Candidates of a problem and their validation results; sizes and seconds are those of its `Report`.
 
-    `enlarged` says whether there was time for the larger sizes of what may still win.
+    `enlarged` says whether there was time for the larger sizes of what may still win, `pooled` whether those that are
+    left were compared on more folds of the rows; `behind` are then the others. Losses are those of rows of weight
+    `weight_out`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -95,7 +97,8 @@ class Race:
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
-        self.enlarged = False
+        self.enlarged = self.pooled = False
+        self.weight_out, self.behind = self.validator.weight_out, list[Candidate]()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -122,7 +125,7 @@ class Race:
 
     def loss(self, entry: CandidateResult) -> float:
         """Mean validation loss that is expected at the final size."""
-        return self.validator.average(entry.losses)
+        return average(entry.losses, self.weight_out)
 
     def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
         """Fit candidates at a small size, side by side."""
@@ -134,13 +137,34 @@ class Race:
         self.entries.append(entry)
         self.note_sizes(entry.name, entry.sizes)
 
-    def enlarge(self, n_grids: int) -> None:
-        """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end."""
+    def enlarge(self, n_grids: int, places: Sequence[int] | None = None) -> None:
+        """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end.
+
+        `places` are indices of those to fit instead.
+        """
         self.enlarged = True
-        left = [k for k in self._left() if self.entries[k].larger]
+        left = [k for k in (self._left() if places is None else places) if self.entries[k].larger]
         larger = in_threads(lambda k: self._larger(self.entries[k], n_grids), left)
         for k, entry in zip(left, larger, strict=True):
             self.entries[k] = entry
+
+    def near(self) -> list[int]:
+        """Indices of candidates that are not clearly worse than the best one, which other rows may put first."""
+        best = min(self.entries, key=self.loss).losses
+        return [k for k, one in enumerate(self.entries) if not self.better(best, one.losses, POLICY.clearly_worse)]
+
+    def pool(self, near: Sequence[CandidateResult], others: Sequence[Race]) -> None:
+        """Judge near candidates, which are in all races, by the validation rows of all of these.
+
+        Ridge penalties are medians of theirs.
+        """
+        best = min(near, key=self.loss)
+        self.behind = [self._candidate(one, best) for one in self.entries if one not in near]
+        races = [self, *others]
+        self.entries = [
+            _pooled(one, [other for race in races for other in race.entries if other.name == one.name]) for one in near
+        ]
+        self.weight_out, self.pooled = np.concatenate([race.weight_out for race in races]), True
 
     def _left(self) -> list[int]:
         """Indices of candidates that may still win; preferred ones may be further behind, but for many rows."""
@@ -162,7 +186,7 @@ class Race:
         if not found.has_bins or other_rows or not entry.size < found.size < n_grids:
             return found
         losses = entry.trial.losses - found.trial.losses
-        slope = max(self.validator.average(losses) / (1 / entry.size - 1 / found.size), 0.0)
+        slope = max(average(losses, self.weight_out) / (1 / entry.size - 1 / found.size), 0.0)
         gain = 0.0 if self.validator.classes else slope * (1 / found.size - 1 / n_grids)
         return replace(found, slope=slope, gain=gain)
 
@@ -170,7 +194,7 @@ class Race:
         """Grids, `n_grids` at most, beyond which the loss falls by less than a hundredth of its standard error."""
         if entry.slope is None or entry.size >= n_grids:
             return n_grids
-        unnoticed = POLICY.unnoticed * self.validator.standard_error(entry.trial.losses)
+        unnoticed = POLICY.unnoticed * standard_error(entry.trial.losses, self.weight_out)
         enough = int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids))) if entry.slope else 0
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
@@ -178,7 +202,7 @@ class Race:
         """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.
 
         A linear model is preferred to all others. Of these, simple ones are for classes; for numbers those of several
-        parts, as waves alone err on outliers.
+        parts, as waves alone err on outliers. None of these is where all folds of the rows tell.
         """
         entries = self._comparable()
         best = min(entries, key=self.loss)
@@ -186,6 +210,8 @@ class Race:
         chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, ONLY
+        if self.pooled and chosen is best:
+            return chosen, "lowest validation loss over folds of the rows"
         if chosen is best and self.loss(best) > min(map(self.loss, self.entries)):
             return chosen, "lowest validation loss of bins, which gain more by their final size"
         if chosen is best:
@@ -203,38 +229,42 @@ class Race:
         """Whether one candidate is preferred to another that is as good."""
         return self._place(one) < self._place(other)
 
-    def _place(self, entry: CandidateResult) -> tuple[bool, int]:
+    def _place(self, entry: CandidateResult) -> tuple[bool, float]:
         """The place of a candidate among those that are as good, the preferred ones first."""
+        if self.pooled:
+            return not entry.is_linear, self.loss(entry)
         return not entry.is_linear, entry.rank if self.validator.classes else -entry.rank
 
     def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
         """Whether the validation losses of one candidate are lower than another's by so many standard errors."""
         gain = other - one
-        return self.validator.average(gain) > clear * self.validator.standard_error(gain)
+        return average(gain, self.weight_out) > clear * standard_error(gain, self.weight_out)
 
-    def _why_lost(self, entry: CandidateResult, chosen: str) -> str:
+    def _why_lost(self, entry: CandidateResult, best: CandidateResult) -> str:
         """How a candidate compares with the chosen one; empty for that one."""
-        best = next((one for one in self.entries if one.name == chosen), entry)
         if entry is best:
             return ""
         worse = entry.losses - best.losses
-        behind = self.validator.average(worse) / (self.validator.standard_error(worse) or np.inf)
+        behind = average(worse, self.weight_out) / (standard_error(worse, self.weight_out) or np.inf)
         where = " at a small size" if entry.larger else ""
         return "as good within the noise" if behind < POLICY.clear else f"{behind:.1f} standard errors worse{where}"
 
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
-        candidates = [
-            Candidate(
-                one.name,
-                one.size,
-                self.loss(one),
-                self.validator.standard_error(one.trial.losses),
-                one.trial.seconds,
-                self._why_lost(one, chosen),
-            )
-            for one in self.entries
-        ]
-        held_out = len(self.validator.weight_out)
+        best = next((one for one in self.entries if one.name == chosen), None)
+        candidates = [*(self._candidate(one, best or one) for one in self.entries), *self.behind]
+        held_out = len(self.weight_out)
         return Report(criterion, held_out, candidates, chosen, reason, self.sizes, self.seconds, self.not_tried)
+
+    def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
+        """A candidate for the report, and why it lost against the best one."""
+        noise = standard_error(one.trial.losses, self.weight_out)
+        return Candidate(one.name, one.size, self.loss(one), noise, one.trial.seconds, self._why_lost(one, best))
+
+
+def _pooled(one: CandidateResult, folds: Sequence[CandidateResult]) -> CandidateResult:
+    """A candidate with its losses of the validation rows of several folds."""
+    losses = np.concatenate([own.losses for own in folds])
+    penalty = np.median([own.trial.penalty for own in folds], axis=0)
+    return replace(one, trial=one.trial._replace(losses=losses, penalty=penalty), gain=0.0)

@@ -32,6 +32,8 @@ class Policy:
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # so many
+    refolded_rows: int = 1_000  # up to which candidates that are near are compared on more folds of the rows
+    refolds: int = 2  # so many
     traced_outputs: int = 2  # the same for ridge penalties of given features, where order matters more than size
 
     # Rows that are read from files.

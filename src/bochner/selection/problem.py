@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -94,6 +94,20 @@ class Problem:
     def sparse(self) -> bool:
         """Whether the rows are sparse."""
         return sp.issparse(self.validator.X)
+
+    def of_fold(self, k: int) -> Problem | None:
+        """The same with another fifth of few rows as validation rows; None where these tell nothing."""
+        rows, former = self.split.of_fold(k), self.validator
+        if not rows.out.n_rows:
+            return None
+        validator = Validator(rows.fit.whole(), rows.out.whole(), former.classes, self.seed, former.budget)
+        return replace(self, split=rows, validator=validator) if validator.y.any() else None
+
+    @property
+    def is_refolded(self) -> bool:
+        """Whether rows are so few that near candidates are compared on more of them; not if a map was requested."""
+        narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
+        return self.split.rows is not None and narrow and self.space.metric != "full"
 
     @property
     def is_large(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,10 @@ class Split:
         Mean weight of a distinct row, in which ridge penalties are measured.
     largest_weight : float
         By which the weights were divided.
+    rows : ArraySource or None
+        All that may be fitted or validate, where they are few.
+    fold : int array or None
+        Which fifth each of these is of; the first one validates here.
     """
 
     held_out: NDArray[np.bool_]
@@ -63,6 +67,15 @@ class Split:
     n_solved: int
     row_weight: float
     largest_weight: float
+    rows: ArraySource | None = None
+    fold: NDArray[np.intp] | None = None
+
+    def of_fold(self, k: int) -> Split:
+        """Return the same with another fifth of the rows as validation rows; `held_out` stays."""
+        assert self.rows is not None
+        assert self.fold is not None
+        fit, out = (self.rows.take(np.flatnonzero(own)) for own in (self.fold != k, self.fold == k))
+        return replace(self, fit=fit, out=out)
 
     @property
     def n_rows(self) -> int:
@@ -88,7 +101,11 @@ def split(source: ArraySource, fewest: int, seed: int, most: float = np.inf) -> 
         return None
     row_weight = float(weight[~held_out].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
-    out = held_out[leads]
+    out, counted = held_out[leads], np.flatnonzero(rows.weights > 0)
     fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
     fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
-    return Split(held_out, first_duplicate, fit, rows.take(np.flatnonzero(out)), rows.n_rows, row_weight, largest)
+    found = Split(held_out, first_duplicate, fit, rows.take(np.flatnonzero(out)), rows.n_rows, row_weight, largest)
+    if len(counted) > POLICY.refolded_rows:
+        return found
+    fold = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]
+    return replace(found, rows=rows.take(counted), fold=fold[counted])
