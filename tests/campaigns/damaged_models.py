@@ -150,7 +150,7 @@ def header(content: bytes, rng: np.random.Generator) -> bytes:
 
 NODES: list[Any] = [None, True, -1, 2**60, 0, 0.5, 1e308, "", "<f4", [], [1], {"$": "int", "value": "0x1"}]
 NODES += [{"$": "float", "value": "nan"}, {"$": "float", "value": "-inf"}, {"$": "dict", "items": {}}]
-CACHES = ("_caches", "_tables", "_grids", "_factors", "_rng", "_known_labels", "table", "_by_dtype")
+CACHES = ("_caches", "_tables", "_grids", "_factors", "_rng", "_known", "table", "_by_dtype")
 
 
 def places(node: Any) -> Iterator[tuple[Any, Any]]:
