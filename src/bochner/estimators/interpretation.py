@@ -197,21 +197,23 @@ class Interpretable(BaseKernelEstimator):
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         return checked_rows(self, X, reset=reset)
 
-    def _measure(self: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget) -> None:
+    def _measure(
+        self: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
+    ) -> None:
         """Measure the importance of the columns, but where a fit to some of the rows of another one is nobody's."""
-        if not is_quiet() and n_judged(self.encoder_.n_features_in_):
-            found = importance_of_fit(self, unseen, source, seed, budget)
-            if found is not None:
-                self.importance_ = found
+        found = None if is_quiet() else importance_of_fit(self, unseen, source, n_rows, seed, budget)
+        if found is not None:
+            self.importance_ = found
 
     def _measure_if_needed(self: Any) -> None:
         """The same for the rows that are summed so far, on those that validate."""
         if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
             return
         self._solve_if_needed()
-        sums, n_rows = self._sums, n_judged(self.encoder_.n_features_in_)
-        unseen = sums.solve(self.features_, current_device(), n_rows).unseen if n_rows else None
-        self._measure(unseen, sums.validation.source, sums.seed, Budget())
+        sums, features = self._sums, self.features_
+        judged = n_judged(self.encoder_.n_features_in_, sums.n_rows, features.n_features_out)
+        unseen = sums.solve(features, current_device(), judged).unseen if judged else None
+        self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:
         """Say of an importance that it is of the fit before, as other rows are fitted now."""

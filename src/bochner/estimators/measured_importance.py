@@ -80,15 +80,22 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
     return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
 
 
-def n_judged(n_columns: int) -> int:
+def n_judged(n_columns: int, n_rows: int, n_features: int) -> int:
     """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
     least, most = POLICY.judged_rows
-    rows = min(POLICY.judged_cells // max(n_columns, 1), most)
-    return rows if rows >= least else 0
+    if n_columns * least > POLICY.judged_cells:
+        return 0
+    return max(min(_n_cells(n_rows, n_features) // n_columns, most), least)
+
+
+def _n_cells(n_rows: int, n_features: int) -> int:
+    """How often a column of a row is changed: fewer times in fits of few rows, but for few features."""
+    few = max(POLICY.judged_cells_a_row * n_rows, POLICY.judged_features // max(n_features, 1))
+    return min(few, POLICY.judged_cells)
 
 
 def importance_of_fit(
-    model: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget
+    model: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
 ) -> Importance | None:
     """Permutation importance as a fit measures it; None with too many columns, too few rows, or too little time.
 
@@ -100,20 +107,24 @@ def importance_of_fit(
         Rows, and the function without them, which is judged in the place of that of the model.
     source : ArraySource
         Rows of the fit, on which the model itself is judged where there is no such function.
+    n_rows : int
+        How many the fit had.
     seed : int
     budget : Budget
         Of the fit.
     """
-    size = n_judged(model.encoder_.n_features_in_)
+    d, D = model.encoder_.n_features_in_, model.features_.n_features_out
+    size = n_judged(d, n_rows, D)
     rows, scores, name = _judged(model, unseen, source, size, seed)
-    if (timely := _n_timely(rows, scores, model.encoder_.n_features_in_, budget)) < rows.n_rows:
+    if (timely := _n_timely(rows, scores, d, budget)) < rows.n_rows:
         size = timely
         rows, scores, name = _judged(model, unseen, source, size, seed)
     if rows.n_rows < 2:
         return None
+    n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = _measured(model, rows, scores, min(size // rows.n_rows, MOST_REPEATS), seed, name)
+            found = _measured(model, rows, scores, n_repeats, seed, name)
     except ValueError:  # predictions that overflow, at rows of no fit
         return None
     return found if np.isfinite([found.baseline, *found.values, *found.errors]).all() else None
