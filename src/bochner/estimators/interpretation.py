@@ -332,7 +332,7 @@ class Interpretable(BaseKernelEstimator):
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 
     @any_arrays
-    def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:
+    def explain(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Explanation:
         """Explain the predictions for some rows by Shapley values of the columns.
 
         Parameters
@@ -342,8 +342,9 @@ class Interpretable(BaseKernelEstimator):
         background : array, sparse matrix or data frame of shape (B, d), optional
             Rows that the explained ones are compared with: columns that are not in a coalition have values of these
             rows. By default up to 100 training rows that the model keeps.
-        n_background : int or None, default=100
-            From more background rows so many are drawn at random. None for all.
+        n_background : int, "auto" or None, default="auto"
+            From more background rows so many are drawn at random. "auto" for 100, with a warning of the seconds where
+            these are many. None for all.
 
         Returns
         -------
@@ -359,6 +360,12 @@ class Interpretable(BaseKernelEstimator):
             For other columns than those of the fit, and where there are no background rows.
         MemoryError
             If the values do not fit in the free memory.
+
+        Warns
+        -----
+        UserWarning
+            With "auto", of the time that more than a million pairs of a row and a background row take, or a thousand of
+            more than 500 columns. A bar on a terminal shows how far the work is.
 
         Notes
         -----
@@ -381,7 +388,7 @@ class Interpretable(BaseKernelEstimator):
         return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
 
     @any_arrays
-    def interactions(self, X: Any, background: Any = None, n_background: int | None = 100) -> Interactions:
+    def interactions(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Interactions:
         """Find the columns that interact in the predictions for some rows, by Shapley interactions of all pairs.
 
         Parameters

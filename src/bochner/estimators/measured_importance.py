@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
+from bochner.engines.progress import progress
 from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
 from bochner.estimators.incremental import SolvedAttribute
 from bochner.estimators.ridge.unseen import UnseenRows
@@ -22,6 +23,7 @@ from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 
 TRAINED, MOST_REPEATS = "training rows", 5
+MANY_CHANGES = 1_000_000  # of a column of a row, from which on a bar tells how long the rest takes
 Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
 
 
@@ -161,11 +163,15 @@ def _n_timely(rows: ArraySource, scores: Scores, n_columns: int, budget: Budget)
 def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str) -> Importance:
     """Permutation importance on rows, by the scores of rows like these, each of which has the number of one."""
     (X, T, weight), loss, d = rows.whole(), row_loss(model), model.encoder_.n_features_in_
+    total = len(T) * (1 + n_repeats * d)
 
-    def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        return loss.of(T[numbers], scores(Z, numbers))
+    with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
 
-    values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
+        def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+            advance(len(numbers))
+            return loss.of(T[numbers], scores(Z, numbers))
+
+        values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
     facts = loss.name, mean, _constant(loss, T, weight), len(T), n_repeats, name
     return Importance(input_names(model), values, errors, *facts)
 
