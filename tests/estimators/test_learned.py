@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.estimators.interpretation import relevance_in_distance
 from bochner.features import ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.leaves import leaves
 from bochner.kernels import Gaussian, Laplacian
@@ -67,7 +68,7 @@ def test_a_linear_target_has_a_linear_model(sparse):
         expected = LinearRegression().fit(X[:400], y[:400]).predict(X[400:])
         assert_allclose(model.predict(rows[400:]), expected, atol=0.02 * noise + 1e-4)
     distances = np.abs(slopes) * np.abs(X[:400, np.newaxis] - X[:400]).mean(axis=(0, 1))
-    assert_allclose(model.feature_importances_, distances / distances.sum(), atol=0.02)
+    assert_allclose(model.metric_.relevance_, distances / distances.sum(), atol=0.02)
 
 
 def test_a_linear_logit_has_a_linear_model(tmp_path):
@@ -304,15 +305,14 @@ def test_average_gradient_of_a_plane():
     assert gradient[1] > gradient[0] > 0
 
 
-def test_importances_of_given_kernels():
+def test_relevances_of_given_kernels():
     X, y = smooth(100, 0)
     model = KernelMachineRegressor(Laplacian([1.0, 1.0, 100.0]), random_state=0).fit(X, y)
-    assert_allclose(model.feature_importances_.sum(), 1)
-    assert model.feature_importances_[2] < 0.05
+    assert_allclose(relevance_in_distance(model).sum(), 1)
+    assert relevance_in_distance(model)[2] < 0.05
     summed = KernelMachineRegressor(Gaussian() + Laplacian(), random_state=0).fit(X, y)
     assert summed.metric_ is None
-    with pytest.raises(AttributeError, match="lengthscales"):
-        _ = summed.feature_importances_
+    assert relevance_in_distance(summed) is None
 
 
 @pytest.mark.parametrize("features", ["fourier", "hybrid"])

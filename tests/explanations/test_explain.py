@@ -17,6 +17,7 @@ from bochner import (
     load,
     save,
 )
+from bochner.estimators import explained_scores
 from bochner.features import Metric
 from bochner.kernels import Gaussian, Hat, Laplacian, Linear, SmoothBins
 
@@ -238,8 +239,29 @@ class TestBackground:
             self.model.explain(X[:2], n_background=0)
         with pytest.raises(ValueError, match="5 features"):
             self.model.explain(X[:2, :3])
-        with pytest.raises(ValueError, match="minimum of 1 is required"):
-            self.model.explain(X[:0])
+        for method in (self.model.explain, self.model.interactions, self.model.effects):
+            with pytest.raises(ValueError, match="minimum of 1 is required"):
+                method(X[:0])
+        for method in (self.model.explain, self.model.interactions):
+            with pytest.raises(ValueError, match="background has no rows: give some"):
+                method(X[:2], background=X[:0])
+            with pytest.raises(ValueError, match=r"background is of no use for this model\..*5 features"):
+                method(X[:2], background=X[:, :3])
+
+    @pytest.mark.parametrize("method", ["explain", "interactions"])
+    def test_of_many_pairs_the_seconds_are_told(self, method, monkeypatch):
+        """And who has chosen their number is not told."""
+        monkeypatch.setattr(explained_scores, "MANY_PAIRS", 900)
+        call = getattr(self.model, method)
+        words = r"10 rows by 100 background rows takes about [\d,]+ seconds\. Fewer rows or a smaller n_background"
+        with pytest.warns(UserWarning, match=words):
+            noted = call(X[:10])
+        assert np.array_equal(noted.values, call(X[:10], n_background=100).values)
+        call(X[:9])
+        monkeypatch.setattr(explained_scores, "WIDE", 4)
+        monkeypatch.setattr(explained_scores, "MANY_WIDE_PAIRS", 100)
+        with pytest.warns(UserWarning, match="2 rows by 100 background rows takes about"):
+            call(X[:2])
 
 
 def test_bins_that_span_too_many_corners_are_sampled():

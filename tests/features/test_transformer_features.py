@@ -333,8 +333,8 @@ class TestEstimators:
         facts = model_facts(model)
         assert facts["maps"][0]["map"] == "RBFSampler"
         assert facts["maps"][0]["n_features"] == 100
-        assert (facts["kernel"], facts["importances"]) == (None, None)
-        assert not hasattr(model, "feature_importances_")
+        assert (facts["kernel"], facts["relevances"]) == (None, None)
+        assert model.feature_importances_.argmax() == 0
         assert (model.kernel_, model.metric_) == (None, None)
         steep, _, flat, _ = model.average_gradient(frame)
         assert steep > 3 * flat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,14 @@ from bochner.explanations.attribution import Explanation
 from bochner.explanations.column_factors import terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
+from bochner.notices import warn
+from bochner.selection.budget import Budget
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
+DEFAULT = "auto"  # 100 background rows, of which nobody has said that the time does not matter
 MANY_PAIRS = 1_000_000  # of a row and a background row, from which on a bar tells how long the rest takes
+WIDE, MANY_WIDE_PAIRS = 500, 1_000  # columns, and pairs of such rows, which take that long too
+TRIED_SHARE, MOST_TRIED = 0.02, 32  # of the rows, whose seconds tell those of all; so many at the most
 
 
 class ExplainedFunction(NamedTuple):
@@ -81,15 +87,17 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     return rows.astype(np.float32) if holds else rows
 
 
-def explain(model: Any, X: Any, background: Any, n_background: int | None) -> Explanation:
+def explain(model: Any, X: Any, background: Any, n_background: int | str | None) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
     function, encoder, dtype = explained_function(model), model.encoder_, model.coef_.dtype
     rows = _background(model, background, n_background)
     d = encoder.n_features_in_
     parts = list(terms(model.features_, function.coef, encoder.sources()))
-    shown = X.shape[0] * rows.shape[0] > MANY_PAIRS or bool(model.verbose)
-    with progress("Explaining", X.shape[0], shown) as advance:
-        found = shapley_values(parts, encoder.encode(X, dtype), rows, d, 0, advance)
+    many, encoded = _are_many(X.shape[0], len(rows), d), encoder.encode(X, dtype)
+    if many and n_background == DEFAULT:
+        _foretell("Explaining", encoded, len(rows), lambda few: shapley_values(parts, few, rows, d))
+    with progress("Explaining", X.shape[0], many or bool(model.verbose)) as advance:
+        found = shapley_values(parts, encoded, rows, d, 0, advance)
     axis = () if function.has_outputs else (0,)
     values, base = np.squeeze(found.values, axis=(2,) * len(axis)), np.squeeze(found.base + function.intercept, axis)
     errors = None if found.errors is None else found.errors.reshape(values.shape)
@@ -97,22 +105,43 @@ def explain(model: Any, X: Any, background: Any, n_background: int | None) -> Ex
     return Explanation(values, base, _values(X), names, function.names, function.unit, len(rows), errors)
 
 
-def interactions(model: Any, X: Any, background: Any, n_background: int | None) -> Interactions:
+def _are_many(n_rows: int, n_background: int, n_columns: int) -> bool:
+    """Whether pairs of a row and a background row are so many that they take long."""
+    return n_rows * n_background > (MANY_PAIRS if n_columns <= WIDE else MANY_WIDE_PAIRS)
+
+
+def _foretell(what: str, X: Any, n_background: int, work: Callable[[Any], Any]) -> None:
+    """Warn of the seconds that work on the rows takes, by those of a few of them; loops are compiled before."""
+    few, clock = X[: int(np.clip(TRIED_SHARE * X.shape[0], 1, MOST_TRIED))], Budget()
+    work(few)
+    seconds = clock.elapsed * X.shape[0] / few.shape[0]
+    warn(
+        f"{what} {X.shape[0]:,} rows by {n_background} background rows takes about {max(seconds, 1):,.0f} seconds. "
+        f"Fewer rows or a smaller n_background take less; with n_background={n_background} there is no such note."
+    )
+
+
+def interactions(model: Any, X: Any, background: Any, n_background: int | str | None) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
-    own = explain(model, X, background, n_background)
+    own = explain(model, X, background, BACKGROUND_ROWS if n_background == DEFAULT else n_background)
     function, encoder, dtype = explained_function(model), model.encoder_, model.coef_.dtype
     parts = list(terms(model.features_, function.coef, encoder.sources()))
     rows, values = _background(model, background, n_background), own.values.reshape(*own.values.shape[:2], -1)
+    encoded = encoder.encode(X, dtype)
+    if n_background == DEFAULT and _are_many(X.shape[0], len(rows), values.shape[1]):
+        work = lambda few: shapley_interactions(parts, few, rows, values[: few.shape[0]])  # noqa: E731
+        _foretell("Interactions of", encoded, len(rows), work)
     with progress("Finding interactions", X.shape[0], True) as advance:
-        found, is_exact = shapley_interactions(parts, encoder.encode(X, dtype), rows, values, 0, advance)
+        found, is_exact = shapley_interactions(parts, encoded, rows, values, 0, advance)
     pairs = found if function.has_outputs else found[..., 0]
     return Interactions(pairs, own.feature_names, own.output_names, own.unit, is_exact)
 
 
-def _background(model: Any, background: Any, n_background: int | None) -> NDArray:
+def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:
     """Encoded background rows: those that are given, or that the model keeps; ValueError where there are none."""
+    n_background = BACKGROUND_ROWS if n_background == DEFAULT else n_background
     if n_background is not None and (not isinstance(n_background, int | np.integer) or n_background < 1):
-        raise ValueError(f"n_background must be a positive integer or None, got {n_background!r}.")
+        raise ValueError(f"n_background must be a positive integer, 'auto' or None, got {n_background!r}.")
     if background is None:
         rows = getattr(model, "background_", None)
         if rows is None:
@@ -122,12 +151,21 @@ def _background(model: Any, background: Any, n_background: int | None) -> NDArra
             )
         rows = rows.astype(model.coef_.dtype)
     else:
-        rows = as_dense(model.encoder_.encode(model._rows(background, reset=False), model.coef_.dtype))
-    if not len(rows):
-        raise ValueError("background has no rows: give some, such as training rows.")
+        rows = _given_background(model, background)
     if n_background is None or n_background >= len(rows):
         return rows
     return rows[np.sort(np.random.default_rng(0).choice(len(rows), n_background, replace=False))]
+
+
+def _given_background(model: Any, background: Any) -> NDArray:
+    """Encoded background rows that are given; ValueError, which says that it is of these, where they are none."""
+    if not getattr(background, "shape", (1,))[0]:
+        raise ValueError("background has no rows: give some, such as training rows.")
+    try:
+        rows = model._rows(background, reset=False)
+    except ValueError as error:
+        raise ValueError(f"background is of no use for this model. {error}") from error
+    return np.asarray(as_dense(model.encoder_.encode(rows, model.coef_.dtype)))
 
 
 def _values(X: Any) -> NDArray:

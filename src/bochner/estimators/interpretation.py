@@ -197,21 +197,23 @@ class Interpretable(BaseKernelEstimator):
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         return checked_rows(self, X, reset=reset)
 
-    def _measure(self: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget) -> None:
+    def _measure(
+        self: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
+    ) -> None:
         """Measure the importance of the columns, but where a fit to some of the rows of another one is nobody's."""
-        if not is_quiet() and n_judged(self.encoder_.n_features_in_):
-            found = importance_of_fit(self, unseen, source, seed, budget)
-            if found is not None:
-                self.importance_ = found
+        found = None if is_quiet() else importance_of_fit(self, unseen, source, n_rows, seed, budget)
+        if found is not None:
+            self.importance_ = found
 
     def _measure_if_needed(self: Any) -> None:
         """The same for the rows that are summed so far, on those that validate."""
         if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
             return
         self._solve_if_needed()
-        sums, n_rows = self._sums, n_judged(self.encoder_.n_features_in_)
-        unseen = sums.solve(self.features_, current_device(), n_rows).unseen if n_rows else None
-        self._measure(unseen, sums.validation.source, sums.seed, Budget())
+        sums, features = self._sums, self.features_
+        judged = n_judged(self.encoder_.n_features_in_, sums.n_rows, features.n_features_out)
+        unseen = sums.solve(features, current_device(), judged).unseen if judged else None
+        self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:
         """Say of an importance that it is of the fit before, as other rows are fitted now."""
@@ -330,7 +332,7 @@ class Interpretable(BaseKernelEstimator):
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 
     @any_arrays
-    def explain(self, X: Any, background: Any = None, n_background: int | None = 100) -> Explanation:
+    def explain(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Explanation:
         """Explain the predictions for some rows by Shapley values of the columns.
 
         Parameters
@@ -340,8 +342,9 @@ class Interpretable(BaseKernelEstimator):
         background : array, sparse matrix or data frame of shape (B, d), optional
             Rows that the explained ones are compared with: columns that are not in a coalition have values of these
             rows. By default up to 100 training rows that the model keeps.
-        n_background : int or None, default=100
-            From more background rows so many are drawn at random. None for all.
+        n_background : int, "auto" or None, default="auto"
+            From more background rows so many are drawn at random. "auto" for 100, with a warning of the seconds where
+            these are many. None for all.
 
         Returns
         -------
@@ -357,6 +360,12 @@ class Interpretable(BaseKernelEstimator):
             For other columns than those of the fit, and where there are no background rows.
         MemoryError
             If the values do not fit in the free memory.
+
+        Warns
+        -----
+        UserWarning
+            With "auto", of the time that more than a million pairs of a row and a background row take, or a thousand of
+            more than 500 columns. A bar on a terminal shows how far the work is.
 
         Notes
         -----
@@ -379,7 +388,7 @@ class Interpretable(BaseKernelEstimator):
         return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
 
     @any_arrays
-    def interactions(self, X: Any, background: Any = None, n_background: int | None = 100) -> Interactions:
+    def interactions(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Interactions:
         """Find the columns that interact in the predictions for some rows, by Shapley interactions of all pairs.
 
         Parameters

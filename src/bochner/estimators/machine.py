@@ -264,7 +264,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
-        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
+        self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
         return self
 
     def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
@@ -308,7 +308,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
-        self._measure((found or solution).unseen, rows.source, rows.seed, rows.budget)
+        self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
         return None
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -556,7 +556,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
         wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
-        needs = Needs(*wanted, n_judged(self.encoder_.n_features_in_))
+        judged = n_judged(self.encoder_.n_features_in_, rows.n_rows, features.n_features_out)
+        needs = Needs(*wanted, judged)
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
+from bochner.engines.progress import progress
 from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
 from bochner.estimators.incremental import SolvedAttribute
 from bochner.estimators.ridge.unseen import UnseenRows
@@ -22,6 +23,7 @@ from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 
 TRAINED, MOST_REPEATS = "training rows", 5
+MANY_CHANGES = 1_000_000  # of a column of a row, from which on a bar tells how long the rest takes
 Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
 
 
@@ -80,15 +82,22 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
     return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
 
 
-def n_judged(n_columns: int) -> int:
+def n_judged(n_columns: int, n_rows: int, n_features: int) -> int:
     """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
     least, most = POLICY.judged_rows
-    rows = min(POLICY.judged_cells // max(n_columns, 1), most)
-    return rows if rows >= least else 0
+    if n_columns * least > POLICY.judged_cells:
+        return 0
+    return max(min(_n_cells(n_rows, n_features) // n_columns, most), least)
+
+
+def _n_cells(n_rows: int, n_features: int) -> int:
+    """How often a column of a row is changed: fewer times in fits of few rows, but for few features."""
+    few = max(POLICY.judged_cells_a_row * n_rows, POLICY.judged_features // max(n_features, 1))
+    return min(few, POLICY.judged_cells)
 
 
 def importance_of_fit(
-    model: Any, unseen: UnseenRows | None, source: ArraySource, seed: int, budget: Budget
+    model: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
 ) -> Importance | None:
     """Permutation importance as a fit measures it; None with too many columns, too few rows, or too little time.
 
@@ -100,20 +109,24 @@ def importance_of_fit(
         Rows, and the function without them, which is judged in the place of that of the model.
     source : ArraySource
         Rows of the fit, on which the model itself is judged where there is no such function.
+    n_rows : int
+        How many the fit had.
     seed : int
     budget : Budget
         Of the fit.
     """
-    size = n_judged(model.encoder_.n_features_in_)
+    d, D = model.encoder_.n_features_in_, model.features_.n_features_out
+    size = n_judged(d, n_rows, D)
     rows, scores, name = _judged(model, unseen, source, size, seed)
-    if (timely := _n_timely(rows, scores, model.encoder_.n_features_in_, budget)) < rows.n_rows:
+    if (timely := _n_timely(rows, scores, d, budget)) < rows.n_rows:
         size = timely
         rows, scores, name = _judged(model, unseen, source, size, seed)
     if rows.n_rows < 2:
         return None
+    n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = _measured(model, rows, scores, min(size // rows.n_rows, MOST_REPEATS), seed, name)
+            found = _measured(model, rows, scores, n_repeats, seed, name)
     except ValueError:  # predictions that overflow, at rows of no fit
         return None
     return found if np.isfinite([found.baseline, *found.values, *found.errors]).all() else None
@@ -150,11 +163,15 @@ def _n_timely(rows: ArraySource, scores: Scores, n_columns: int, budget: Budget)
 def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str) -> Importance:
     """Permutation importance on rows, by the scores of rows like these, each of which has the number of one."""
     (X, T, weight), loss, d = rows.whole(), row_loss(model), model.encoder_.n_features_in_
+    total = len(T) * (1 + n_repeats * d)
 
-    def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        return loss.of(T[numbers], scores(Z, numbers))
+    with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
 
-    values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
+        def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+            advance(len(numbers))
+            return loss.of(T[numbers], scores(Z, numbers))
+
+        values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
     facts = loss.name, mean, _constant(loss, T, weight), len(T), n_repeats, name
     return Importance(input_names(model), values, errors, *facts)
 

@@ -132,8 +132,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The learned metric (of the last map, if there are several), or that of the kernel's lengthscales.
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
+    importance_ : Importance
+        Permutation importance of the columns with standard errors, on some rows that the judged function has not seen:
+        validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
+        training rows where there was no such function, with dense features and conjugate gradients, and with bins and
+        a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more
+        exact values, call `importance`. After `partial_fit` measured when it is read; after `refit` that of the fit.
     feature_importances_ : array of shape (d,)
-        Share of each input column in the mean distance of two rows.
+        The same as shares: values below zero are zero, and the sum is 1. It raises where there is no `importance_`.
+        Shares of columns in the learned distance are ``metric_.relevance_``.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
         Why this solver was used, in words.

@@ -20,6 +20,8 @@ from bochner.design.moments import Moments
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor, distinct_numbers
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
 from bochner.estimators.ridge.unseen import MOST_DIRECTIONS, Influence, UnseenRows, leave_one_out_rows
+from bochner.features import LinearFeatures
+from bochner.features.leaves import leaves
 from bochner.features.nystroem import exact_map
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut
@@ -85,10 +87,10 @@ def solve_directly(
 
 
 def _judged(design: Design, factor: FeatureFactor, alpha: float, problem: RidgeProblem) -> UnseenRows:
-    """Some distinct rows, held-out ones if these are not too few, each left out by itself."""
-    source, name = design.source, LEFT_OUT
-    if problem.held_out is not None and problem.held_out.sum() >= POLICY.judged_rows[0]:
-        source, name = source.take(np.flatnonzero(problem.held_out)), HELD_OUT
+    """Some distinct rows, each left out by itself: those that the map was not learned from, if it was by others."""
+    source, name, held_out = design.source, LEFT_OUT, problem.held_out
+    if held_out is not None and held_out.sum() >= POLICY.judged_rows[0] and not _is_linear(design):
+        source, name = source.take(np.flatnonzero(held_out)), HELD_OUT
     rows, counts = _with_copies(source, _n_judged(factor.n_rows, design.features.n_features_out, problem), problem.seed)
     return leave_one_out_rows(Design(rows, design.features, design.dtype), factor, alpha, counts, name)
 
@@ -110,6 +112,10 @@ def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
     source = loo.design.source if isinstance(loo, PrimalLeaveOneOut) else design.counted().distinct().source
     X, _, weight = source.whole()
     return LeftOut(X, weight)
+
+
+def _is_linear(design: Design) -> bool:
+    return all(isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features))
 
 
 def _n_judged(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
