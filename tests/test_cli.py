@@ -1,9 +1,11 @@
 """The command: what it prints, its exit codes, its files, and one line for every error that can be expected."""
 
 import gzip
+import html
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -395,8 +397,10 @@ def test_report_is_a_page(folder, done, run, target):
     page = read("a b.html").decode()
     assert report["bytes"] == len(page.encode())
     assert (report["rows"], report["target"]) == (N, target)
-    assert f"<title>Report of {'KernelMachineRegressor' if target == 'price' else 'KernelMachineClassifier'}: " in page
+    task = "regression" if target == "price" else "classification"
+    assert f"<title>Model report: {target} ({task}), model.safetensors, " in page
     assert "that &#x27;bochner fit&#x27; held out" in page
+    assert "These scores are from a fit that did not use the held-out rows." in page
     assert "bochner report model.safetensors houses.csv --out &#x27;a b.html&#x27;" in page
     key = "r2" if target == "price" else "accuracy"
     assert f"{scored[key]['value']:.3f}" in page
@@ -405,6 +409,23 @@ def test_report_is_a_page(folder, done, run, target):
     code, out, err = run("report", "model.safetensors", "houses.csv", "--out", "a b.html")
     assert (code, err) == (0, "")
     assert out.startswith("Wrote a b.html: ")
+
+
+@pytest.mark.parametrize("more", [("--sample", "90", "--memory-limit", "4GB"), ("--uncertainty",)])
+def test_printed_line_fits_the_same_model(folder, done, more):
+    fit_model(done, "price", "--exclude", "kind", "--exclude", "sold", "--test-size", "0.4", "--seed", "3", *more)
+    done("report", "model.safetensors", "houses.csv", "--out", "page.html")
+    page = html.unescape(read("page.html").decode())
+    line = next(line for line in page.splitlines() if "bochner fit TRAINING_TABLE" in line)
+    words = shlex.split(line[line.index("bochner fit ") :].split("<")[0])[2:]
+    words[words.index("model.safetensors")] = "again.safetensors"
+    done("fit", "houses.csv", *words[1:])
+    one, two = (load(name) for name in ("model.safetensors", "again.safetensors"))
+    assert list(one.feature_names_in_) == list(two.feature_names_in_)
+    assert "kind" not in one.feature_names_in_
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    told = [describe(name)["metadata"]["scores"] for name in ("model.safetensors", "again.safetensors")]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("target", ["price", "kind"])

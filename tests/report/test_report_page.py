@@ -183,7 +183,7 @@ def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
     assert other.scores == own.scores
     np.testing.assert_array_equal(other.by_rows.losses, own.by_rows.losses)
     np.testing.assert_array_equal(other.by_size.losses, own.by_size.losses)
-    for one, two in zip(other.effects, own.effects, strict=True):
+    for one, two in zip(other.explained.effects, own.explained.effects, strict=True):
         np.testing.assert_allclose(one.mean, two.mean)
 
 
@@ -195,7 +195,7 @@ def test_arrays_are_taken(convert, solver):
     model = KernelMachineRegressor(Gaussian(2.0), n_components=40, alpha=0.1, solver=solver)
     model.fit(convert(X), y)
     found = find(model, convert(X), y, Origin())
-    assert [one.column for one in found.effects] == [f"x{j}" for j in found.columns]
+    assert [one.column for one in found.explained.effects] == [f"x{j}" for j in found.explained.columns]
     assert (found.by_size is None) == (solver == "exact")
     assert "x0" in model.report_html(convert(X), y)
 

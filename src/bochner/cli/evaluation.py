@@ -283,7 +283,9 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, name))
     whole = n_rows == len(target.rows) + target.missing
-    origin = Origin(saved.target, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines)
+    origin = Origin(
+        saved.target, model_path.name, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines
+    )
     with errors_of(data):
         write_report(saved.model, X, target.values, out, origin)
     return {
@@ -301,15 +303,14 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
 
 
 def _fit_line(saved: SavedModel) -> str:
-    """The command that fits such a model; the table of its rows is not known."""
-    options = []
-    for name in OPTIONS:
-        value = getattr(saved.model, name, None)
-        if isinstance(value, str | int | float) and value not in ("auto", "squared"):
-            options += [f"--{name.replace('_', '-')}", str(value)]
-    if isinstance(seed := saved.model.random_state, int):
-        options += ["--seed", str(seed)]
-    options += ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
+    """The command that fits such a model; the table of its rows is not known, nor all options of other programs."""
+    options = saved.options
+    if options is None:
+        known = {name: getattr(saved.model, name, None) for name in OPTIONS} | {"seed": saved.model.random_state}
+        plain = {key: value for key, value in known.items() if isinstance(value, str | int | float)}
+        told = {key: value for key, value in plain.items() if value not in ("auto", "squared")}
+        options = [word for key, value in told.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        options += ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
     words = ["--target", str(saved.target), "--task", saved.task, *options, "--out", str(saved.path)]
     return "bochner fit TRAINING_TABLE " + shlex.join(words)
 

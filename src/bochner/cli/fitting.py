@@ -39,6 +39,7 @@ from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches
 from bochner.sources.schema import bare
 
+TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
 CODE = ("bochner.estimators.regressor", "bochner.estimators.classifier", "bochner.loops.trig")  # 200 MB
 FEW_ROWS, DISTINCT = 20, 0.9
@@ -130,6 +131,18 @@ class Fit:
     parameters: dict[str, Any]
     uncertainty: bool = False
     run: Run = Run()
+
+    @property
+    def options(self) -> list[str]:
+        """What was given on the command line and changes the model or its scores, as it is given there."""
+        values = {f"--{key.replace('_', '-')}": value for key, value in self.parameters.items() if key != "verbose"}
+        values["--seed"] = values.pop("--random-state")
+        values |= {f"--{key}": getattr(self.run, key) for key in ("sample", "dask", "device")}
+        values |= {"--memory-limit": self.run.memory_limit}
+        values |= {} if self.test_size == TEST_SIZE else {"--test-size": self.test_size}
+        words = [word for key, value in values.items() if value not in ("auto", None) for word in (key, str(value))]
+        words += [word for name in self.exclude for word in ("--exclude", name)]
+        return [*words, "--uncertainty"] if self.uncertainty else words
 
     @property
     def seed(self) -> int:
@@ -313,7 +326,8 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     if out is not None:
         if split.test is not None:
             model = _on_all_rows(model, arguments, task, split)
-        write_model(model, out, arguments.target, task, split.target.n_known, split.target.baseline(task), scored)
+        facts_of_rows = split.target.n_known, split.target.baseline(task)
+        write_model(model, out, arguments.target, task, *facts_of_rows, scored, arguments.options)
     if file := _scored_file(arguments):
         file.unlink(missing_ok=True)
     return {

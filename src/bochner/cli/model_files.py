@@ -34,6 +34,8 @@ class SavedModel:
         What `fit` measured on held-out rows.
     rows : int or None
         Rows of training.
+    options : list of str or None
+        Of the command that fitted the model, but for the table, the target, the task and the file.
     description : dict
         Of the file, by `bochner.persistence.describe`.
     """
@@ -45,6 +47,7 @@ class SavedModel:
     baseline: Any
     scores: dict[str, Any] | None
     rows: int | None
+    options: list[str] | None
     description: dict[str, Any]
 
     @property
@@ -90,7 +93,14 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
 
 
 def write_model(
-    model: Any, path: Path, target: str, task: str, rows: int, baseline: Any, scores: dict[str, Any] | None
+    model: Any,
+    path: Path,
+    target: str,
+    task: str,
+    rows: int,
+    baseline: Any,
+    scores: dict[str, Any] | None,
+    options: list[str],
 ) -> None:
     """Save a model together with what `SavedModel` tells of it."""
     from bochner.persistence import save
@@ -98,6 +108,7 @@ def write_model(
     metadata = {"target": target, "task": task, "rows": str(rows)}
     metadata["baseline"] = json.dumps(baseline, allow_nan=False)
     metadata["scores"] = json.dumps(scores, allow_nan=False)
+    metadata["options"] = json.dumps(options)
     save(model, path, metadata=metadata)
 
 
@@ -116,8 +127,8 @@ def read_model(path: Path) -> SavedModel:
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
-        baseline, scores, rows = (json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows"))
-    return SavedModel(path, model, task, known.get("target"), baseline, scores, rows, description)
+        facts = [json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows", "options")]
+    return SavedModel(path, model, task, known.get("target"), *facts, description)
 
 
 def check_output(path: Path, *inputs: Path) -> None:

@@ -174,4 +174,10 @@ def _values(X: Any) -> NDArray:
         return np.asarray(as_dense(X))
     import narwhals as nw
 
-    return nw.from_native(X, eager_only=True).to_numpy()
+    frame = nw.from_native(X, eager_only=True)
+    if all(kind.is_numeric() for kind in frame.schema.values()):
+        return frame.to_numpy()
+    values = np.empty(frame.shape, object)  # of dates beside numbers polars makes no array
+    for j, column in enumerate(frame.iter_columns()):
+        values[:, j] = column.to_list()
+    return values

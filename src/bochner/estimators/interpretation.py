@@ -503,7 +503,7 @@ class Interpretable(BaseKernelEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen; otherwise the scores are too good. From more rows 50,000 are drawn.
+            Rows that the model has not seen; otherwise the scores are too good. From more rows 20,000 are drawn.
         y : array of shape (n,)
             Targets (one column), or labels.
         out : path-like, optional

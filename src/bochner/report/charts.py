@@ -16,7 +16,7 @@ from bochner.display.canvas import cut, short_number
 from bochner.markup import Markup, number, table, text
 
 BOX = SimpleNamespace(WIDTH=360, HEIGHT=230, LEFT=52, RIGHT=350, TOP=12, BOTTOM=190, BAR=19, BARS_FROM=140)
-NAME_LENGTH, VALUE_ROOM, MARGIN = 22, 62, 12
+NAME_LENGTH, VALUE_ROOM, MARGIN = 20, 62, 12
 SWARM_ROW, SHADES, GREY_SHADE = 26, 3, 3  # height of a row of points; colours from low to high, and of no order
 LARGE = 1000  # from which ticks have letters for thousands
 
@@ -229,7 +229,8 @@ def step_chart(title: str, base: float, names: Sequence[str], steps: Sequence[fl
     ends = base + np.cumsum(np.asarray(steps, np.float64)[::-1])[::-1]
     x = Axis.over([base, *ends], BOX.BARS_FROM, BOX.WIDTH - VALUE_ROOM)
     bars = [
-        _bar(cut(name, NAME_LENGTH), f"{step:+.3g}", x(sorted((end - step, end))), k) | {"colour": f"s{int(step > 0)}"}
+        _bar(cut(name, NAME_LENGTH), "+" * (step > 0) + short_number(step, LARGE), x(sorted((end - step, end))), k)
+        | {"colour": f"s{int(step > 0)}"}
         for k, (name, step, end) in enumerate(zip(names, steps, ends, strict=True))
     ]
     numbers = table(title, ("column", "step"), [(name, number(step)) for name, step in zip(names, steps, strict=True)])

@@ -13,9 +13,10 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.data.table_input import as_dense
+from bochner.markup import number
 from bochner.report.rows import Predictions, Rows, as_numbers
 
-MOST_ROWS, MOST_COLUMNS, MOST_ENCODED = 2000, 300, 2000
+MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS, MOST_ENCODED = 2000, 80_000, 300, 2000
 LEVEL, IDENTIFIER, LEAK, LEAVES = 0.01, 0.9, 0.95, 32
 
 
@@ -61,11 +62,11 @@ class Column:
 
 
 def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
-    """What is known of each column; of more than 2,000 rows, 2,000 are drawn. None of more than 300 columns."""
+    """What is known of each column; of many rows at most 2,000 are drawn. None of more than 300 columns."""
     d = len(rows.names)
     if d > MOST_COLUMNS or model.encoder_.n_features_out_ > MOST_ENCODED:
         return []
-    where = np.sort(np.random.default_rng(10).permutation(len(rows))[:MOST_ROWS])
+    where = np.sort(np.random.default_rng(10).permutation(len(rows))[: n_looked_at(rows)])
     some = rows.take(where)
     encoded = as_dense(model.encoder_.encode(model._rows(some.native, reset=False), np.dtype(np.float32)))
     y = predictions.labels[where] if is_classifier(model) else as_numbers(some.y)
@@ -83,10 +84,13 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     return found
 
 
+def n_looked_at(rows: Rows) -> int:
+    """Number of rows that columns are looked at in."""
+    return min(len(rows), MOST_ROWS, MOST_ENTRIES // max(len(rows.names), 1))
+
+
 def _typical(known: list[Any]) -> str:
     """Least and largest number, or the most frequent value."""
-    from bochner.markup import number
-
     if known and all(isinstance(value, int | float) for value in known):
         return f"{number(float(min(known)))} to {number(float(max(known)))}"
     texts, counts = np.unique([str(value) for value in known] or [""], return_counts=True)

@@ -20,7 +20,7 @@ IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000
 REPEATS = 3
 EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = 5e9, 5000, 30  # pairs of rows times features times columns squared
 MOST_EXPLAINED_COLUMNS, MOST_EXPLAINED, MOST_BACKGROUND = 300, 100, 50
-PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND = 10, 20, 10
+PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 10, 20, 10, 16
 EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
 
 
@@ -62,7 +62,7 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     told = _told(predictions.losses)
     few = d <= MOST_EXPLAINED_COLUMNS
     attribution = _attribution(model, rows, [i for _, i in told]) if few else None
-    pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS]) if few and d > 1 else None
+    pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS], told[0][1]) if few and d > 1 else None
     return Explained(columns, importance, shares, effects(model, rows, columns), attribution, told, pairs)
 
 
@@ -117,24 +117,27 @@ def _n_waves_and_grids(model: Any) -> int:
     return sum(int(part.n_features_out if name is None else getattr(part, name)) for part, name in named)
 
 
-def _interactions(model: Any, rows: Rows, columns: list[int]) -> Interactions:
-    """Interactions of some columns: the others keep the values of each row, so that few factors differ."""
+def _interactions(model: Any, rows: Rows, columns: list[int], held: int) -> Interactions:
+    """Interactions of some columns; of many columns the others are held at the values of one row.
+
+    So few factors differ between two rows, with the cube of whose number the time grows.
+    """
     some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
-    if len(columns) == len(rows.names):
-        return model.interactions(some.native, others.native, None)
-    mixed = (_with_columns(some, i, others, columns) for i in range(len(some)))
-    found = [model.interactions(one, background, None) for one, background in mixed]
-    where = np.ix_(range(len(found)), columns, columns)
-    values = np.concatenate([one.values for one in found])[where]
-    return replace(found[0], values=values, feature_names=tuple(rows.names[j] for j in columns))
+    if len(rows.names) <= MOST_PAIRED_WHOLE:
+        found = model.interactions(some.native, others.native, None)
+    else:
+        mixed = [_held_but(rows, held, own, columns) for own in (some, others)]
+        found = model.interactions(*mixed, None)
+    where = np.ix_(range(len(some)), columns, columns)
+    return replace(found, values=found.values[where], feature_names=tuple(rows.names[j] for j in columns))
 
 
-def _with_columns(rows: Rows, i: int, others: Rows, columns: list[int]) -> tuple[Any, Any]:
-    """A row, and copies of it with values of other rows in some columns."""
-    own, copies = rows.take(np.array([i])), rows.take(np.full(len(others), i))
+def _held_but(rows: Rows, i: int, others: Rows, columns: list[int]) -> Any:
+    """Copies of a row, with the values of other rows in some columns."""
+    copies = rows.take(np.full(len(others), i))
     if isinstance(copies.X, nw.DataFrame):
         names = [copies.X.columns[j] for j in columns]
-        return own.native, copies.X.with_columns(*others.X.select(names).get_columns()).to_native()
+        return copies.X.with_columns(*others.X.select(names).iter_columns()).to_native()
     changed = np.array(as_dense(copies.X))
     changed[:, columns] = as_dense(others.X)[:, columns]
-    return as_dense(own.X), changed
+    return changed

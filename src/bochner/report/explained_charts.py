@@ -12,6 +12,7 @@ from bochner.display.canvas import cut, short_number
 from bochner.explanations import Explanation
 from bochner.markup import Markup, number, percent, table
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, matrix_chart, step_chart, swarm_chart
+from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
 from bochner.scores.measures import Z
 
@@ -92,9 +93,9 @@ def _steps(found: Findings, whole: Explanation) -> Iterator[Markup]:
         if whole.values.ndim == 3 and predictions.proba is not None:
             one = whole.of_output(int(predictions.proba[i].argmax()))
         drawn = WaterfallDisplay.from_explanation(one, at, max_columns=MOST_STEPS)
-        of = f"log-odds of {cut(one.output_names[0], CELL)}: " if one.unit == "log-odds" else ""
+        of = f"Log-odds of {cut(one.output_names[0], CELL)}: " if one.unit == "log-odds" else ""
         total = short_number(drawn.base + float(drawn.values.sum()))
-        note = f"{_outcome(found, i)} {of.capitalize()}{short_number(drawn.base)} on average, {total} here."
+        note = f"{_outcome(found, i)} {of}{short_number(drawn.base)} on average, {total} here."
         yield step_chart(f"Row {row_number(found, i)}, {what}", drawn.base, drawn.names, drawn.values.tolist(), note)
 
 
@@ -125,6 +126,7 @@ def interactions(found: Findings) -> dict[str, Any]:
         "chart": matrix_chart("Interactions of pairs of columns", own.feature_names, sizes, own._repr_html_()),
         "n_rows": len(own.values),
         "is_exact": own.is_exact,
+        "held": row_number(found, found.explained.told[0][1]) if len(found.rows.names) > MOST_PAIRED_WHOLE else None,
     }
 
 

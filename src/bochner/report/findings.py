@@ -51,8 +51,8 @@ def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_s
     return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)
 
 
-HELD_OUT, LEARNED = 2000, 4000  # rows at most
-MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix
+HELD_OUT, LEARNED = 2000, 3000  # rows at most
+MOST_DENSE, MOST_EXACT = 2000, 2000  # columns of dense features; rows of a kernel matrix
 SHARES = (0.125, 0.25, 0.5, 1.0)
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
@@ -102,8 +102,8 @@ class Curve:
 def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
     """Curves against rows and against features, on rows that none of the fits has seen; and what to know of them.
 
-    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 6,000 are drawn, and dense maps of
-    more than 3,000 features are made smaller, so that all fits together take seconds.
+    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000 are drawn, and dense maps of
+    more than 2,000 features are made smaller, so that all fits together take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)
     order = np.random.default_rng(2).permutation(len(drawn))

@@ -21,7 +21,7 @@ from bochner.markup import Markup, number, percent, table
 from bochner.planning.plan import duration
 from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
-from bochner.report.columns import LEVEL
+from bochner.report.columns import LEVEL, n_looked_at
 from bochner.report.findings import COVERAGE, Curve, Findings
 from bochner.scores.measures import Z
 from bochner.scores.summaries import NAMES, cells, score_rows
@@ -29,7 +29,7 @@ from bochner.settings import as_size
 
 MOST_BARS, MOST_WORST, WORST_COLUMNS, CELL = 12, 10, 6, 40
 BINS, DOTS = 12, 600
-FEW_ROWS, RARE, LOOKED_AT, MOST_LISTED = 200, 20, 2000, 40
+FEW_ROWS, RARE, MOST_LISTED = 200, 20, 40
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
@@ -173,7 +173,7 @@ def _is_better(one: dict[str, Any], own: dict[str, Any]) -> bool:
 def data(found: Findings) -> dict[str, Any]:
     """The target and the columns of the given rows."""
     head = ("column", "type", "missing", "different values", "range, or most frequent", "drift, p", "alone", "remarks")
-    n = min(len(found.rows), LOOKED_AT)
+    n = n_looked_at(found.rows)
     first = {name: k for k, name in enumerate(found.rows.names[j] for j in found.explained.columns)}
     ordered = sorted(found.columns, key=lambda one: (not one.remarks(n), first[one.name]))[:MOST_LISTED]
     rows = [

@@ -17,7 +17,7 @@ from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.row_access import sample
 from bochner.loops.clock import CLOCK
 
-MOST_ROWS, FEWEST_ROWS = 50_000, 20
+MOST_ROWS, FEWEST_ROWS = 20_000, 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: Any, model: Any) -> Rows:
-        """Rows as they are given, at most 50,000 of them; ValueError for targets that are no single column."""
+        """Rows as they are given, at most 20,000 of them; ValueError for targets that are no single column."""
         framed = is_frame(X)
         X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X) if sp.issparse(X) else np.asarray(X)
         given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(y)

@@ -1,0 +1,171 @@
+"""What the report measures: columns, explained rows, classes, other models; against known answers and brute force."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+
+from bochner import KernelMachineClassifier, KernelMachineRegressor
+from bochner.markup import number
+from bochner.report.class_charts import classes
+from bochner.report.columns import columns
+from bochner.report.findings import Origin, find
+from bochner.report.references import references
+from bochner.report.rows import Rows, predict
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A product of two of 20 columns, a line in a third one, and a model of it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(600, 20))
+    y = 3 * X[:, 4] * X[:, 9] + X[:, 2]
+    model = KernelMachineRegressor("gaussian", metric="ard", n_components=256, random_state=0).fit(X[:400], y[:400])
+    return model, X[400:], y[400:]
+
+
+@pytest.fixture(scope="module")
+def binary():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"x": rng.normal(size=400), "kind": rng.choice(["a", "b"], 400)})
+    y = np.where(X["x"] + rng.normal(size=400) > 0.8, "yes", "no")
+    model = KernelMachineClassifier("gaussian", n_components=64, metric="isotropic", random_state=0)
+    return model.fit(X[:250], y[:250]), X[250:], y[250:]
+
+
+def test_columns_are_ranked_and_pairs_found_among_many(wide):
+    model, X, y = wide
+    found = find(model, X, y, Origin()).explained
+    assert set(found.columns[:3]) == {2, 4, 9}
+    assert [one.column for one in found.effects][:3] == [f"x{j}" for j in found.columns[:3]]
+    assert set(found.interactions.top_pairs(1)[0][:2]) == {"x4", "x9"}
+    assert len(found.interactions.feature_names) == 10
+
+
+def test_three_rows_are_those_of_smallest_median_and_largest_loss(wide):
+    model, X, y = wide
+    found = find(model, X, y, Origin()).explained
+    off = (model.predict(X) - y) ** 2
+    where = dict(found.told)
+    assert off[where["smallest loss"]] == off.min()
+    assert off[where["largest loss"]] == off.max()
+    assert off[where["median loss"]] == np.sort(off)[len(off) // 2]
+    told = [i for _, i in found.told]
+    np.testing.assert_allclose(found.attribution.predictions[:3], model.predict(X)[told], atol=1e-8)
+
+
+def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_few(wide):
+    model, X, _ = wide
+    rows = Rows.of(X, np.arange(200.0), model)
+    from bochner.report.explained import PAIRED_BACKGROUND, PAIRED_ROWS, _interactions
+
+    found = _interactions(model, rows, [4, 9], 7)
+    some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
+
+    def at(a, b):
+        row = X[7].copy()
+        row[[4, 9]] = a, b
+        return row
+
+    for i in range(3):
+        x = some.X[i]
+        mixed = [
+            [at(x[4], x[9]), at(x[4], b[9]), at(b[4], x[9]), at(b[4], b[9])] for b in others.X
+        ]  # two players: the interaction is the mixed difference
+        f = model.predict(np.array(mixed).reshape(-1, 20)).reshape(-1, 4)
+        expected = (f[:, 0] - f[:, 1] - f[:, 2] + f[:, 3]).mean()
+        assert found.values[i, 0, 1] == pytest.approx(expected, abs=1e-8)
+
+
+def test_frames_keep_other_columns_held():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(60, 18)), columns=[f"c{j}" for j in range(18)])
+    X["c17"] = rng.choice(["u", "v"], 60)
+    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X, X["c0"])
+    from bochner.report.explained import _held_but
+
+    rows = Rows.of(X[::-1], X["c0"][::-1], model)
+    made = _held_but(rows, 5, rows.take(np.arange(8, 12)), [0, 17])
+    own = X[::-1].reset_index(drop=True)
+    for name in X:
+        expected = own[name][8:12] if name in ("c0", "c17") else [own[name][5]] * 4
+        assert made[name].tolist() == list(expected)
+
+
+def test_areas_and_tables_of_classes_are_right(binary):
+    model, X, y = binary
+    found = find(model, X, y, Origin())
+    shown = classes(found)
+    yes, p = np.asarray(y) == "yes", model.predict_proba(X)[:, 1]
+    wins = (p[yes][:, None] > p[~yes]).mean() + 0.5 * (p[yes][:, None] == p[~yes]).mean()
+    assert f"area {wins:.3f}" in shown["curves"][0]
+    assert f">{wins:.3f}<" in shown["table"]
+    said = np.asarray(model.predict(X)) == "yes"
+    for truth in (yes, ~yes):
+        for answer in (said, ~said):
+            assert f">{int((truth & answer).sum()):,}<" in shown["confusions"]
+    above = p >= 0.3
+    assert f">{(above & yes).sum() / above.sum():.3f}<" in shown["thresholds"]
+    assert shown["calibration"]["error"] == pytest.approx(found.scores["calibration_error"]["value"])
+
+
+def test_classes_that_do_not_occur_are_no_error():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 2))
+    labels = np.array(["a", "b", "c"])[np.arange(90) % 3]
+    model = KernelMachineClassifier("gaussian", n_components=16, random_state=0).fit(X, labels)
+    page = model.report_html(X[labels != "b"], labels[labels != "b"])
+    assert "n/a" in page
+    assert "ROC curves" in page
+    page = model.report_html(X[labels == "a"], labels[labels == "a"])
+    assert "ROC curve" not in page
+    assert "Classes with fewer than 20 of these rows: b, c." in page
+
+
+def test_remarks_on_columns():
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame({"usual": rng.normal(size=300), "moved": rng.normal(size=300), "flat": np.ones(300)})
+    X["name"] = [f"row {i}" for i in range(300)]
+    X["copy"] = rng.normal(size=300)
+    X.loc[::4, "usual"] = np.nan
+    y = np.asarray(X["copy"] * 3)
+    model = KernelMachineRegressor("gaussian", n_components=64, random_state=0).fit(X[:150], y[:150])
+    given = X[150:].copy()
+    given["moved"] += 4
+    rows = Rows.of(given, y[150:], model)
+    found = {one.name: one for one in columns(model, rows, predict(model, rows))}
+    assert found["usual"].remarks(150) == []
+    assert found["usual"].missing == pytest.approx(given["usual"].isna().mean())
+    assert found["moved"].remarks(150) == ["differs from the training rows"]
+    assert found["flat"].remarks(150) == ["constant"]
+    assert found["name"].remarks(150)[0] == "like an identifier"
+    assert found["copy"].remarks(150) == ["predicts the target alone: a leak?"]
+    page = model.report_html(given, y[150:])
+    assert "Columns that differ from the training rows: moved." in page
+    assert "One column alone predicts the target: copy." in page
+
+
+def test_linear_model_is_scikit_learns_by_folds():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 3))
+    y = X @ [1.0, 2.0, 0.5] + rng.normal(size=200)
+    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X, y)
+    rows = Rows.of(X, y, model)
+    found = references(model, rows, predict(model, rows), None)
+    assert list(found) == ["linear model"]
+    whole = LinearRegression().fit(X, y)
+    assert r2_score(y, found["linear model"].predicted) == pytest.approx(whole.score(X, y), abs=0.03)
+    both = references(model, rows, predict(model, rows), 1e6)
+    assert list(both) == ["linear model", "gradient boosting"]
+    page = model.report_html(X, y)
+    assert "linear model" in page
+    assert "On these rows it is not better than" in page or "linear model 0." in page
+
+
+def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
+    model, X, y = wide
+    page, off = model.report_html(X, y), np.abs(model.predict(X) - y)
+    assert f">{number(off.mean())}<" in page
+    assert f">{number((off**2).mean() ** 0.5)}<" in page
+    assert "Targets against predictions" in page
