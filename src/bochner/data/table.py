@@ -350,7 +350,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""
         check_is_fitted(self)
-        return self._encoded(self._validated(X, reset=False, warns=False), dtype)
+        few = self.encode_few(X, dtype)
+        return self._encoded(self._validated(X, reset=False, warns=False), dtype) if few is None else few
 
     def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):

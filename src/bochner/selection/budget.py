@@ -55,10 +55,13 @@ class Budget:
         return self.limit is not None and self.limit < POLICY.short_limit
 
     def n_rows(self, n_columns: int) -> float:
-        """Most rows for learning and for trials, of so many columns but for one-hot ones; infinite without a limit."""
+        """Most rows for learning and for trials, of so many columns but for one-hot ones; infinite without a limit.
+
+        They are by the time left: where to read the table has taken long, as of text, the rest takes longer too.
+        """
         if self.limit is None:
             return np.inf
-        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.limit
+        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.left
         return max(most, POLICY.rows_for_full_learning)
 
     def n_components(self, share: float, n_rows: int, n_columns: int, n_outputs: int) -> float:
@@ -75,7 +78,7 @@ class Budget:
         """Most rows of a fit: 2,000 at least, infinite without a limit."""
         if self.limit is None:
             return np.inf
-        most = POLICY.read_share * self.left / _row_seconds(n_columns, n_outputs)
+        most = POLICY.read_share * (self.left - POLICY.learning_seconds) / _row_seconds(n_columns, n_outputs)
         return max(most, POLICY.rows_for_full_learning)
 
     def least(self, n_rows: int, n_columns: float, n_outputs: int = 1) -> float:

@@ -184,7 +184,7 @@ def _fourier_task(problem: Problem, sample: Block, plan: Schedule, common_unit: 
     parts = "value" if full or problem.sparse else "both"
     mapped = map_schedule(plan) if full and not problem.sparse else None
     if kernel == "gaussian":
-        plan = replace(plan, block=min(plan.block, POLICY.gaussian_block))
+        plan = replace(plan, block=min(plan.block, POLICY.gaussian_block), early_block=None)
     return MetricTask(kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped)
 
 

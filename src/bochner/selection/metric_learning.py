@@ -268,9 +268,9 @@ def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
 class EarlyStopping:
     """Number and lengths of gradient steps, with early stopping.
 
-    They have their full length until the losses of the blocks no longer fall, half of the most steps or of the most
-    seconds at most; in as many steps more the length falls to zero. Losses are compared in windows, which have blocks
-    of all kinds.
+    They have their full length until the losses of the blocks no longer fall, half of the most steps at most, or the
+    share of the most seconds that leaves time for as many steps more, in blocks that may be larger; in these the length
+    falls to zero. Losses are compared in windows, which have blocks of all kinds.
 
     Parameters
     ----------
@@ -285,6 +285,8 @@ class EarlyStopping:
     def __init__(self, schedule: Schedule) -> None:
         self.clock, self.window = Budget(schedule.seconds), schedule.window
         self.turn, self.end, self.left, self.losses = schedule.steps // 2, schedule.steps, 1.0, list[float]()
+        early = schedule.early_block or schedule.block
+        self.late_share = schedule.block / (schedule.block + early)
 
     def __iter__(self) -> Iterator[int]:
         """Number the steps."""
@@ -302,8 +304,8 @@ class EarlyStopping:
         self.losses.append(loss)
 
     def _is_late(self, done: int) -> bool:
-        """Whether half of the time is over, after the fewest steps."""
-        return 2 * done >= POLICY.fewest_steps and not self.clock.has(0.5)
+        """Whether as many steps more take the rest of the time, after the fewest steps."""
+        return 2 * done >= POLICY.fewest_steps and not self.clock.has(self.late_share)
 
     def _has_plateaued(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""

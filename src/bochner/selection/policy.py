@@ -58,7 +58,7 @@ class Policy:
 
     # A time limit.
     short_limit: float = 1.5  # seconds, below which one metric is learned of enough rows for full learning
-    timed_rows: float = 50_000.0  # on which is learned and tried for each second of the limit
+    timed_rows: float = 50_000.0  # on which is learned and tried for each second left
     timed_cells: float = 1_000_000.0  # numbers in as many rows at the most, where columns are many
     learning_share: float = 0.35  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
@@ -75,7 +75,8 @@ class Policy:
     row_seconds: float = 6e-7  # that a row takes, whatever its columns, where a limit leaves little time
     cell_seconds: float = 4e-8  # the same of each of its columns
     output_seconds: float = 8e-9  # the same of each target beyond the first
-    read_share: float = 0.5  # of the time left, that the rows of a fit may take so
+    learning_seconds: float = 0.12  # that the choice of a model takes however few rows there are
+    read_share: float = 0.5  # of the time left beside these, that the rows of a fit may take so
     begun_share: float = 0.2  # of the time left, for a look at another loss
     spread_share: float = 0.7  # of the time for a solution, before errors of rows left out are found for intervals
     another_share: float = 0.4  # of the time left, for the squared loss where another one is wanted
