@@ -9,13 +9,13 @@ memory taken beyond twice the file, and no compiled loop may read outside of its
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import sys
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,7 @@ import pandas as pd
 
 import bochner as bo
 from bochner.kernels import Gaussian, Laplacian
-from bochner.persistence import CLASSES, ModelFileError, container, describe, load, save
-from bochner.persistence.tree import encode
+from bochner.persistence import CLASSES, ModelFileError, container, load, save
 
 SECONDS, SLACK = 1.0, 2**22  # most that a file may take, and bytes beyond twice its size: of the interpreter itself
 EXECUTED = ("os.system", "os.exec", "subprocess.Popen", "pickle.find_class", "socket.connect", "ctypes.dlopen", "exec")
@@ -49,42 +48,50 @@ class Subject(NamedTuple):
     rows: Any
 
 
-def models() -> Iterator[tuple[str, Any, Any]]:
-    """Small fitted models of most kinds, each with a name and rows for it."""
+def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
+    """Makers of small fitted models of most kinds, with rows for each."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
     wide = rng.normal(size=(80, 12))
     y, labels = X[:, 0] + np.sin(2 * X[:, 1]), np.where(X[:, 0] > 0, "yes", "no")
     table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y"), "c": pd.to_datetime("2020-01-01")})
     table["c"] += pd.to_timedelta(np.arange(80), unit="D")
-    regressor, seed = bo.KernelMachineRegressor, {"random_state": 0}
-    small = {"n_components": 20, **seed}
-    yield "fourier", regressor(**small, features="fourier").fit(X, y), X[:5]
-    yield "bins", regressor(features=bo.BinningFeatures(Laplacian(), 5, **seed), **seed).fit(X, y), X[:5]
-    yield "hybrid", regressor(**small, features="hybrid").fit(X, y), X[:5]
-    yield "structured", regressor(**small, kernel=Gaussian(3.0)).fit(wide, wide[:, 0]), wide[:5]
-    yield "landmarks", regressor(features=bo.NystroemFeatures(Gaussian(), 10, **seed)).fit(X, y), X[:5]
-    yield "exact", regressor(kernel=Gaussian(), solver="exact").fit(X, y), X[:5]
-    yield "uncertain", regressor(**small, features="fourier", uncertainty=True).fit(X, y), X[:5]
-    yield "std", regressor(**small, kernel=Gaussian(), uncertainty="std").fit(X, y), X[:5]
-    yield "poisson", regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, np.round(np.exp(y))), X[:5]
-    yield "classes", bo.KernelMachineClassifier(**small, features="fourier").fit(table, labels), table[:5]
-    yield "logistic", bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels), X[:5]
-    yield "online", bo.OnlineKernelRegressor(**small).fit(X, y), X[:5]
-    yield "half", bo.SemiSupervisedClassifier(**seed).fit(X, np.where(np.arange(80) < 60, y > 0, -1)), X[:5]
-    yield "components", bo.KernelPCA(2, **seed).fit(X), X[:5]
-    yield "correlations", bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), X[:5]
-    yield "clusters", bo.KernelKMeans(2, **seed).fit(X), X[:5]
-    yield "novelty", bo.NoveltyDetector(n_components=50, **seed).fit(X), X[:5]
-    yield "density", bo.KernelDensity().fit(X[:, :2]), X[:5, :2]
-    yield "table", bo.TableEncoder().fit(table), table[:5]
+    few, counts, regressor, classifier = X[:5], np.round(np.exp(y)), bo.KernelMachineRegressor, bo.KernelMachineClassifier
+    seed: dict[str, Any] = {"random_state": 0}
+    small, bins = {"n_components": 20, **seed}, bo.BinningFeatures(Laplacian(), 5, **seed)
+    landmarks, half = bo.NystroemFeatures(Gaussian(), 10, **seed), np.where(np.arange(80) < 60, y > 0, -1)
+    return {
+        "fourier": lambda: (regressor(**small, features="fourier").fit(X, y), few),
+        "bins": lambda: (regressor(features=bins, **seed).fit(X, y), few),
+        "hybrid": lambda: (regressor(**small, features="hybrid").fit(X, y), few),
+        "structured": lambda: (regressor(**small, kernel=Gaussian(3.0)).fit(wide, wide[:, 0]), wide[:5]),
+        "landmarks": lambda: (regressor(features=landmarks).fit(X, y), few),
+        "exact": lambda: (regressor(kernel=Gaussian(), solver="exact").fit(X, y), few),
+        "uncertain": lambda: (regressor(**small, features="fourier", uncertainty=True).fit(X, y), few),
+        "std": lambda: (regressor(**small, kernel=Gaussian(), uncertainty="std").fit(X, y), few),
+        "poisson": lambda: (regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, counts), few),
+        "classes": lambda: (classifier(**small, features="fourier").fit(table, labels), table[:5]),
+        "logistic": lambda: (classifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels), few),
+        "online": lambda: (bo.OnlineKernelRegressor(**small).fit(X, y), few),
+        "half": lambda: (bo.SemiSupervisedClassifier(**seed).fit(X, half), few),
+        "components": lambda: (bo.KernelPCA(2, **seed).fit(X), few),
+        "correlations": lambda: (bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), few),
+        "clusters": lambda: (bo.KernelKMeans(2, **seed).fit(X), few),
+        "novelty": lambda: (bo.NoveltyDetector(n_components=50, **seed).fit(X), few),
+        "density": lambda: (bo.KernelDensity().fit(X[:, :2]), X[:5, :2]),
+        "table": lambda: (bo.TableEncoder().fit(table), table[:5]),
+    }
 
 
-def subjects(folder: Path) -> list[Subject]:
-    """The files of all models."""
-    found = []
-    for name, model, rows in models():
+def subjects(folder: Path, names: Sequence[str] | None = None) -> list[Subject]:
+    """The files of some or all models; all modules are imported, lest a look at what is executed finds imports."""
+    for module, _ in CLASSES.values():
+        import_module(module)
+    found, makers = [], models()
+    for name in names or makers:
+        model, rows = makers[name]()
         save(model, folder / name)
+        load(folder / name)
         found.append(Subject(name, (folder / name).read_bytes(), rows))
     return found
 

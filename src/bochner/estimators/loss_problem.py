@@ -23,10 +23,14 @@ from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, 
 
 
 class WarmStart(NamedTuple):
-    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without each set held out."""
+    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without each set held out.
+
+    Where steps from there have led to the points, their number; the point on all rows is then the mean of the others.
+    """
 
     name: str
     points: list[Point]
+    n_steps: int = 0
 
 
 class LossFit(NamedTuple):
@@ -72,11 +76,6 @@ class LossTrial(NamedTuple):
     loss: float
     fitted: list[NDArray]
     end: WarmStart
-
-    def for_all(self) -> WarmStart:
-        """The mean of where the steps without each set ended, from which those on all rows are few."""
-        coefs, offsets = zip(*self.end.points[1:], strict=True)
-        return WarmStart(self.start.name, [(np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0))])
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,9 @@ class LossProblem:
     def fit_after(self, trial: LossTrial) -> LossFit:
         """Minimise the loss on all rows in a few steps from where those without the rows held out ended."""
         more = min(trial.n_steps, POLICY.resumed_steps)
-        found = self.fit(trial.for_all() if more else trial.start, (trial.alpha,), more)
+        found = self.fit(trial.end if more else trial.start, (trial.alpha,), more)
         predictions = self.predictions(trial.fitted)
-        n_steps, unseen = trial.n_steps + found.n_steps, self.unseen(trial.end)
+        n_steps, unseen = (trial.n_steps or trial.start.n_steps) + found.n_steps, self.unseen(trial.end)
         return found._replace(n_steps=n_steps, held_out_predictions=predictions, unseen=unseen)
 
     def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
@@ -253,7 +252,7 @@ class LossProblem:
 
     def trial(self, start: WarmStart, alpha: float) -> LossTrial:
         """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
-        traces, ends = [], start.points[:1]
+        traces, ends = list[_Trace](), list[Point]()
         for k, (mask, point) in enumerate(zip(self.masks, start.points[1:], strict=True)):
             problem, own = self._problem(point, alpha, mask), self.budget.part(1 / (len(self.masks) - k))
             traces.append(_Trace(problem, self, mask))
@@ -264,7 +263,10 @@ class LossProblem:
         mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
         best = length - 1 if self.tol else int(np.argmin(mean))
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
-        return LossTrial(start, alpha, best, float(mean[best]), fitted, WarmStart(start.name, ends))
+        coefs, offsets = zip(*ends, strict=True)
+        whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
+        end = WarmStart(start.name, [whole, *ends], min(start.n_steps + length - 1, POLICY.newton_steps))
+        return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
     def _problem(self, at: Point, alpha: float, mask: NDArray | None = None) -> Reweighted:
         """The loss with a ridge penalty, from a point on, on all rows or without those of a mask."""

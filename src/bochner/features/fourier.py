@@ -237,7 +237,7 @@ class FourierFeatures(DenseFeatureMap):
         else:
             first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
         rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
-        longest = np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max()) / (2 * np.pi)
+        longest = float(np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max()) / (2 * np.pi))
         return first.astype(dtype), rest.astype(dtype), self.amplitudes_.astype(dtype), offsets.astype(dtype), longest
 
     def _check_arrays(self) -> None:

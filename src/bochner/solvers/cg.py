@@ -296,7 +296,8 @@ def _left(gains: NDArray, known: NDArray | float) -> float:
     rest = np.cumsum(gains[::-1], axis=0)[::-1]
     means = np.mean([gains[j : n - DELAY + 1 + j] for j in range(DELAY)], axis=0)
     longest = _quotient(rest[: len(means)], means).max(axis=0)
-    return float(SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max())
+    with np.errstate(over="ignore"):  # of iterations that diverge
+        return float(SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max())
 
 
 def _quotient(a: NDArray, b: NDArray) -> NDArray:
