@@ -313,10 +313,11 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
-    """A model of Fourier features, as many as pay; or a linear one, whose ridge penalty all rows choose."""
+    """A model of Fourier features, as many as pay; or a linear one, whose ridge penalty all rows choose, if few any."""
     per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
     features = concatenate(entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry)))
-    return Model(clone(features), None, report, per_weight, is_open=entry.is_linear)
+    is_open = entry.is_linear or race.problem.is_refolded
+    return Model(clone(features), None, report, per_weight, is_open=is_open)
 
 
 def _iterated(race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:

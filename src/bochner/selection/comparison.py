@@ -151,12 +151,12 @@ class Race:
     def near(self) -> list[int]:
         """Indices of candidates that are not clearly worse than the best one, which other rows may put first."""
         best = min(self.entries, key=self.loss).losses
-        return [k for k, one in enumerate(self.entries) if not self.better(best, one.losses, POLICY.clearly_worse)]
+        return [k for k, one in enumerate(self.entries) if not self.better(best, one.losses, POLICY.near)]
 
     def pool(self, near: Sequence[CandidateResult], others: Sequence[Race]) -> None:
         """Judge near candidates, which are in all races, by the validation rows of all of these.
 
-        Ridge penalties are medians of theirs.
+        Ridge penalties stay those of this one.
         """
         best = min(near, key=self.loss)
         self.behind = [self._candidate(one, best) for one in self.entries if one not in near]
@@ -171,7 +171,8 @@ class Race:
         best = min(self.entries, key=self.loss)
         left = []
         for k, entry in enumerate(self.entries):
-            patient = self._preferred(entry, best) and not self.problem.is_large  # where larger sizes take long
+            simple = self.validator.classes
+            patient = _place(entry, simple) < _place(best, simple) and not self.problem.is_large  # where larger sizes take long
             behind = POLICY.hopeless if self.validator.classes else POLICY.hopeless_hybrid
             clear = behind if patient else POLICY.clear
             if entry is best or not self.better(best.losses, entry.losses, clear):
@@ -202,11 +203,12 @@ class Race:
         """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.
 
         A linear model is preferred to all others. Of these, simple ones are for classes; for numbers those of several
-        parts, as waves alone err on outliers. None of these is where all folds of the rows tell.
+        parts, as waves alone err on outliers. Of few rows they are simple ones too.
         """
         entries = self._comparable()
         best = min(entries, key=self.loss)
-        preferred = sorted(entries, key=self._place)
+        simple = self.validator.classes or self.problem.is_refolded
+        preferred = sorted(entries, key=lambda entry: _place(entry, simple))
         chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, ONLY
@@ -224,16 +226,6 @@ class Race:
         if budget.limit is None or (self.enlarged and not budget.is_short) or self.validator.classes or not bins:
             return self.entries
         return [one for one in self.entries if one.has_bins or POLICY.hasty_gain * self.loss(one) < min(bins)]
-
-    def _preferred(self, one: CandidateResult, other: CandidateResult) -> bool:
-        """Whether one candidate is preferred to another that is as good."""
-        return self._place(one) < self._place(other)
-
-    def _place(self, entry: CandidateResult) -> tuple[bool, float]:
-        """The place of a candidate among those that are as good, the preferred ones first."""
-        if self.pooled:
-            return not entry.is_linear, self.loss(entry)
-        return not entry.is_linear, entry.rank if self.validator.classes else -entry.rank
 
     def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
         """Whether the validation losses of one candidate are lower than another's by so many standard errors."""
@@ -263,8 +255,12 @@ class Race:
         return Candidate(one.name, one.size, self.loss(one), noise, one.trial.seconds, self._why_lost(one, best))
 
 
+def _place(entry: CandidateResult, simple: bool) -> tuple[bool, int]:
+    """The place of a candidate among those that are as good, the preferred ones first."""
+    return not entry.is_linear, entry.rank if simple else -entry.rank
+
+
 def _pooled(one: CandidateResult, folds: Sequence[CandidateResult]) -> CandidateResult:
     """A candidate with its losses of the validation rows of several folds."""
     losses = np.concatenate([own.losses for own in folds])
-    penalty = np.median([own.trial.penalty for own in folds], axis=0)
-    return replace(one, trial=one.trial._replace(losses=losses, penalty=penalty), gain=0.0)
+    return replace(one, trial=one.trial._replace(losses=losses), gain=0.0)

@@ -35,7 +35,8 @@ class Policy:
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # so many
     refolded_rows: int = 1_000  # up to which candidates that are near are compared on more folds of the rows
-    refolds: int = 2  # so many
+    refolds: int = 1  # so many
+    near: float = 1.0  # standard errors, within which they are near
     traced_outputs: int = 2  # the same for ridge penalties of given features, where order matters more than size
 
     # Rows that are read from files.
