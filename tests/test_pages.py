@@ -58,6 +58,30 @@ def test_links_lead_to_files(page):
         assert written or place.exists() or place.with_suffix(".md").exists(), f"{page} links to {target}"
 
 
+def test_lines_of_code_fit_a_page():
+    """Code of pages and examples has at most 88 columns; comments of examples are text of the gallery."""
+    long = []
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.py")]:
+        text = path.read_text("utf-8")
+        if path.suffix == ".md":
+            code = "".join(found[1] for found in re.finditer(r"^```(?:python|bash)\n(.*?)^```", text, re.DOTALL | re.M))
+        else:
+            code = re.sub(r'^""".*?"""|^#.*?$', "", text, flags=re.DOTALL | re.MULTILINE)
+        long += [f"{path}: {line}" for line in code.splitlines() if len(line) > 88]
+    assert not long, "\n".join(long)
+
+
+def test_what_blocks_print_stands_below_them(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\nx = 2\n```\n\nThen:\n\n```python\nprint(x)\nprint(x + 1)\n```\n\nEnd.\n")
+    tools = extension("pages")
+    printed = tools["run"](page, tmp_path)
+    assert printed == ["", "2\n3\n"]
+    shown = tools["with_output"](page.read_text(), printed)
+    assert "print(x + 1)\n```\n\n```{code-block} none\n:class: output\n\n2\n3\n```\n\nEnd." in shown
+    assert shown.count("code-block") == 1
+
+
 @pytest.mark.parametrize("page", NEW, ids=page_name)
 def test_pictures_have_a_description(page):
     assert all(len(found[1]) > 20 for found in IMAGE.finditer(page.read_text("utf-8")) if found[2])

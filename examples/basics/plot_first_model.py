@@ -23,13 +23,17 @@ flats = pd.DataFrame(
     {
         "area [m²]": rng.lognormal(4.3, 0.4, n),
         "town": rng.choice(["Basel", "Bern", "Genf"], n),
-        "sold": pd.Timestamp("2018-01-01") + pd.to_timedelta(rng.integers(0, 2500, n), "D"),
+        "sold": pd.Timestamp("2018-01-01")
+        + pd.to_timedelta(rng.integers(0, 2500, n), "D"),
         "door colour": rng.uniform(size=n),
     }
 )
 town = flats["town"].map({"Basel": 7.0, "Bern": 6.0, "Genf": 9.0}).to_numpy(float)
 years = (flats["sold"] - flats["sold"].min()).dt.days.to_numpy() / 365
-price = pd.Series(town * flats["area [m²]"] ** 0.9 * 1.04**years + rng.normal(0, 15, n), name="price [k€]")
+price = pd.Series(
+    town * flats["area [m²]"] ** 0.9 * 1.04**years + rng.normal(0, 15, n),
+    name="price [k€]",
+)
 flats.loc[::50, "town"] = None  # some are not known
 
 model = KernelMachineRegressor(random_state=0).fit(flats[:1000], price[:1000])

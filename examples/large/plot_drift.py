@@ -22,8 +22,12 @@ y = np.sin(2 * X[:, 0] + np.arange(8000) / 2000) + 0.5 * rng.standard_normal(800
 
 models = {
     "all rows": OnlineKernelRegressor(n_components=60, random_state=0),
-    "half life 300": OnlineKernelRegressor(n_components=60, half_life=300, random_state=0),
-    "half life 20": OnlineKernelRegressor(n_components=60, half_life=20, random_state=0),
+    "half life 300": OnlineKernelRegressor(
+        n_components=60, half_life=300, random_state=0
+    ),
+    "half life 20": OnlineKernelRegressor(
+        n_components=60, half_life=20, random_state=0
+    ),
 }
 for first in range(0, 8000, 400):
     for model in models.values():

@@ -34,10 +34,14 @@ else:
     houses = pd.DataFrame(at, columns=["longitude", "latitude"])
     houses["housingMedianAge"] = rng.uniform(1, 52, 6000)
     houses["medianIncome"] = rng.lognormal(1.2, 0.45, 6000)
-    price = 40 * houses["medianIncome"] + 250 * np.exp(-gap / 0.2) + rng.normal(0, 20, 6000)
+    price = (
+        40 * houses["medianIncome"] + 250 * np.exp(-gap / 0.2) + rng.normal(0, 20, 6000)
+    )
 price = pd.Series(price, name="price [k$]")
 
-model = KernelMachineRegressor(n_components=1000, features="fourier", random_state=0).fit(houses, price)
+model = KernelMachineRegressor(
+    n_components=1000, features="fourier", random_state=0
+).fit(houses, price)
 MetricDisplay.from_estimator(model, n_warps=8).plot(sharey=False)
 plt.show()
 
@@ -49,10 +53,15 @@ n = 120
 east = np.linspace(houses["longitude"].min(), houses["longitude"].max(), n)
 north = np.linspace(houses["latitude"].min(), houses["latitude"].max(), n)
 rows = pd.DataFrame({name: np.full(n * n, houses[name].median()) for name in houses})
-rows["longitude"], rows["latitude"] = (axis.ravel() for axis in np.meshgrid(east, north))
+rows["longitude"], rows["latitude"] = (
+    axis.ravel() for axis in np.meshgrid(east, north)
+)
 
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-far = cKDTree(houses[["longitude", "latitude"]]).query(rows[["longitude", "latitude"]])[0] > 0.25
+far = (
+    cKDTree(houses[["longitude", "latitude"]]).query(rows[["longitude", "latitude"]])[0]
+    > 0.25
+)
 shown = np.ma.masked_array(model.predict(rows), far).reshape(n, n)
 limits = dict(zip(("vmin", "vmax"), np.quantile(price, [0.02, 0.98]), strict=True))
 image = ax.pcolormesh(east, north, shown, cmap="viridis", shading="nearest", **limits)

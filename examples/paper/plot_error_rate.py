@@ -23,7 +23,10 @@ X = np.random.default_rng(0).standard_normal((100, 3))
 kernel = Gaussian(2.0)
 features = FourierFeatures(kernel, sampling="iid", random_state=0)
 ErrorDisplay.from_estimator(
-    features, X, sizes=(16, 64, 256, 1024, 4096), bound=lambda D: guaranteed_error(kernel, X, n_components=D)
+    features,
+    X,
+    sizes=(16, 64, 256, 1024, 4096),
+    bound=lambda D: guaranteed_error(kernel, X, n_components=D),
 ).plot()
 plt.show()
 

@@ -26,7 +26,10 @@ rng = np.random.default_rng(0)
 path = Path(os.environ.get("BOCHNER_DATA", "")) / "covtype.parquet"
 if path.is_file():
     forest = pd.read_parquet(path).sample(12_000, random_state=0)
-    X, y = forest.drop(columns="target").to_numpy(np.float32), forest["target"].to_numpy() == 2
+    X, y = (
+        forest.drop(columns="target").to_numpy(np.float32),
+        forest["target"].to_numpy() == 2,
+    )
 else:
     X = rng.uniform(size=(12_000, 4)).astype(np.float32)
     y = (np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1])) % 2 == 1

@@ -27,9 +27,16 @@ for row, (name, (X, truth)) in zip(axes, tables.items(), strict=True):
     k = len(set(truth.tolist()))
     for ax, kind in zip(row, (SpectralClustering, KernelKMeans), strict=True):
         models[name, kind] = model = kind(k, random_state=0).fit(X)
-        EmbeddingDisplay(X, model.labels_, ("First column", "Second column")).plot(ax, s=6)
+        EmbeddingDisplay(X, model.labels_, ("First column", "Second column")).plot(
+            ax, s=6
+        )
         score = adjusted_rand_score(truth, model.labels_)
-        ax.set_title(f"{kind.__name__}: Rand index {score:.2f}", loc="left", fontsize="medium", pad=22)
+        ax.set_title(
+            f"{kind.__name__}: Rand index {score:.2f}",
+            loc="left",
+            fontsize="medium",
+            pad=22,
+        )
 plt.show()
 
 # %%

@@ -130,7 +130,7 @@ class RowLoss(NamedTuple):
 
 
 def row_loss(model: Any) -> RowLoss:
-    """The loss by which a fitted model is judged, in units of the target where there is one."""
+    """The loss by which a fitted model is evaluated, in units of the target where there is one."""
     if is_classifier(model):
         return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
     K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
