@@ -1,7 +1,7 @@
 """Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
 
-What a block prints stands below it on the page. What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until
-the page changes; remove that folder to draw everything anew. Warnings of the code are errors, and so is a picture that
+What a block prints stands below it on the page. What it saves as ``NAME.svg`` is moved to ``docs/generated/pictures``,
+where the page finds it. Both are kept until the page changes; remove that folder to draw everything anew. Warnings of the code are errors, and so is a picture that
 a page shows and does not draw.
 """
 

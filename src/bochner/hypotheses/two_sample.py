@@ -57,9 +57,9 @@ def two_sample_test(
 
     Of permuted rows d is a product of signs and features, (B x N)(N x D). The evidence of all members together has a
     rank among its permuted values that is exact for any number of rows, columns and features: if both samples
-    come from one distribution and rows are independent, p <= a has probability a at most. With more than 4,096 rows, groups
-    of equal size are permuted, not single rows, which is exact as well (Domingo-Enrich, Dwivedi and Mackey, 2025), so
-    that files are read in two passes: one for the columns, one for features.
+    come from one distribution and rows are independent, p <= a has probability a at most. With more than 4,096 rows,
+    groups of equal size are permuted, not single rows. This is exact as well (Domingo-Enrich, Dwivedi and Mackey,
+    2025), and files are read in two passes: one for the columns, one for features.
 
     Parameters
     ----------

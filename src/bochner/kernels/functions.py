@@ -93,7 +93,7 @@ class Radial(OfFunction):
         return self._evaluate(cdist(U, V, "euclidean"))
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the length of the frequencies by dimension; drawing raises ValueError where it is negative."""
+        """Distribution of the length of the frequencies by dimension; drawing raises ValueError if it is negative."""
         return RadialLaw(
             lambda u, d: hankel_law(self._evaluate, d).quantile(u),
             lambda d: hankel_law(self._evaluate, d).second_moment,
