@@ -1,8 +1,8 @@
 """Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
 
-What a block prints stands below it on the page. What it saves as ``NAME.svg`` is moved to ``docs/generated/pictures``,
-where the page finds it. Both are kept until the page changes; remove that folder to draw everything anew. Warnings of the code are errors, and so is a picture that
-a page shows and does not draw.
+What a block prints stands below it on the page. What it saves as ``NAME.svg`` goes to ``docs/generated/pictures``,
+where the page finds it. Both are kept until the page changes; remove that folder to run everything anew. Warnings of
+the code are errors, and so is a picture that a page shows and does not draw.
 """
 
 import hashlib

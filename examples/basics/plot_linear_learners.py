@@ -9,6 +9,8 @@ kernel k-means, and so on.
 The pictures show the decision regions of four linear classifiers on the same 300 Fourier features of two interleaved
 half circles, which no straight line separates. The losses differ, the regions hardly do: what bends the border is the
 map.
+
+See also :doc:`/howto/linear`.
 """
 
 import matplotlib.pyplot as plt

@@ -6,6 +6,8 @@ A model file holds arrays and a JSON header, in the safetensors format. It conta
 from a stranger runs none. The loaded model predicts the same bits, on any machine and with any number of threads.
 
 The picture shows what is in the file of a classifier of handwritten digits: bytes by array, the largest on top.
+
+See also :doc:`/guide/persistence`.
 """
 
 import tempfile

@@ -11,6 +11,8 @@ Here both learn one period of a sine from 200 noisy rows, with the Gaussian kern
 penalty 0.001. The kernel is wide for this sine, and little is held back by the penalty: a hard case for few features.
 With 100 of them the curve is within a few hundredths of the exact one, much less than the noise of 0.1; 1,000 leave
 hardly any gap.
+
+See also :doc:`/guide/ridge`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ positive definite in up to three dimensions. Its support is compact: rows farthe
 influence each other.
 
 A function whose transform turns negative is no kernel. It is refused with the place where that happens.
+
+See also :doc:`/guide/bochner`.
 """
 
 import matplotlib.pyplot as plt

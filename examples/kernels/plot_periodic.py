@@ -8,6 +8,8 @@ single lines, at multiples of the base frequency.
 
 The data are made up: 40 weeks of a daily quantity, of which the last 12 are predicted. The periodic part goes on after
 the last training day; the trend returns to the mean, as nothing is known about it there.
+
+See also :doc:`/guide/bochner`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ same number of features and the same cost of a transform.
 
 The picture shows the mean error over the pairs of 100 rows in four dimensions against the number of features, as a
 mean over ten draws. The gain of orthogonal frequencies is largest at short distances.
+
+See also :doc:`/guide/fourier`.
 """
 
 import matplotlib.pyplot as plt

@@ -9,6 +9,8 @@ are draws from it.
 Each row of the picture shows a kernel on the left and its distribution on the right. A smooth kernel has a distribution
 with light tails. A kernel with a kink at zero, such as the Laplacian, needs high frequencies: its distribution has
 heavy tails, and more features are needed for the same error.
+
+See also :doc:`/guide/bochner`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ the noise of the least.
 
 Two targets of the same two columns show it: a wave, and a chessboard. The pictures show the losses by size of the
 lengthscales above, and the candidates with their standard errors.
+
+See also :doc:`/guide/bins`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ the target changes fast, and shrinks it where the target is level. Distances are
 
 The page reads ``california_housing.parquet`` from the folder ``BOCHNER_DATA``. Without that file a synthetic table of
 the same columns takes its place, with two invented cities.
+
+See also :doc:`/guide/metrics`.
 """
 
 import os

@@ -9,6 +9,8 @@ over the root of D.
 The picture shows the mean and the largest error over all pairs of 100 rows against D, with the range of ten draws,
 dashed lines c / sqrt(D), and the guaranteed error. ``required_components`` turns the bound around: it says how many
 features are enough for an error that one can live with.
+
+See also :doc:`/guide/quality`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ that lie near each other land near each other; whole wavelengths do not count.
 
 By Bochner's theorem the mean of cos(w'(x - y)) over all frequencies is the kernel k(x, y). One frequency is a crude
 estimate, and D / 2 of them are a good one: its error falls as one over the root of D.
+
+See also :doc:`/guide/fourier`.
 """
 
 import matplotlib.pyplot as plt

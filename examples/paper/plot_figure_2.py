@@ -10,6 +10,8 @@ for each grid.
 The left half of the figure shows three grids over two columns, and below them the indicators of some of the rows. The
 right half shows the matrices of single grids, ones where two rows collide, and how their average approaches the
 kernel.
+
+See also :doc:`/guide/bins`.
 """
 
 import matplotlib.pyplot as plt

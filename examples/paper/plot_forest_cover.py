@@ -9,6 +9,8 @@ that conjugate gradients solve the ridge regression in seconds today.
 The page reads ``covtype.parquet`` from the folder ``BOCHNER_DATA``. Without that file it makes a synthetic table of
 the same shape: 581,012 rows, 10 numbers and 44 columns of 0 and 1, whose classes fill boxes. To fit all rows in a few
 seconds the metric is learned on 20,000 of them, and only 20 grids are drawn.
+
+See also :doc:`/guide/bins`.
 """
 
 import os

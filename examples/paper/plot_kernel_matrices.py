@@ -8,6 +8,8 @@ one over the number D of features. A hundred times as many features make the noi
 The picture shows the exact matrix of 300 rows in the unit interval, sorted, for the Gaussian kernel of lengthscale
 0.1, beside its estimates by 100 and by 10,000 features. The largest error and the root mean square of all errors are
 printed above.
+
+See also :doc:`/guide/fourier`.
 """
 
 import matplotlib.pyplot as plt

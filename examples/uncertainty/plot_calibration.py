@@ -8,6 +8,8 @@ that is fitted to held-out rows, so that they are as sure as they may be.
 The picture compares a machine with naive Bayes on the breast cancer data of scikit-learn, by five-fold
 cross-validation. Naive Bayes counts columns that say the same several times over, and is too sure. Below each curve is
 the histogram of the predicted probabilities.
+
+See also :doc:`/guide/classes`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ from a second machine, which predicts the size of the errors, and its level from
 like.
 
 The noise of the data grows with x, and so do the intervals.
+
+See also :doc:`/guide/uncertainty`.
 """
 
 import matplotlib.pyplot as plt

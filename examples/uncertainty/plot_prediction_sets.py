@@ -8,6 +8,8 @@ where classes overlap, and hold one class elsewhere.
 
 Three overlapping clouds show it. Colours tell how many classes a set of 95 % holds; the title says how many of 2,000
 new rows have their class in it.
+
+See also :doc:`/guide/classes`.
 """
 
 import matplotlib.pyplot as plt

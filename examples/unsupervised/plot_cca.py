@@ -9,6 +9,8 @@ Two sensors see the same angle: one its noisy cosine, the other the angle itself
 linear score of the one correlates with one of the other. The first pair of kernel scores does, also on rows that were
 held out. The next pairs are finer functions of the angle. The fourth correlates on the rows of the fit only: it is
 overfitted, and the line of the held-out rows shows it.
+
+See also :doc:`/unsupervised/components`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ matrix. ``KernelKMeans`` looks for groups that are compact. Both have ``predict`
 On two rings only the first one finds what the eye sees; on three clouds both agree. The last picture shows the rows of
 the clouds in the coordinates that spectral clustering finds, where groups are far apart, and how many rows each group
 has.
+
+See also :doc:`/unsupervised/clusters` and :doc:`/guide/unsupervised`.
 """
 
 import matplotlib.pyplot as plt

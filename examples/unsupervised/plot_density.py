@@ -7,6 +7,8 @@ thousand. The bandwidth is chosen from the data. scikit-learn's ``KernelDensity`
 that is asked for; with the same bandwidth both give the same curve.
 
 The sample is a mixture of two normal distributions of different width.
+
+See also :doc:`/unsupervised/novelty`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ the columns say where to look.
 
 Here the means and deviations of all columns agree. The third column is one bump in the first sample and two in the
 second.
+
+See also :doc:`/unsupervised/tests` and :doc:`/guide/unsupervised`.
 """
 
 import matplotlib.pyplot as plt

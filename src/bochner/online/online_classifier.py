@@ -32,8 +32,9 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
     Parameters
     ----------
     kernel : "auto", name of a kernel, or Kernel, default="auto"
-        A kernel that is given has its lengthscale in the units of the columns. By default the lengthscale is chosen by
-        the leave-one-out error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only as many rows are used as are remembered.
+        The lengthscale of a given kernel is in the units of the columns. Otherwise it is chosen by the leave-one-out
+        error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only
+        as many rows of the batch are used as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500
