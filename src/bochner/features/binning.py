@@ -34,9 +34,10 @@ class BinningFeatures(FeatureMap):
 
         z(x) = P^(-1/2) [e_1(x), ..., e_P(x)],
 
-    with e_p(x) the indicator of the bin of x in grid p. Only the bins that training rows occupy are kept:
-    rows in other bins have no entry there. A row has at most P entries, whatever the number of columns. For a product of kernels two rows must share the bins of all factors; for a
-    sum the grids are divided among the terms, in proportion to their variances.
+    with e_p(x) the indicator of the bin of x in grid p. Only the bins that training rows occupy are kept: rows in other
+    bins have no entry there. A row has at most P entries, whatever the number of columns. For a product of kernels two
+    rows must share the bins of all factors; for a sum the grids are divided among the terms, in proportion to their
+    variances.
 
     A bin is identified by a 64-bit hash: the sum of its integer coordinates times random multipliers, drawn for each
     grid. Two bins share a hash with probability 2^(t - 64), where t is the number of trailing zero bits that all
