@@ -50,7 +50,7 @@ HEADER = (
     "splits",
     "bochner",
     "its range",
-    "bar",
+    "target",
     "LightGBM",
     "LightGBM, tuned",
     "CatBoost",

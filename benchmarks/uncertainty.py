@@ -291,4 +291,4 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 
 
 if __name__ == "__main__":
-    run("Uncertainty", __file__, __doc__, PARTS, packages=("lightgbm",))
+    run("Intervals and probabilities", __file__, __doc__, PARTS, packages=("lightgbm",))
