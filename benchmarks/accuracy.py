@@ -51,7 +51,7 @@ HEADER = (
     "splits",
     "bochner",
     "its range",
-    "bar",
+    "target",
     "LightGBM",
     "LightGBM, tuned",
     "CatBoost",

@@ -133,8 +133,8 @@ BENCHMARKS = {
     name: partial(explained, name) for name in ("california_housing", "adult", "cpu_act", "house_16H", "covtype")
 }
 
-ABOUT = """Seconds are those of all threads together, so that a bar of 20 s on two cores is one of 40. Rows are compared
-with 100 background rows. Both explainers of one model differ by the errors of both where ours samples."""
+ABOUT = """Seconds are those of all threads together, so that a target of 20 s on two cores is one of 40. Rows are
+compared with 100 background rows. Both explainers of one model differ by the errors of both where ours samples."""
 
 
 def body(results: Results) -> str:

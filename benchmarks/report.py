@@ -1,7 +1,7 @@
-"""Sections of docs/benchmarks.md, each rewritten by the script that measures it.
+"""Pages of docs/benchmarks, each rewritten by the script that measures it.
 
 What the scripts of `runner` measure is kept in docs/benchmarks/NAME.json, by part and by kind of machine, and the page
-is made from it: a run on one machine leaves the figures of the others.
+is made from it: a run on one machine leaves the figures of the others. `overview` makes docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -20,15 +20,6 @@ import bochner
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 FIGURES = PAGE.parent / "figures"
-HEAD = """\
-# Benchmarks
-
-This page is written by the scripts in `benchmarks/`. Each section names the command that updates it. Set
-`BOCHNER_DATA` to the folder of the data, and install the libraries for comparison with `pip install ".[peers]"`. Some
-tables have a column for each kind of machine. A run on one machine leaves the columns of the others, which are stored
-in `docs/benchmarks/*.json`. A figure such as "1.12 x" is a ratio to what the last column names, measured in the same
-run.
-"""
 OURS = ("bochner", "numpy", "scipy", "scikit-learn", "numba")
 VECTORS = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
 
@@ -36,7 +27,7 @@ Results = dict[str, dict[str, dict[str, Any]]]  # by part and machine: date, ver
 
 
 class Row(NamedTuple):
-    """A figure, its bar, and a limit that was measured in the same run, with how many times it the figure is."""
+    """A figure, its target, and a limit that was measured in the same run, with how many times it the figure is."""
 
     what: str
     measured: str
@@ -102,7 +93,7 @@ def columns(results: Results) -> str:
             for row in (Row(*one) for one in own["rows"]):
                 rows.setdefault((part, row.what), row)
                 figures[part, row.what, machine] = figure(row)
-    header = ["what", *machines(results), "bar", "x: times"]
+    header = ["what", *machines(results), "target", "x: times"]
     lines = [
         [row.what, *(figures.get((*key, machine), "") for machine in machines(results)), row.bar, row.limit]
         for key, row in rows.items()
@@ -183,16 +174,15 @@ def write_section(title: str, command: str, body: str, packages: Sequence[str] =
     _replace(title, f"`{command}`, {date.today()}. {processor()}; {versions(packages)}.\n\n{body.strip()}")
 
 
+def page_of(title: str) -> Path:
+    """The page of that title."""
+    return PAGE.with_suffix("") / f"{'-'.join(re.findall('[a-z0-9]+', title.lower()))}.md"
+
+
 def _replace(title: str, body: str) -> None:
-    """Replace the section of that title, or add it, and print it."""
-    text = f"## {title}\n\n{body}\n"
+    """Write the page of that title, and print it."""
+    text = f"# {title}\n\n{body.replace('](figures/', '](../figures/')}\n"
     print(text)
-    page = PAGE.read_text() if PAGE.exists() else HEAD
-    parts = re.split(r"(?m)^(?=## )", page)
-    sections = [part.rstrip() + "\n" for part in parts]
-    at = [i for i, part in enumerate(sections) if part.startswith(f"## {title}\n")]
-    if at:
-        sections[at[0]] = text
-    else:
-        sections.append(text)
-    PAGE.write_text("\n".join(sections))
+    page = page_of(title)
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(text)

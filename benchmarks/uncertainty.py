@@ -38,7 +38,7 @@ SPLITS, SPLITS_OF_LARGE, COVERAGE = 20, 3, 0.9
 TREES, LARGE_TREES = ({"n_estimators": size(500), "num_leaves": leaves} for leaves in (63, 255))
 STABLE = {"min_child_weight": 1.0}  # without which LightGBM's log loss of seven types diverges, to 12
 NOISE, LENGTHS = 0.05, {5: 1.5, 10: 3.0}  # variance of the noise; lengthscale by number of columns
-PLACES = {"inside": 1.0, "at the edge": 2.0, "far away": 8.0}  # factor on the rows of the training law
+PLACES = {"inside": 1.0, "at the edge": 2.0, "far away": 8.0}  # factor on the rows of the training distribution
 DRAWS = 1000
 
 
@@ -94,7 +94,7 @@ def cpu_act() -> list[Row]:
     return [
         row("cpu_act, 2,000 rows: negative log predictive density", density, "<= -0.75", f"{gaussian}: -0.487"),
         row("cpu_act, 2,000 rows: CRPS / sd", crps, "<= 0.07", f"{gaussian}: 0.0915"),
-        row("cpu_act, 2,000 rows: % of rows in 90 % of the normal law", within),
+        row("cpu_act, 2,000 rows: % of rows in 90 % of the normal distribution", within),
         row("cpu_act, 2,000 rows: % of rows in 90 % intervals", covered, "90 +- 1.5"),
         row("cpu_act, 2,000 rows: mean width / sd", width, "<= 0.41", f"{gaussian}: 0.595"),
     ]
@@ -291,4 +291,4 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 
 
 if __name__ == "__main__":
-    run("Uncertainty", __file__, __doc__, PARTS, packages=("lightgbm",))
+    run("Intervals and probabilities", __file__, __doc__, PARTS, packages=("lightgbm",))

@@ -14,7 +14,7 @@ from datasets import Split, load
 from runner import size
 
 MILLION = 1_000_000
-CENTRES, SPREAD = 10, 1.5  # of the rows of normal laws
+CENTRES, SPREAD = 10, 1.5  # of the rows of normal distributions
 
 
 def mnist(n: int = 60_000) -> Split:
@@ -87,7 +87,7 @@ def _cover() -> tuple[pd.DataFrame, NDArray]:
 
 
 def blobs(rng: np.random.Generator, n: int, ratio: float) -> NDArray:
-    """Rows of 25 normal laws on a lattice of spacing 10, of a covariance whose eigenvalues have that ratio."""
+    """Rows of 25 normal distributions on a lattice of spacing 10, of a covariance whose eigenvalues have that ratio."""
     Z = rng.standard_normal((n, 2)) * np.sqrt([ratio, 1.0])
     return 10.0 * rng.integers(0, 5, (n, 2)) + Z @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
 
@@ -101,7 +101,7 @@ def dependent(name: str, n: int, seed: int) -> tuple[NDArray, NDArray]:
 
 
 def normal_laws(n: int, d: int = 50) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Rows of ten overlapping normal laws in single precision, and which law each is of."""
+    """Rows of ten overlapping normal distributions in single precision, and which distribution each is of."""
     rng = np.random.default_rng(0)
     centres, laws = SPREAD * rng.standard_normal((CENTRES, d)), rng.integers(CENTRES, size=n)
     X = rng.standard_normal((n, d), dtype=np.float32)

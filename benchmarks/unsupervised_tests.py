@@ -55,7 +55,7 @@ def level(what: str, test: Callable[[np.random.Generator, int], float]) -> list[
 
 
 def same_law(rng: np.random.Generator, seed: int) -> float:
-    """p-value of two samples of one law."""
+    """p-value of two samples of one distribution."""
     X, Y = rng.standard_normal((40, 3)), rng.standard_normal((60, 3))
     return two_sample_test(X, Y, n_permutations=199, n_components=60, random_state=seed).p_value
 
@@ -67,7 +67,7 @@ def no_dependence(rng: np.random.Generator, seed: int) -> float:
 
 
 def independence(name: str) -> list[Line]:
-    """Power and time against hyppo's test by HSIC, with its approximate law."""
+    """Power and time against hyppo's test by HSIC, with its approximate distribution."""
     peer = hyppo_test()
     found = []
     for seed in range(repeats(100) + 1):

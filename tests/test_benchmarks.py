@@ -71,7 +71,8 @@ def toys(report, monkeypatch, tmp_path, capfd):
         monkeypatch.setenv("MACHINE", machine)
         monkeypatch.setattr(sys, "argv", ["toys.py", *arguments])
         runpy.run_path(str(tmp_path / "toys.py"), run_name="__main__")
-        return capfd.readouterr().out, report.PAGE.read_text() if report.PAGE.exists() else ""
+        page = report.page_of("Toys")
+        return capfd.readouterr().out, page.read_text() if page.exists() else ""
 
     return run
 
@@ -95,7 +96,7 @@ def test_a_column_for_each_machine(report):
     old = measured("", ["gone", "1"], ["fit", "31 s", "<= 9 s", "Gram", 0.941])
     new = measured("2026-01-01", ["fit", "", "<= 8 s", "a copy", 12.34], ["predict", "2 us"])
     expected = """\
-| what | A | B | bar | x: times |
+| what | A | B | target | x: times |
 | --- | --- | --- | --- | --- |
 | fit | 31 s, 0.94 x | 12.3 x | <= 8 s | a copy |
 | predict |  | 2 us |  |  |
@@ -122,13 +123,11 @@ def test_a_table_for_each_machine(report):
 
 
 def test_a_run_renews_its_own_figures(toys, report):
-    """Those of other machines and parts, and other sections of the page, stay."""
-    report.PAGE.write_text("# Page\n\n## Before\n\nText.\n\n## Toys\n\nOld.\n\n## After\n\nText.\n")
+    """Those of other machines and parts stay."""
     toys("A", "--only", "one")
     _, page = toys("B", "--only", "one", "two")
     assert "| fit | 3 s, 1.50 x | 3 s, 1.50 x | <= 4 s | a copy |\n| predict |  | 3 us |  |  |\n" in page
-    assert page.startswith("# Page\n\n## Before\n\nText.\n\n## Toys\n\n`python -m benchmarks toys`\n\n| what | A | B |")
-    assert page.endswith("\n\n## After\n\nText.\n")
+    assert page.startswith("# Toys\n\n`python -m benchmarks toys`\n\n| what | A | B |")
     store = report.PAGE.parent / "benchmarks" / "toys.json"
     kept = json.loads(store.read_text())
     kept["one"]["A"]["rows"][0][1] = kept["one"]["B"]["rows"][0][1] = "5 s"
@@ -154,14 +153,30 @@ def test_a_part_without_rows_keeps_nothing(toys, report):
     assert report.kept("toys") == {}
 
 
-@pytest.mark.parametrize("store", KEPT, ids=lambda path: path.stem)
+@pytest.mark.parametrize("store", [path for path in KEPT if path.stem != "peers"], ids=lambda path: path.stem)
 def test_page_is_made_from_what_is_kept(report, monkeypatch, store):
-    docs = store.parents[1]
-    shutil.copy(docs / "benchmarks.md", report.PAGE)
-    shutil.copytree(docs / "benchmarks", report.PAGE.with_suffix(""))
+    pages = store.parent
+    shutil.copytree(pages, report.PAGE.with_suffix(""))
     monkeypatch.setattr(sys, "argv", [f"{store.stem}.py", "--page"])
     runpy.run_path(str(BENCHMARKS / f"{store.stem}.py"), run_name="__main__")
-    assert report.PAGE.read_text() == (docs / "benchmarks.md").read_text()
+    for page in pages.glob("*.md"):
+        assert (report.PAGE.with_suffix("") / page.name).read_text() == page.read_text()
+
+
+def test_figures_of_the_readme_and_the_first_page_are_those_that_are_kept(report, monkeypatch):
+    """With three digits, as they were kept; the picture of the README reads the same file."""
+    monkeypatch.setattr(report, "PAGE", BENCHMARKS.parent / "docs" / "benchmarks.md")
+    monkeypatch.delitem(sys.modules, "overview", raising=False)
+    overview = importlib.import_module("overview")
+    readme = overview.README.read_text("utf-8")
+    assert overview.with_figures(readme) == readme
+    assert overview.overview() == overview.PAGE.read_text("utf-8")
+    kept = json.loads(overview.STORE.read_text())
+    error, seconds = kept["errors and seconds"]["california_housing"]["bochner"]
+    (line,) = [line for line in readme.splitlines() if line.startswith("| california_housing, RMSE")]
+    assert f"**{error:.3f}**" in line
+    assert line.endswith(f"| {seconds:.2g} s |")
+    monkeypatch.delitem(sys.modules, "overview", raising=False)
 
 
 def test_place_and_difference_to_the_better_default(report):

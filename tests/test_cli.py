@@ -462,7 +462,7 @@ def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):
     csv.write_csv(with_oval, "oval.csv")
     report = done("evaluate", "model.safetensors", "oval.csv")
     assert (report["rows_without_target"], report["rows_test"]) == (2, N - 2)
-    assert "1 of 118 rows have a class that the training rows do not have" in report["notes"][0]
+    assert "1 row has a class that is not in the training rows" in report["notes"][0]
     parquet.write_table(TABLE.drop_columns(["kind"]).append_column("kind", pa.array(["oval"] * N)), "all.parquet")
     assert "none of the classes 'long, thin'" in refused("evaluate", "model.safetensors", "all.parquet")
     parquet.write_table(TABLE.drop_columns(["kind"]), "without.parquet")
@@ -1132,3 +1132,10 @@ def test_interrupt_leaves_nothing(folder):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
     assert sorted(os.listdir()) == ["houses.csv", "large.parquet"]
+
+
+def test_a_table_of_two_rows_has_no_score(run, tmp_path):
+    (tmp_path / "two.csv").write_text("a,b\n1,x\n2,y\n")
+    code, _, err = run("fit", str(tmp_path / "two.csv"), "--target", "b")
+    assert code
+    assert "2 rows with a target cannot be split for a score; give 5 or more, or use --test-size 0" in err

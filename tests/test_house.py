@@ -457,6 +457,45 @@ def test_every_module_can_be_imported():
     run("\n".join(f"import {name}" for name in names))
 
 
+# Phrases that are clipped or no terms of the field, in prose for users and in docstrings.
+BANNED = [
+    r"the last where",
+    r"where there are such",
+    r"(tells?|told) (\w+ ){0,4}apart",
+    r"judg(e|es|ed|ing)\b",  # of validation
+    r"(?<!power )\blaws?\b(?! of Succession)",  # of a distribution
+    r"for parameters that are none",
+]
+RECORDS = {"decisions.md", "benchmarks"}  # of what was measured, as it was written then
+
+
+def prose_of(path):
+    """Docstrings of a module, or the text of a page without its code."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".md":
+        return re.sub(r"^```.*?^```|`[^`\n]+`", "", text, flags=re.DOTALL | re.MULTILINE)
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    return re.sub(r">>> .*|`[^`\n]+`", "", "\n".join(texts))
+
+
+def test_prose_has_no_banned_phrases(checkout):
+    docs = [
+        page
+        for page in (checkout / "docs").rglob("*.md")
+        if not RECORDS & {page.name, page.parent.name} and page.name != "scores.md"
+    ]
+    found = []
+    for path in [*modules(), checkout / "README.md", *docs, *(checkout / "examples").rglob("*.py")]:
+        prose = " ".join(prose_of(path).split())
+        found += [
+            f"{path}: ...{prose[max(hit.start() - 30, 0) : hit.end() + 30]}..."
+            for phrase in BANNED
+            for hit in re.finditer(phrase, prose, re.IGNORECASE)
+        ]
+    assert not found, "\n".join(found)
+
+
 def test_table_of_kernels_is_generated(checkout):
     from bochner.kernels.catalogue import table
 

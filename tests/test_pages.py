@@ -58,9 +58,42 @@ def test_links_lead_to_files(page):
         assert written or place.exists() or place.with_suffix(".md").exists(), f"{page} links to {target}"
 
 
+def test_lines_of_code_fit_a_page():
+    """Code of pages and examples has at most 88 columns; comments of examples are text of the gallery."""
+    long = []
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.py")]:
+        text = path.read_text("utf-8")
+        if path.suffix == ".md":
+            code = "".join(found[1] for found in re.finditer(r"^```(?:python|bash)\n(.*?)^```", text, re.DOTALL | re.M))
+        else:
+            code = re.sub(r'^""".*?"""|^#.*?$', "", text, flags=re.DOTALL | re.MULTILINE)
+        long += [f"{path}: {line}" for line in code.splitlines() if len(line) > 88]
+    assert not long, "\n".join(long)
+
+
+def test_what_blocks_print_stands_below_them(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\nx = 2\n```\n\nThen:\n\n```python\nprint(x)\nprint(x + 1)\n```\n\nEnd.\n")
+    tools = extension("pages")
+    printed = tools["run"](page, tmp_path)
+    assert printed == ["", "2\n3\n"]
+    shown = tools["with_output"](page.read_text(), printed)
+    assert "print(x + 1)\n```\n\n```{code-block} none\n:class: output\n\n2\n3\n```\n\nEnd." in shown
+    assert shown.count("code-block") == 1
+
+
 @pytest.mark.parametrize("page", NEW, ids=page_name)
 def test_pictures_have_a_description(page):
     assert all(len(found[1]) > 20 for found in IMAGE.finditer(page.read_text("utf-8")) if found[2])
+
+
+def test_examples_and_chapters_lead_to_each_other():
+    for example in (ROOT / "examples").rglob("plot_*.py"):
+        own = f"/gallery/{example.parent.name}/{example.stem}"
+        chapters = re.findall(r":doc:`/([\w/]+)`", example.read_text("utf-8"))
+        assert chapters, f"{example} leads to no chapter"
+        for chapter in chapters:
+            assert f"{{doc}}`{own}`" in (DOCS / f"{chapter}.md").read_text("utf-8"), f"{chapter} does not lead to {own}"
 
 
 def reference():
@@ -109,6 +142,26 @@ def test_docstrings_become_plain_text():
     assert list(extension("reference")["marked"](lines)) == expected
     kept = ["coef_ : array", "alpha_", ">>> a_ | b_", "3"]
     assert list(extension("reference")["marked"](kept)) == kept
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        (
+            "T = n m / (n + m) sum_i (v_i'd)^2 / (lam_i + g)",
+            r"T = n m / (n + m) \sum_{i} (v_{i}'d)^2 / (\lambda _{i} + g)",
+        ),
+        ("exp(-D eps^2 / 4) <= a^(-1)", r"\exp (-D \varepsilon ^2 / 4) \le  a^{-1}"),
+        ("integral from 0 to 1 - t of f(s) ds", r"\int_{0}^{1 - t} f(s) ds"),
+        ("the sum of its parts", None),
+    ],
+)
+def test_formulas_of_docstrings_become_latex(plain, expected):
+    assert extension("reference")["latex"](plain) == expected
+    if expected:
+        from docutils.utils.math.latex2mathml import tex2mathml
+
+        assert "<math" in tex2mathml(expected)
 
 
 def test_settings_load_no_extension_that_needs_the_network():

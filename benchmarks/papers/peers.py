@@ -11,6 +11,7 @@ from adapters import PEERS, TUNING_SECONDS
 from cells import Cell, Result, grouped, middle, run, spread
 
 from accuracy import REGRESSION, error, prepared
+from overview import keep_peers
 from report import pyplot, save_figure, table, write_section
 
 PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
@@ -48,7 +49,7 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         lines = []
         for peer in PEERS:
             own = groups.get((name, peer), [])
-            if not own or inapplicable(own):
+            if not own or inapplicable(own) or not_installed(own):
                 continue
             memory = middle(own, "memory")
             figures = ["", "", "", ""]
@@ -62,6 +63,17 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         parts.append(f"**{name}**\n\n{table(header, lines)}")
     draw_times(groups)
     ranks = draw_ranks(groups)
+    keep_peers(
+        {
+            name: {
+                peer: [middle(groups[name, peer], "wrong"), middle(groups[name, peer], "fit")]
+                for peer in PEERS
+                if middle(groups.get((name, peer), []), "wrong") is not None
+            }
+            for name in PROBLEMS
+        },
+        dict(ranks),
+    )
     parts.append("Lower median error of bochner, where both finished: " + "; ".join(against(groups)) + ".")
     if ranks:
         parts.append("Mean ranks: " + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks) + ".")
@@ -76,8 +88,8 @@ as it is. Its compiled code is loaded beforehand (some 0.3 s).
 All libraries use their defaults, except RBFSampler and Nystroem (1,000 features, gamma="scale" and 1 / d, followed by
 ridge regression with the best of 7 penalties) and KernelRidge (kernel="rbf", alpha=0.1). Tuned: the defaults and
 random settings for {TUNING_SECONDS:.0f} s on a validation split of the training rows, counted in the fit. "bochner, 1
-s" has time_limit=1, which it exceeds on the largest tables. A library that cannot be installed, or takes more than
-{LIMIT} s in all (tuned: {TUNED_LIMIT} s), is listed with its error. For Falkon and EigenPro pip finds no distribution.
+s" has time_limit=1, which it exceeds on the largest tables. A fit that takes more than {LIMIT} s in all (tuned:
+{TUNED_LIMIT} s), or fails, is listed with its error. For Falkon and EigenPro pip finds no distribution.
 Mean ranks include the libraries that finished on more than half of the data sets. Not finished counts as last."""
     )
     write_section("Comparison with other libraries", "python -m benchmarks peers", "\n\n".join(parts), PACKAGES)
@@ -105,6 +117,11 @@ def against(groups: dict[tuple, list[Result]]) -> list[str]:
 def inapplicable(own: list[Result]) -> bool:
     """Whether it is a regression that was asked to classify."""
     return own[0].get("error") == "TypeError: regression only"
+
+
+def not_installed(own: list[Result]) -> bool:
+    """Whether the library could not be imported."""
+    return str(own[0].get("error", "")).startswith("ModuleNotFoundError")
 
 
 def draw_times(groups: dict[tuple, list[Result]]) -> None:

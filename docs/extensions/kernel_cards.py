@@ -1,4 +1,4 @@
-"""Writes the page of kernels, a card for each row of the table of kernels, with a picture of the kernel and its law."""
+"""Writes the page of kernels, a card for each row of the table, with pictures of the kernel and its distribution."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,10 @@ PAGE = Path(__file__).parents[1] / "generated" / "kernels.md"
 DISTANCES = np.linspace(0, 4, 401)
 INTRODUCTION = """# Kernels at a glance
 
-Each card shows a kernel k over distance, for one column and lengthscale 1, above 2,000 frequencies of its law. A kernel
+Each card shows a kernel k over distance, for one column and lengthscale 1, above 2,000 of its frequencies. A kernel
 that is flat at 0 has few high frequencies, and makes smooth functions. A kernel with a cusp at 0 has many, and makes
-rough ones. Kernels with a law of pitches have random bins too. [Formulas and details](../kernels.md) are on a page of
-their own, and each name links to the reference.
+rough ones. Kernels with a distribution of pitches have random bins too. [Formulas and details](../kernels.md) are on a
+page of their own, and each name links to the reference.
 
 ::::{grid} 1 2 3 3
 :gutter: 3

@@ -1,8 +1,8 @@
-"""Makes the picture of the README from the tables of docs/benchmarks.md: ``python docs/figures/readme_picture.py``."""
+"""Makes the picture of the README from docs/benchmarks/peers.json: ``python docs/figures/readme_picture.py``."""
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,9 @@ PLACES = {  # of the labels beside their points: right, up, alignment
 
 
 def measured(name: str) -> dict[str, tuple[float, float]]:
-    """Seconds of the fit and test error of each learner that finished, the medians of the table of a data set."""
-    text = (FIGURES.parent / "benchmarks.md").read_text("utf-8")
-    peers = text.partition("\n## Comparison with other libraries\n")[2].partition("\n## ")[0]
-    table = peers.partition(f"**{name}**")[2].partition("\n\n**")[0]
-    rows = re.findall(r"^\| ([\w][^|]*?) \| ([\d.]+)[^|]* \| ([\d.]+)[^|]* \|", table, re.MULTILINE)
-    return {learner: (float(seconds), float(error)) for learner, error, seconds in rows}
+    """Seconds of the fit and test error of each learner that finished, as they are kept."""
+    kept = json.loads((FIGURES.parent / "benchmarks" / "peers.json").read_text("utf-8"))["errors and seconds"]
+    return {learner: (seconds, error) for learner, (error, seconds) in kept[name].items()}
 
 
 def family(learner: str) -> str:

@@ -8,6 +8,8 @@ keeps the one that predicts the held-out rows best.
 
 The table below is made up: prices of flats that depend on area, town, year of sale and noise, and a column that plays
 no part. The picture shows the share of each column in the learned distance of two rows, and the warps of the columns.
+
+See also :doc:`/guide/choice`.
 """
 
 import matplotlib.pyplot as plt
@@ -23,13 +25,17 @@ flats = pd.DataFrame(
     {
         "area [m²]": rng.lognormal(4.3, 0.4, n),
         "town": rng.choice(["Basel", "Bern", "Genf"], n),
-        "sold": pd.Timestamp("2018-01-01") + pd.to_timedelta(rng.integers(0, 2500, n), "D"),
+        "sold": pd.Timestamp("2018-01-01")
+        + pd.to_timedelta(rng.integers(0, 2500, n), "D"),
         "door colour": rng.uniform(size=n),
     }
 )
 town = flats["town"].map({"Basel": 7.0, "Bern": 6.0, "Genf": 9.0}).to_numpy(float)
 years = (flats["sold"] - flats["sold"].min()).dt.days.to_numpy() / 365
-price = pd.Series(town * flats["area [m²]"] ** 0.9 * 1.04**years + rng.normal(0, 15, n), name="price [k€]")
+price = pd.Series(
+    town * flats["area [m²]"] ** 0.9 * 1.04**years + rng.normal(0, 15, n),
+    name="price [k€]",
+)
 flats.loc[::50, "town"] = None  # some are not known
 
 model = KernelMachineRegressor(random_state=0).fit(flats[:1000], price[:1000])

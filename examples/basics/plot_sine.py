@@ -11,6 +11,8 @@ Here both learn one period of a sine from 200 noisy rows, with the Gaussian kern
 penalty 0.001. The kernel is wide for this sine, and little is held back by the penalty: a hard case for few features.
 With 100 of them the curve is within a few hundredths of the exact one, much less than the noise of 0.1; 1,000 leave
 hardly any gap.
+
+See also :doc:`/guide/ridge`.
 """
 
 import matplotlib.pyplot as plt
@@ -28,15 +30,27 @@ truth = np.sin(2 * np.pi * grid[:, 0])
 
 lengthscale, alpha = 0.5, 1e-3
 exact = KernelRidge(alpha=alpha, kernel="rbf", gamma=1 / (2 * lengthscale**2)).fit(X, y)
-features = KernelMachineRegressor(Gaussian(lengthscale), n_components=100, alpha=alpha, random_state=0).fit(X, y)
-more = KernelMachineRegressor(Gaussian(lengthscale), n_components=1000, alpha=alpha, random_state=0).fit(X, y)
+features = KernelMachineRegressor(
+    Gaussian(lengthscale), n_components=100, alpha=alpha, random_state=0
+).fit(X, y)
+more = KernelMachineRegressor(
+    Gaussian(lengthscale), n_components=1000, alpha=alpha, random_state=0
+).fit(X, y)
 
 # %%
 # The upper panel shows data, truth and both fits; the lower one the errors of the fits against the truth.
-curves = {"exact kernel ridge": exact.predict(grid), "100 random features": features.predict(grid)}
-looks = {"exact kernel ridge": ("#0072B2", "-"), "100 random features": ("#D55E00", "--")}
+curves = {
+    "exact kernel ridge": exact.predict(grid),
+    "100 random features": features.predict(grid),
+}
+looks = {
+    "exact kernel ridge": ("#0072B2", "-"),
+    "100 random features": ("#D55E00", "--"),
+}
 
-figure, (top, below) = plt.subplots(2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 1], layout="constrained")
+figure, (top, below) = plt.subplots(
+    2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 1], layout="constrained"
+)
 top.scatter(X[:, 0], y, s=10, color="#767676", alpha=0.6, linewidths=0, label="data")
 top.plot(grid, truth, color="black", linewidth=1, label="truth")
 for name, predicted in curves.items():

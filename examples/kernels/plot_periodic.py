@@ -8,6 +8,8 @@ single lines, at multiples of the base frequency.
 
 The data are made up: 40 weeks of a daily quantity, of which the last 12 are predicted. The periodic part goes on after
 the last training day; the trend returns to the mean, as nothing is known about it there.
+
+See also :doc:`/guide/bochner`.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +26,9 @@ y = weekly + 0.8 * np.sin(day[:, 0] / 60) + 0.15 * rng.standard_normal(280)
 known = day[:, 0] < 196
 
 kernel = Gaussian(40.0) + Periodic(period=7.0, lengthscale=0.7)
-model = KernelMachineRegressor(kernel, n_components=400, alpha=0.1, random_state=0).fit(day[known], y[known])
+model = KernelMachineRegressor(kernel, n_components=400, alpha=0.1, random_state=0).fit(
+    day[known], y[known]
+)
 predicted = model.predict(day)
 
 figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")

@@ -8,6 +8,8 @@ changes.
 
 The target is a sine whose phase moves. A model that remembers all rows is soon wrong; one with a half life of 300 rows
 keeps up; one with a half life of 20 rows keeps up as well, but has too few rows to average the noise away.
+
+See also :doc:`/unsupervised/online`.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +24,12 @@ y = np.sin(2 * X[:, 0] + np.arange(8000) / 2000) + 0.5 * rng.standard_normal(800
 
 models = {
     "all rows": OnlineKernelRegressor(n_components=60, random_state=0),
-    "half life 300": OnlineKernelRegressor(n_components=60, half_life=300, random_state=0),
-    "half life 20": OnlineKernelRegressor(n_components=60, half_life=20, random_state=0),
+    "half life 300": OnlineKernelRegressor(
+        n_components=60, half_life=300, random_state=0
+    ),
+    "half life 20": OnlineKernelRegressor(
+        n_components=60, half_life=20, random_state=0
+    ),
 }
 for first in range(0, 8000, 400):
     for model in models.values():

@@ -8,6 +8,8 @@ all rows, in one pass for Fourier features.
 
 The page writes 200,000 rows to a temporary folder of Parquet files, and fits them within 1.5 GB, most of which is what
 Python and its libraries take by themselves. The picture shows the predictions against the truth along one column.
+
+See also :doc:`/guide/large`.
 """
 
 import tempfile
@@ -42,7 +44,9 @@ with bochner.settings(memory_limit="1.5 GB"):
 age = np.linspace(0, 100, 300)
 new = pa.table({"area": np.full(300, 100.0), "age": age})
 figure, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
-ax.plot(age, 300 * (1 + 0.3 * np.cos(age / 15)), color="black", linewidth=1, label="truth")
+ax.plot(
+    age, 300 * (1 + 0.3 * np.cos(age / 15)), color="black", linewidth=1, label="truth"
+)
 ax.plot(age, model.predict(new), "--", color="#D55E00", linewidth=2, label="prediction")
 ax.set_xlabel("Age [years], at an area of 100 m²")
 ax.set_ylabel("Price [k$]")

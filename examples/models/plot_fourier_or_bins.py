@@ -8,6 +8,8 @@ the noise of the least.
 
 Two targets of the same two columns show it: a wave, and a chessboard. The pictures show the losses by size of the
 lengthscales above, and the candidates with their standard errors.
+
+See also :doc:`/guide/bins`.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +28,9 @@ targets = {
 
 models = {}
 for name, target in targets.items():
-    models[name] = KernelMachineRegressor(random_state=0).fit(X[:1000], (target + noise)[:1000])
+    models[name] = KernelMachineRegressor(random_state=0).fit(
+        X[:1000], (target + noise)[:1000]
+    )
     error = np.sqrt(np.mean((models[name].predict(X[1000:]) - target[1000:]) ** 2))
     print(f"{name}: error {error:.3f}")
     print(models[name].report_)
@@ -47,7 +51,12 @@ side = np.linspace(0, 1, 100)
 grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.3), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
-    image = ax.imshow(model.predict(grid).reshape(100, 100), extent=(0, 1, 0, 1), origin="lower", cmap="viridis")
+    image = ax.imshow(
+        model.predict(grid).reshape(100, 100),
+        extent=(0, 1, 0, 1),
+        origin="lower",
+        cmap="viridis",
+    )
     ax.set_title(f"Prediction of {name}", loc="left", fontsize="medium")
     figure.colorbar(image, ax=ax, shrink=0.8)
 plt.show()

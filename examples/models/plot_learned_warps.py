@@ -8,6 +8,8 @@ the target changes fast, and shrinks it where the target is level. Distances are
 
 The page reads ``california_housing.parquet`` from the folder ``BOCHNER_DATA``. Without that file a synthetic table of
 the same columns takes its place, with two invented cities.
+
+See also :doc:`/guide/metrics`.
 """
 
 import os
@@ -34,10 +36,14 @@ else:
     houses = pd.DataFrame(at, columns=["longitude", "latitude"])
     houses["housingMedianAge"] = rng.uniform(1, 52, 6000)
     houses["medianIncome"] = rng.lognormal(1.2, 0.45, 6000)
-    price = 40 * houses["medianIncome"] + 250 * np.exp(-gap / 0.2) + rng.normal(0, 20, 6000)
+    price = (
+        40 * houses["medianIncome"] + 250 * np.exp(-gap / 0.2) + rng.normal(0, 20, 6000)
+    )
 price = pd.Series(price, name="price [k$]")
 
-model = KernelMachineRegressor(n_components=1000, features="fourier", random_state=0).fit(houses, price)
+model = KernelMachineRegressor(
+    n_components=1000, features="fourier", random_state=0
+).fit(houses, price)
 MetricDisplay.from_estimator(model, n_warps=8).plot(sharey=False)
 plt.show()
 
@@ -49,10 +55,15 @@ n = 120
 east = np.linspace(houses["longitude"].min(), houses["longitude"].max(), n)
 north = np.linspace(houses["latitude"].min(), houses["latitude"].max(), n)
 rows = pd.DataFrame({name: np.full(n * n, houses[name].median()) for name in houses})
-rows["longitude"], rows["latitude"] = (axis.ravel() for axis in np.meshgrid(east, north))
+rows["longitude"], rows["latitude"] = (
+    axis.ravel() for axis in np.meshgrid(east, north)
+)
 
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-far = cKDTree(houses[["longitude", "latitude"]]).query(rows[["longitude", "latitude"]])[0] > 0.25
+far = (
+    cKDTree(houses[["longitude", "latitude"]]).query(rows[["longitude", "latitude"]])[0]
+    > 0.25
+)
 shown = np.ma.masked_array(model.predict(rows), far).reshape(n, n)
 limits = dict(zip(("vmin", "vmax"), np.quantile(price, [0.02, 0.98]), strict=True))
 image = ax.pcolormesh(east, north, shown, cmap="viridis", shading="nearest", **limits)

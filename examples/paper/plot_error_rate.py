@@ -9,6 +9,8 @@ over the root of D.
 The picture shows the mean and the largest error over all pairs of 100 rows against D, with the range of ten draws,
 dashed lines c / sqrt(D), and the guaranteed error. ``required_components`` turns the bound around: it says how many
 features are enough for an error that one can live with.
+
+See also :doc:`/guide/quality`.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +25,10 @@ X = np.random.default_rng(0).standard_normal((100, 3))
 kernel = Gaussian(2.0)
 features = FourierFeatures(kernel, sampling="iid", random_state=0)
 ErrorDisplay.from_estimator(
-    features, X, sizes=(16, 64, 256, 1024, 4096), bound=lambda D: guaranteed_error(kernel, X, n_components=D)
+    features,
+    X,
+    sizes=(16, 64, 256, 1024, 4096),
+    bound=lambda D: guaranteed_error(kernel, X, n_components=D),
 ).plot()
 plt.show()
 

@@ -8,6 +8,8 @@ that lie near each other land near each other; whole wavelengths do not count.
 
 By Bochner's theorem the mean of cos(w'(x - y)) over all frequencies is the kernel k(x, y). One frequency is a crude
 estimate, and D / 2 of them are a good one: its error falls as one over the root of D.
+
+See also :doc:`/guide/fourier`.
 """
 
 import matplotlib.pyplot as plt
@@ -18,13 +20,16 @@ from bochner.display import CircleDisplay, KernelDisplay
 from bochner.kernels import Gaussian
 
 X = np.random.default_rng(0).uniform(0, 10, size=(300, 2))
-features = FourierFeatures(Gaussian(2.0), n_components=200, sampling="iid", random_state=0).fit(X)
+features = FourierFeatures(
+    Gaussian(2.0), n_components=200, sampling="iid", random_state=0
+).fit(X)
 
 # %%
 # On the left 300 rows, the crests of one wave as dashed lines, and an arrow one wavelength long. On the right the same
 # rows on the circle, with the same colours.
 lengths = np.linalg.norm(features.frequencies_, axis=0)
-frequency = int(np.argmin(np.abs(lengths - 1.2)))  # one whose waves are short enough to wind around more than once
+# One whose waves are short enough to wind around more than once
+frequency = int(np.argmin(np.abs(lengths - 1.2)))
 CircleDisplay.from_estimator(features, X, frequency=frequency).plot()
 plt.show()
 

@@ -9,6 +9,8 @@ linearly with P, while the error levels off early.
 
 The page uses 12,000 rows of ``covtype.parquet`` from the folder ``BOCHNER_DATA``; without that file it uses a
 synthetic table whose classes fill boxes. The whole figure, on 522,000 rows, is in the benchmarks.
+
+See also :doc:`/guide/quality`.
 """
 
 import os
@@ -26,7 +28,10 @@ rng = np.random.default_rng(0)
 path = Path(os.environ.get("BOCHNER_DATA", "")) / "covtype.parquet"
 if path.is_file():
     forest = pd.read_parquet(path).sample(12_000, random_state=0)
-    X, y = forest.drop(columns="target").to_numpy(np.float32), forest["target"].to_numpy() == 2
+    X, y = (
+        forest.drop(columns="target").to_numpy(np.float32),
+        forest["target"].to_numpy() == 2,
+    )
 else:
     X = rng.uniform(size=(12_000, 4)).astype(np.float32)
     y = (np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1])) % 2 == 1

@@ -8,6 +8,8 @@ from a second machine, which predicts the size of the errors, and its level from
 like.
 
 The noise of the data grows with x, and so do the intervals.
+
+See also :doc:`/guide/uncertainty`.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +21,9 @@ from bochner.display import BandDisplay, CoverageDisplay, WidthDisplay
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, size=(3000, 1))
 y = np.sin(X[:, 0]) + (0.05 + 0.05 * X[:, 0]) * rng.standard_normal(3000)
-model = KernelMachineRegressor(uncertainty=True, n_components=300, random_state=0).fit(X[:1500], y[:1500])
+model = KernelMachineRegressor(uncertainty=True, n_components=300, random_state=0).fit(
+    X[:1500], y[:1500]
+)
 
 BandDisplay.from_estimator(model, X[1500:], y[1500:]).plot()
 plt.show()

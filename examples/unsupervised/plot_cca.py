@@ -9,6 +9,8 @@ Two sensors see the same angle: one its noisy cosine, the other the angle itself
 linear score of the one correlates with one of the other. The first pair of kernel scores does, also on rows that were
 held out. The next pairs are finer functions of the angle. The fourth correlates on the rows of the fit only: it is
 overfitted, and the line of the held-out rows shows it.
+
+See also :doc:`/unsupervised/components`.
 """
 
 import matplotlib.pyplot as plt
@@ -19,12 +21,17 @@ from bochner.display import CorrelationDisplay
 
 rng = np.random.default_rng(0)
 angle = rng.uniform(-3, 3, 1500)
-X = np.column_stack([np.cos(angle) + 0.2 * rng.standard_normal(1500), rng.standard_normal(1500)])
+X = np.column_stack(
+    [np.cos(angle) + 0.2 * rng.standard_normal(1500), rng.standard_normal(1500)]
+)
 Y = np.column_stack([angle, rng.standard_normal(1500)])
 
 model = KernelCCA(n_components=4, random_state=0).fit(X[:1000], Y[:1000])
 print(f"correlation of the columns {np.corrcoef(X[:, 0], Y[:, 0])[0, 1]:+.2f}")
-print(f"correlation of the scores  {model.correlations_of(X[1000:], Y[1000:])[0]:+.2f}, on rows held out")
+print(
+    f"correlation of the scores  {model.correlations_of(X[1000:], Y[1000:])[0]:+.2f},",
+    "on rows held out",
+)
 
 CorrelationDisplay.from_estimator(model, X[1000:], Y[1000:]).plot()
 plt.show()

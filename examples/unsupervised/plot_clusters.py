@@ -8,6 +8,8 @@ matrix. ``KernelKMeans`` looks for groups that are compact. Both have ``predict`
 On two rings only the first one finds what the eye sees; on three clouds both agree. The last picture shows the rows of
 the clouds in the coordinates that spectral clustering finds, where groups are far apart, and how many rows each group
 has.
+
+See also :doc:`/unsupervised/clusters` and :doc:`/guide/unsupervised`.
 """
 
 import matplotlib.pyplot as plt
@@ -27,9 +29,16 @@ for row, (name, (X, truth)) in zip(axes, tables.items(), strict=True):
     k = len(set(truth.tolist()))
     for ax, kind in zip(row, (SpectralClustering, KernelKMeans), strict=True):
         models[name, kind] = model = kind(k, random_state=0).fit(X)
-        EmbeddingDisplay(X, model.labels_, ("First column", "Second column")).plot(ax, s=6)
+        EmbeddingDisplay(X, model.labels_, ("First column", "Second column")).plot(
+            ax, s=6
+        )
         score = adjusted_rand_score(truth, model.labels_)
-        ax.set_title(f"{kind.__name__}: Rand index {score:.2f}", loc="left", fontsize="medium", pad=22)
+        ax.set_title(
+            f"{kind.__name__}: Rand index {score:.2f}",
+            loc="left",
+            fontsize="medium",
+            pad=22,
+        )
 plt.show()
 
 # %%

@@ -6,7 +6,9 @@ Density of a large sample
 thousand. The bandwidth is chosen from the data. scikit-learn's ``KernelDensity`` sums over all rows for each point
 that is asked for; with the same bandwidth both give the same curve.
 
-The sample is a mixture of two normal laws of different width.
+The sample is a mixture of two normal distributions of different width.
+
+See also :doc:`/unsupervised/novelty`.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,14 @@
 Novelty detection
 =================
 
-``NoveltyDetector`` learns where rows are usual, and tells apart new ones that are not. It combines two measures of how
+``NoveltyDetector`` learns where rows are usual, and reports new ones that are not. It combines two measures of how
 alone a row is: the share of rows in its random bins, and its leverage in a space of Fourier features. The offset is
-set so that a given share of usual rows, here 2 %, is told apart.
+set so that a given share of usual rows, here 2 %, is reported as novel.
 
 Usual rows form a ring. Points in the middle and outside are both unusual: a detector that measures the distance from
 the centre would miss the former.
+
+See also :doc:`/unsupervised/novelty` and :doc:`/guide/unsupervised`.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +21,9 @@ from bochner.display import NoveltyDisplay
 
 rng = np.random.default_rng(0)
 angle = rng.uniform(0, 2 * np.pi, 3000)
-ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.08 * rng.standard_normal((3000, 2))
+ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.08 * rng.standard_normal(
+    (3000, 2)
+)
 detector = NoveltyDetector(contamination=0.02, random_state=0).fit(ring[:2000])
 
 strangers = rng.uniform(-2, 2, size=(100, 2))
@@ -29,8 +33,13 @@ NoveltyDisplay.from_estimator(detector, new).plot()
 plt.show()
 
 # %%
-# Of 1,000 new rows from the ring few are told apart, of the strangers nearly all.
+# Of 1,000 new rows from the ring few are reported as novel, of the strangers nearly all.
 usual, strange = (detector.predict(rows) == -1 for rows in (ring[2000:], strangers))
 truth = np.arange(len(new)) < 1000
-print(f"told apart: {100 * usual.mean():.1f} % of usual rows, {100 * strange.mean():.1f} % of strangers")
-print(f"area under the ROC curve: {roc_auc_score(truth, detector.score_samples(new)):.4f}")
+print(
+    f"novel: {100 * usual.mean():.1f} % of usual rows,",
+    f"{100 * strange.mean():.1f} % of strangers",
+)
+print(
+    f"area under the ROC curve: {roc_auc_score(truth, detector.score_samples(new)):.4f}"
+)

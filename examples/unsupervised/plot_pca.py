@@ -8,6 +8,8 @@ rows, and new rows have scores at the cost of a matrix product.
 The first picture shows handwritten digits by their first two components, the second one the share of the variance that
 each of 20 components has. Going back from the scores to pixels, the third one, removes noise: what is not in the
 components is left out.
+
+See also :doc:`/unsupervised/components` and :doc:`/guide/unsupervised`.
 """
 
 import matplotlib.pyplot as plt

@@ -8,6 +8,8 @@ of all rows: rows near each other share landmarks, and get the same label.
 Of 1,797 handwritten digits 30 have a label, three of each class. The picture shows the digits by two components.
 Colours and shapes tell the predicted classes, and large marks the rows with a label. Rows that fade are uncertain:
 label some of these next. A support vector machine that sees the labelled rows only is wrong more than twice as often.
+
+See also :doc:`/unsupervised/semisupervised`.
 """
 
 import matplotlib.pyplot as plt

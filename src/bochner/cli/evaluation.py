@@ -274,7 +274,7 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
 
 
 def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
-    """Write a page about a model, judged on the rows of a table that have the target."""
+    """Write a page about a model, evaluated on the rows of a table that have the target."""
     from bochner.report import Origin, write_report
 
     check_output(out, data, model_path)

@@ -43,6 +43,7 @@ TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
 CODE = ("bochner.estimators.regressor", "bochner.estimators.classifier", "bochner.loops.trig")  # 200 MB
 FEW_ROWS, DISTINCT = 20, 0.9
+FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 CLASSES = "if it holds classes, use --task classification"
 TEXT = {"text", "category"}
 
@@ -291,8 +292,9 @@ def hold_out(table: pa.Table | TableSource, target: TargetSummary, task: str, ar
     every, whole = (X, own.values), TargetSummary.of(own)
     if not arguments.test_size:
         return Split(every, every, None, whole, whole)
-    if X.num_rows < 2:
-        raise CommandError("one row with a target cannot be split; give more rows, or use --test-size 0")
+    if X.num_rows < FEWEST_SPLIT:
+        found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
+        raise CommandError(f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or use --test-size 0")
     train, test = stratified_split(own, task, arguments.test_size, arguments.seed)
     part = (X.take(pa.array(train)), own.values[train])
     return Split(part, every, (X.take(pa.array(test)), own.take(test)), TargetSummary.of(own.take(train)), whole)

@@ -137,7 +137,7 @@ def _fit(console: Console, report: dict[str, Any]) -> None:
         "task": _task(report),
         "model": model_line(report["model"]),
         **_score_lines(report),
-        "saved" if report["out"] else "time": f"{_saved(report)}{_cost(report)}; more with --details",
+        "saved": f"{_saved(report)}{_cost(report)}; more with --details",
     }
     _facts(console, facts.items())
 
@@ -159,8 +159,8 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
         baseline = report["baseline"]
         value = baseline["value"] if "share" in baseline else number(baseline["value"])
         console.print(Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim"))
-    if report["out"]:
-        console.print(Text(f"Saved {_saved(report).removesuffix('; ')}."))
+    saved = _saved(report).removesuffix("; ")
+    console.print(Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}."))
     console.print(Text(_cost(report), "dim"))
 
 
@@ -180,7 +180,7 @@ def _task(report: dict[str, Any]) -> str:
 
 def _saved(report: dict[str, Any]) -> str:
     if not report["out"]:
-        return ""
+        return "not saved (give --out FILE to save the model); "
     again = ", refitted on" if report["rows_test"] else ", fitted on"
     return f"{printable(report['out'])}{again} all {report['rows_saved_model']:,} rows; "
 

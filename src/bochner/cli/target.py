@@ -362,7 +362,8 @@ def _score_classes(model: Any, X: Any, target: Target, baseline: Any, path: Path
     predicted = np.searchsorted(model.classes_, model.predict(X))
     scored = scores.classification(labels, predicted, _finite_predictions(model.predict_proba(X)), shares)
     unknown = len(labels) - len(known)
-    remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
+    some = f"{unknown:,} row has" if unknown == 1 else f"{unknown:,} of {len(labels):,} rows have"
+    remark = f"{some} a class that is not in the training rows: "
     return scored, [remark + "counted as wrong in the accuracy, left out of the other scores."] if unknown else []
 
 

@@ -72,7 +72,7 @@ class ArraySource:
         Turn a slice of X into a numeric matrix, and one of y into an array of shape (b, K), block by block, so that no
         encoded copy of all rows is ever held. Picklable, where the rows go to other processes.
     content : array, CSR matrix or data frame of n rows, optional
-        The rows as they came, where X is what has become of them; what rows hold tells them apart.
+        The rows as they came, where X is what has become of them; they are distinguished by their values.
 
     Attributes
     ----------

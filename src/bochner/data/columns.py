@@ -256,7 +256,7 @@ def _other_time(parts: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[str, Any]:
-    """Read a NumPy column of any dtype; objects are judged by what they are."""
+    """Read a NumPy column of any dtype; objects by what they are."""
     import pyarrow as pa
 
     if values.dtype.kind in "biuf":

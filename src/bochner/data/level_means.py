@@ -26,7 +26,10 @@ COMMON = 20  # times as many rows as the mean of all is worth, from which a cate
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
 MOST_CODES, LOOKED = 32, 1_000  # different numbers that may be codes; rows whose numbers are counted first
-CLEAR, LEFT = 5.0, 0.2  # times the variance of chance, and share of what tells codes apart, that no order explains
+CLEAR, LEFT = (
+    5.0,
+    0.2,
+)  # times the variance of chance, and share of the differences between codes, that no order explains
 ROUGH = 0.5  # share of the latter, that goes from each code to the next
 MISSING = np.uint64(0)
 
@@ -170,7 +173,7 @@ class OrderTest(NamedTuple):
 
     @property
     def are_codes(self) -> bool:
-        """Whether more is left than by chance, and a good part of what tells the numbers apart, on no smooth curve."""
+        """Whether more is left than by chance, and much of the differences between numbers, on no smooth curve."""
         return self.left > max(CLEAR * self.dof, LEFT * self.between) and self.jumps > ROUGH * self.between
 
 

@@ -45,7 +45,7 @@ class Passes:
 
     @property
     def many(self) -> bool:
-        """Whether there may be more rows than sums of bins in single precision tell apart."""
+        """Whether there may be more rows than sums of bins in single precision resolve."""
         return not self.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:

@@ -1,4 +1,4 @@
-"""Draws what random features make of a kernel: estimates over distance, matrices, errors, and laws of frequencies."""
+"""Draws what random features make of a kernel: estimates over distance, matrices, errors and spectra."""
 
 from __future__ import annotations
 
@@ -514,10 +514,10 @@ MOST_BARS, MOST_RUGS = 60, 2000
 class SpectrumDisplay(Display):
     """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
 
-    By Bochner's theorem the kernel is the characteristic function of this law. The density is the smoothed histogram of
-    a large sample of it. Of laws with heavy tails the axis shows the middle; how much is beyond stands below. Laws of
-    numbers that come again, as of periodic kernels, have bars of their own, of probability over the width of a cell of
-    the histogram. `from_estimator` computes, and `plot` draws.
+    By Bochner's theorem the kernel is the characteristic function of this distribution. The density is the smoothed
+    histogram of a large sample of it. Of distributions with heavy tails the axis shows the middle; how much is beyond
+    stands below. Distributions of numbers that come again, as of periodic kernels, have bars of their own, of
+    probability over the width of a cell of the histogram. `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the histogram of the drawn frequencies, as `Axes.bar` takes them.
 
@@ -576,7 +576,7 @@ class SpectrumDisplay(Display):
     def from_estimator(
         cls, features: Any, X: Any = None, *, coordinate: int | str = 0, size: int = 300_000, random_state: int = 0
     ) -> Self:
-        """Draw a sample of the law, and collect the frequencies of the map.
+        """Draw a sample of the distribution, and collect the frequencies of the map.
 
         Parameters
         ----------
@@ -646,7 +646,7 @@ def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
 
 
 def _sample(kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
-    """Frequencies of the kernel's law, as even as they can be drawn."""
+    """Frequencies of the kernel's distribution, as even as they can be drawn."""
     size, terms = int(min(size, max(NUMBERS / d, 1000))), kernel.terms()
     measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
     by_chance = d * len(measures) > MOST_SOBOL or any(isinstance(measure, Drawn) for measure in measures)
@@ -664,7 +664,7 @@ def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _span(law: NDArray, drawn: NDArray, positive: bool) -> tuple[float, float]:
-    """Ends of the axis, near the middle of the law where its tails are heavy."""
+    """Ends of the axis, near the middle of the distribution where its tails are heavy."""
     low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
     reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
     return 0.0 if positive else float(max(low, middle - reach)), float(min(high, middle + reach)) + (high == low)

@@ -58,7 +58,7 @@ class CircleDisplay(Display):
     See Also
     --------
     GridDisplay : The same for random binning features.
-    SpectrumDisplay : The law of the frequencies.
+    SpectrumDisplay : The distribution of the frequencies.
 
     Examples
     --------

@@ -149,8 +149,8 @@ class BandDisplay(Display):
         coverage : float or sequence of float, default=(0.5, 0.9)
             One band for each.
         kind : {"interval", "std"}, default="interval"
-            Bands by `predict_interval`, or as many standard deviations around the mean as a normal law has for the
-            coverage.
+            Bands by `predict_interval`, or as many standard deviations around the mean as a normal distribution has for
+            the coverage.
         target : int, default=0
             Of several targets the one that is drawn.
 
@@ -706,7 +706,7 @@ class WidthDisplay(Display):
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
-    """One bin; the 95 % interval of its quantile lies between two order statistics, by the binomial law."""
+    """One bin; the 95 % interval of its quantile lies between two order statistics, by the binomial distribution."""
     ordered, n = np.sort(errors), len(errors)
     first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
     low, high = ordered[max(int(first), 1) - 1], ordered[min(int(beyond) + 1, n) - 1]

@@ -709,7 +709,7 @@ class ScreeDisplay(Display):
 def _draw_bars(
     ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str], bar_look: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Draw values of numbered components as bars, others as a line where there are such, with their legend.
+    """Draw values of numbered components as bars, others as a line if there are any, with their legend.
 
     Returns
     -------
@@ -745,7 +745,7 @@ class CorrelationDisplay(Display):
     ----------
     figure_ : matplotlib Figure
     axes_ : array of matplotlib Axes of shape (1,) or (2,)
-        Of the correlations, and of the scores where there are such.
+        The correlations, and the scores if they are drawn.
     bars_ : BarContainer
     line_ : Line2D or None
     points_ : PathCollection or None

@@ -35,7 +35,7 @@ from bochner.sources.rows import concat
 
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
 MOST = 4096
-PROBED = 8  # rows whose features tell maps apart
+PROBED = 8  # rows whose features distinguish maps
 
 
 def check_checkpoint(engine: Engine) -> None:

@@ -562,7 +562,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
         if choice is not None and choice.model.alpha is not None:
-            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
+            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "same solver as in model selection"
             problem = replace(problem, alpha=choice.model.alpha, stopping=choice.outcome, penalty_selected=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":

@@ -59,7 +59,7 @@ NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
 SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
-APART = 64.0  # mean distances of coordinates by which grids of single columns tell levels apart
+APART = 64.0  # mean distances of coordinates by which grids of single columns separate levels
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
@@ -577,7 +577,7 @@ def fit_classes_again(
 
 
 def _separated(Y: NDArray, F: NDArray) -> bool:
-    """Whether the scores (K, n) of rows, whose targets are Y, tell all of them apart."""
+    """Whether the scores (K, n) of rows, whose targets are Y, separate all of them."""
     if len(Y) == 1:
         return bool((Y * F > 0).all())
     return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())

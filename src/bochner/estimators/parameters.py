@@ -254,6 +254,9 @@ def allowed_words(name: str) -> tuple[str, ...]:
     return (*words, *named_kernels()) if name == "kernel" else words
 
 
+OTHER_NAMES = {"rbf": "'gaussian'", "linear": "LinearFeatures() as features"}  # of kernels
+
+
 def check_parameters(model: Any) -> None:
     """Raise TypeError or ValueError where a parameter of an estimator is out of range, or excludes another one."""
     if model.loss not in model.losses:
@@ -276,7 +279,12 @@ def check_parameter(name: str, value: Any) -> None:
     if kind is None:
         choice = isinstance(value, str) and len(parameter.words) > 1
         error = TypeError if {"integer", "number"} & {*parameter.kinds} and not choice else ValueError
-        raise error(f"{name} must be {_described(name, parameter.kinds)}, got {value!r:.200}.")
+        hint = (
+            f" {value!r} of scikit-learn is {OTHER_NAMES[value]} here."
+            if isinstance(value, str) and value in OTHER_NAMES
+            else ""
+        )
+        raise error(f"{name} must be {_described(name, parameter.kinds)}, got {value!r:.200}.{hint}")
     try:
         within = kind.within(value)
     except TypeError as fault:  # as_map tells what is no map

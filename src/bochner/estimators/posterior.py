@@ -231,7 +231,7 @@ def fit_posterior(
     ----------
     design : Design
     fitted : RidgeSolution
-        With predictions for rows left out, where there are such: they tell the variance of the noise. Else it is told
+        With predictions for left-out rows, if there are any: they give the variance of the noise. Else it is told
         by leave-one-out errors of the regression on the features of the posterior.
     seed : int
         Of landmarks and samples of rows.

@@ -32,11 +32,12 @@ class BinningFeatures(FeatureMap):
     probability that a random grid puts two rows into one bin: two points at a distance t fall into one interval of a
     grid of a given pitch and uniform shift with probability max(0, 1 - t / pitch). With P grids drawn
 
-        z(x) = P^(-1/2) [indicator of the bin of x in grid 1, ..., indicator of the bin of x in grid P],
+        z(x) = P^(-1/2) [e_1(x), ..., e_P(x)],
 
-    where only the bins that training rows occupy are kept: rows in other bins have no entry there. A row has at most P
-    entries, whatever the number of columns. For a product of kernels two rows must share the bins of all factors; for a
-    sum the grids are divided among the terms, in proportion to their variances.
+    with e_p(x) the indicator of the bin of x in grid p. Only the bins that training rows occupy are kept: rows in other
+    bins have no entry there. A row has at most P entries, whatever the number of columns. For a product of kernels two
+    rows must share the bins of all factors; for a sum the grids are divided among the terms, in proportion to their
+    variances.
 
     A bin is identified by a 64-bit hash: the sum of its integer coordinates times random multipliers, drawn for each
     grid. Two bins share a hash with probability 2^(t - 64), where t is the number of trailing zero bits that all

@@ -39,7 +39,8 @@ class FourierFeatures(DenseFeatureMap):
     n_components : int, default=1000
         Columns D of the output. The error of z(x)'z(y) falls as 1 / sqrt(D).
     sampling : {"auto", "orthogonal", "iid", "structured", "qmc", "leverage"}, default="auto"
-        Joint law of the frequencies. Each one follows the kernel's spectral measure, so the estimate is unbiased.
+        Joint distribution of the frequencies. Each one follows the kernel's spectral measure, so the estimate is
+        unbiased.
 
         - "orthogonal": groups of d orthogonal directions, which lower the variance (Yu et al., 2016). For kernels
           whose frequencies have independent coordinates (Laplacian, Cauchy), orthogonal normal vectors are mapped

@@ -240,7 +240,7 @@ def has_exact_kernel(leaf: LeafMap) -> bool:
 class LandmarkFeatures(DenseFeatures):
     """Features z(x) = L^-1 [k(x, x_1), ..., k(x, x_m)], L L' = k of the landmarks (Williams and Seeger, 2001).
 
-    The kernel k is the one that a fitted map estimates, of learned coordinates where there are such, and the weighted
+    The kernel k is the one that a fitted map estimates, on learned coordinates if there are any, and the weighted
     sum of those of its parts; where it has no formula, the inner product of the features. k(x, x) - |z(x)|^2 is what
     the landmarks do not tell of a function's value at x: its variance given its values at the landmarks.
 

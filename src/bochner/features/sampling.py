@@ -123,9 +123,10 @@ def _draw_term(leaves: Sequence[Leaf], size: int, n_features: int, sampling: str
 def unit_frequencies(measure: SpectralMeasure, normal: NDArray, uniform: NDArray) -> NDArray:
     """Frequencies at unit lengthscale, of heavy tails those beyond R = 10^5 near it, R (1 + log(1 + log(|w| / R))).
 
-    Laws without second moments reach frequencies whose phase x'w no floating-point number tells. Waves so short average
-    out between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5 lengthscales.
-    Far ones of other laws, a narrow `Gabor` kernel's or harmonics, are told from their neighbours.
+    Distributions without second moments reach frequencies whose phase x'w no floating-point number tells. Waves so
+    short average out between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5
+    lengthscales. Far ones of other distributions, a narrow `Gabor` kernel's or harmonics, are told from their
+    neighbours.
     """
     unit = measure.frequencies(normal, uniform)
     size = np.abs(unit)

@@ -24,11 +24,11 @@ class SignedHadamard:
     """Frequencies w = lengths * (rows of H D_b' H D_b R) in blocks b = 1, ..., B of n, a power of two.
 
     H is the Walsh-Hadamard matrix over sqrt(n), D_b and D_b' are diagonals of random signs, of which blocks of n <= 64
-    have one more, and R, the same in all blocks, is a random rotation of the d columns into n dimensions: of Haar's law
-    for n <= 256, two more factors H D beyond. The rows of a block are orthogonal. With Haar's R every row is uniform on
-    the sphere; with the other one (Choromanski et al., 2017, take three factors) its moments of fourth order are those
-    of the sphere up to O(1 / n^2). A block of n frequencies takes 2 n log2(n) additions for a row in the place of n d
-    multiplications.
+    have one more, and R, the same in all blocks, is a random rotation of the d columns into n dimensions: of the Haar
+    distribution for n <= 256, two more factors H D beyond. The rows of a block are orthogonal. With Haar's R every row
+    is uniform on the sphere; with the other one (Choromanski et al., 2017, take three factors) its moments of fourth
+    order are those of the sphere up to O(1 / n^2). A block of n frequencies takes 2 n log2(n) additions for a row in
+    the place of n d multiplications.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class SignedHadamard:
 
     @classmethod
     def draw(cls, n_features: int, size: int, rng: np.random.Generator) -> SignedHadamard:
-        """Draw standard normal vectors: lengths of the law of n normal coordinates."""
+        """Draw standard normal vectors: lengths of the distribution of n normal coordinates."""
         n = padded(n_features)
         if n <= HAAR:
             rotation = orthonormal(rng.standard_normal((n, n_features))).T

@@ -35,7 +35,7 @@ NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])
 PERMUTED_ROWS = 5_000
 FEWEST, MOST = 64, 200  # features of each table
-VARIANCE, MOST_AXES = 0.99, 48  # of the axes that permutations are told apart by
+VARIANCE, MOST_AXES = 0.99, 48  # of the axes that separate permutations
 DRAWN_TERMS = 200
 
 
@@ -68,22 +68,22 @@ def independence_test(
     Y : the same, of as many rows; or str, or sequence of str
         Names of columns of X, which are taken out of it. Beside an array X text is the labels of its rows.
     null : {"auto", "permutation", "chi2"}, default="auto"
-        The law of the statistic where the tables are independent.
+        The distribution of the statistic where the tables are independent.
 
-        - "permutation": of rows of Y that are permuted, within blocks of 4,096 rows: exact. To save work
-          the test looks at the 48 axes of each table of the greatest variance, or those with 99 % of it.
-        - "chi2": of a weighted sum of chi-squared variables, right for many rows: one pass.
-        - "auto": "permutation" for 5,000 rows or fewer.
+        - "permutation": the rows of Y are permuted within blocks of 4,096 rows, which is exact. To save work the test
+          uses the 48 directions of largest variance of each table, or fewer if these have 99 % of it.
+        - "chi2": a weighted sum of chi-squared variables, the limit for many rows. This takes one pass.
+        - "auto": "permutation" for up to 5,000 rows, else "chi2".
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
     n_components : int, optional
         Features of each table, an even number. By default 200, and of permutations of fewer than 10,000 rows two for
         each square root of n, 64 at least.
     standardize : {"auto", True, False}, default="auto"
-        Whether columns of numbers get unit variance. "auto": unless all of a table are many with one unit,
-        as pixels and counts are.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless a table has many columns that share
+        a unit, as pixels and counts do.
     random_state : int, RandomState or None, default=None
-        Of the features and the permutations.
+        Seed of the features and the permutations.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def independence_test(
     ValueError
         Where X and Y have other numbers of rows; fewer than 4 rows; no such columns; infinite values; NaN in an array.
     TypeError, ValueError
-        For parameters that are none.
+        If a parameter is of the wrong type or out of range.
 
     Notes
     -----
@@ -205,7 +205,7 @@ class _Test:
         return combine(values, SHARES)
 
     def by_chi2(self, seed: int) -> Evidence:
-        """The sum of the statistics of all ridge penalties, each over its mean, by its law for many rows."""
+        """The sum of the statistics of all ridge penalties, each over its mean, by its distribution for many rows."""
         variances = np.outer(self.axes[0].variances, self.axes[1].variances)
         each = [_weights(*self.axes, ridge) for ridge in RIDGES]
         scaled = [share * w / max(float(np.sum(w * variances)), 1e-300) for share, w in zip(SHARES, each, strict=True)]

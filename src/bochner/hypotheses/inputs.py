@@ -19,7 +19,7 @@ from bochner.inputs.training import CheckedRows, encoder_of, given
 from bochner.sources.dask_parts import is_collection
 
 ONE = "value"  # name of a column of text or a series without one
-DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding is not to tell apart
+DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding must not separate
 
 
 def as_table(X: Any, name: str, column: str | None = None) -> Any:

@@ -27,22 +27,22 @@ class HypothesisTest:
         What is tested.
     statistic : float
         The evidence against it: of permutations the largest -log10 of an approximate p-value among the members, less
-        the part of the level that the member has; by the chi-squared law the statistic over its mean.
+        the part of the level that the member has; by the chi-squared distribution the statistic over its mean.
     p_value : float
-        Of permutations exact: below a in a share a of all tests at the most, where the hypothesis holds.
+        Exact for permutations: if the hypothesis holds, p <= a has probability a at most.
     effect_size : float
-        0 on average where the hypothesis holds, whatever the number of rows, and 1 at the most. Of two samples the
-        share of the variance of the features that lies between them; of two tables the correlation of their kernels.
+        0 on average if the hypothesis holds, whatever the number of rows, and at most 1. For two samples it is the
+        share of the variance of the features that lies between them, for two tables the correlation of their kernels.
     null : array of shape (B,)
-        The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared law.
+        The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared distribution.
     member : str
         The width of the kernel, and the ridge penalty, of the member with the largest evidence.
     columns : tuple of str
         Names of the columns.
     shares : array of shape (n_columns,)
-        How much the function that tells the samples apart, or in which the tables depend on each other, follows each
-        column: its mean squared derivatives times the variance of the column. They sum to one, of two tables to one in
-        each. They say where to look, and are no tests; where the p-value is large they are noise.
+        Contribution of each column to the difference or the dependence: the mean squared derivative of the witness
+        function times the variance of the column. They sum to one, or to one in each of two tables. They say where to
+        look and are not tests. If the p-value is large they are noise.
     n_rows : tuple of int
         Of X and of Y.
     method : str
@@ -145,10 +145,10 @@ class Evidence(NamedTuple):
 def combine(values: NDArray, shares: NDArray) -> Evidence:
     """The evidence of statistics of the rows as they are, and permuted B times.
 
-    Each statistic is turned into -log10 of a p-value, by the gamma law of the mean and the variance that it has over
-    all B + 1 rows of the table, and of a share of the level. The evidence is the largest of them. It is the same
-    function of all rows of the table, so that its rank among them has an exact p-value, whatever the true laws are.
-    Permutations of discrete rows have the same statistic but for rounding, and these are ties.
+    Each statistic is turned into -log10 of a p-value, by the gamma distribution of the mean and the variance that it
+    has over all B + 1 rows of the table, and of a share of the level. The evidence is the largest of them. It is the
+    same function of all rows of the table, so that its rank among them has an exact p-value, whatever the true
+    distributions are. Permutations of discrete rows have the same statistic but for rounding, and these are ties.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _tied(column: NDArray) -> NDArray[np.float64]:
 
 
 def _digits(column: NDArray) -> NDArray[np.float64]:
-    """-log10 of the tails of a gamma law of the same mean and variance, shape (B + 1,)."""
+    """-log10 of the tails of a gamma distribution of the same mean and variance, shape (B + 1,)."""
     from scipy.special import gammaincc
 
     mean, variance = column.mean(), column.var()

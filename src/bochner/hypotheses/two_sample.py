@@ -41,7 +41,7 @@ def two_sample_test(
     standardize: bool | str = "auto",
     random_state: Any = None,
 ) -> HypothesisTest:
-    """Test whether the rows of X and of Y are of one distribution.
+    """Test whether the rows of X and of Y come from the same distribution.
 
     With the mean features of the samples, d = mean z(X) - mean z(Y), and the covariance C = sum lam_i v_i v_i' of the
     features of all n + m rows, each member of the test is
@@ -49,16 +49,17 @@ def two_sample_test(
         T = n m / (n + m) sum_i (v_i'd)^2 / (lam_i + g),
 
     for one ridge penalty g and one width of the kernel, or several together: the maximum mean discrepancy (Gretton et
-    al., 2012) in random features, each direction in units of its spread, which is what tells samples apart by detail
+    al., 2012) in random features, with each direction divided by its standard deviation, which gives power
+    against fine-scale differences
     (Hagrass, Sriperumbudur and Li, 2024; Mukherjee and Sriperumbudur, 2025). There are three members: the median
     distance with g = .01 and .002, with two fifths of the level each, and a sixteenth of it to all of it with
     g = .00001, with one fifth.
 
     Of permuted rows d is a product of signs and features, (B x N)(N x D). The evidence of all members together has a
-    rank among its permuted values that is exact for any number of rows, columns and features: where there is one
-    distribution, and rows are independent, p <= a with probability a at the most. Of more than 4,096 rows groups of
-    equal size are permuted, not single rows, which is exact as well (Domingo-Enrich, Dwivedi and Mackey, 2025), so
-    that files are read in two passes: one for the columns, one for features.
+    rank among its permuted values that is exact for any number of rows, columns and features: if both samples
+    come from one distribution and rows are independent, p <= a has probability a at most. With more than 4,096 rows,
+    groups of equal size are permuted, not single rows. This is exact as well (Domingo-Enrich, Dwivedi and Mackey,
+    2025), and files are read in two passes: one for the columns, one for features.
 
     Parameters
     ----------
@@ -70,10 +71,10 @@ def two_sample_test(
     n_components : int, default=400
         Features D of each map, the one of the median distance and the one of all widths; an even number.
     standardize : {"auto", True, False}, default="auto"
-        Whether columns of numbers get unit variance, in both samples together. "auto": unless they are many
-        with one unit, as pixels and counts are.
+        Whether to scale columns of numbers to unit variance over both samples together. "auto" does so unless there
+        are many columns that share a unit, as pixels and counts do.
     random_state : int, RandomState or None, default=None
-        Of the features and the permutations.
+        Seed of the features and the permutations.
 
     Returns
     -------
@@ -84,13 +85,13 @@ def two_sample_test(
     ValueError
         Where columns differ in number, names or kinds; fewer than 4 rows; infinite values; NaN in an array.
     TypeError, ValueError
-        For parameters that are none.
+        If a parameter is of the wrong type or out of range.
 
     Notes
     -----
     Rows must be independent: repeated measurements of a person, or a series in time, are not, and make p too small.
-    Fixed features do not tell all pairs of distributions apart: those that differ only in frequencies that were not
-    drawn look alike. The number of features that is needed grows with detail and columns (Choi and Kim, 2024).
+    Fixed features cannot detect every difference: distributions that differ only in frequencies that were not drawn
+    look alike. The number of features that is needed grows with detail and columns (Choi and Kim, 2024).
     With several thousand rows p is small for differences that do not matter: look at the `effect_size`.
 
     References
@@ -188,7 +189,7 @@ def _shares(
     sample: Any,
     encoder: TableEncoder,
 ) -> NDArray[np.float64]:
-    """How much what tells the samples apart follows each encoded column, by the member with the most evidence."""
+    """Contribution of each encoded column to the difference, by the member with the most evidence."""
     k, ridge = [(k, ridge) for k, member in enumerate(MEMBERS) for ridge in member.ridges][best]
     V, variances = axes[k].vectors, axes[k].variances
     coef = V @ ((V.T @ sums.difference[sums.columns[k]]) / (variances + ridge))

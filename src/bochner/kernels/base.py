@@ -212,7 +212,7 @@ class Leaf(Kernel):
 
     @abstractmethod
     def spectral_measure(self) -> SpectralMeasure:
-        """Law of the frequencies at unit lengthscale."""
+        """Distribution of the frequencies at unit lengthscale."""
 
     @abstractmethod
     def n_coordinates(self, n_features: int) -> int:
@@ -231,7 +231,7 @@ class Leaf(Kernel):
         """E[w w'], shape (n_features, n_features)."""
 
     def pitch_measure(self) -> Pitches:
-        """Law of the pitches of random grids at unit lengthscale, for kernels that are mixtures of hats.
+        """Distribution of the pitches of random grids at unit lengthscale, for kernels that are mixtures of hats.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class Leaf(Kernel):
     @property
     def _not_hats(self) -> str:
         """Why the kernel is no mixture of hats, where it is none."""
-        return "the law of its pitches is not known"
+        return "the distribution of its pitches is not known"
 
 
 class Pair(Kernel):

@@ -31,7 +31,8 @@ SEPARABLE = ("laplacian", "hat")  # of the L1 distance, as their lengthscales ar
 
 
 HEADER = (
-    "| kernel | k(delta) | law of the frequencies w | sigma_p² | law of the pitches | maps |\n|---|---|---|---|---|---|"
+    "| kernel | k(delta) | distribution of the frequencies w | sigma_p² | distribution of the pitches | maps |\n"
+    "|---|---|---|---|---|---|"
 )
 
 

@@ -56,10 +56,11 @@ class OfFunction(Stationary):
 class Radial(OfFunction):
     """A kernel from your own function of the Euclidean distance, function(||(x - y) / l||).
 
-    It is a kernel of d features if it is a mixture of waves averaged over all directions (Schoenberg, 1938). The law of
-    their frequencies, which depends on d, is computed by a numerical Hankel transform (step 1 of Algorithm 1). If that
-    is negative, the function is not a kernel of d features, though it may be one of fewer. Kernels compare their
-    functions by identity. To pickle the kernel, its function must be picklable, hence not a lambda.
+    It is a kernel of d features if it is a mixture of waves averaged over all directions (Schoenberg, 1938). The
+    distribution of their frequencies, which depends on d, is computed by a numerical Hankel transform (step 1 of
+    Algorithm 1). If that is negative, the function is not a kernel of d features, though it may be one of fewer.
+    Kernels compare their functions by identity. To pickle the kernel, its function must be picklable, hence not a
+    lambda.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class Radial(OfFunction):
         return self._evaluate(cdist(U, V, "euclidean"))
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Law of the length of the frequencies in each dimension; drawing raises ValueError where it is negative."""
+        """Distribution of the length of the frequencies by dimension; drawing raises ValueError if it is negative."""
         return RadialLaw(
             lambda u, d: hankel_law(self._evaluate, d).quantile(u),
             lambda d: hankel_law(self._evaluate, d).second_moment,
@@ -106,10 +107,10 @@ class Radial(OfFunction):
 class Coordinatewise(OfFunction):
     """A kernel from your own function of each coordinate: the product over the features of function(|x - y| / l).
 
-    The law of its frequencies is computed by a numerical cosine transform (step 1 of Algorithm 1), which must not be
-    negative. If the function is convex and falls to 0, it is also a mixture of hats, whose law of pitches is computed
-    from second differences. Kernels compare their functions by identity. To pickle the kernel, its function must be
-    picklable, hence not a lambda.
+    The distribution of its frequencies is computed by a numerical cosine transform (step 1 of Algorithm 1), which must
+    not be negative. If the function is convex and falls to 0, it is also a mixture of hats, whose distribution of
+    pitches is computed from second differences. Kernels compare their functions by identity. To pickle the kernel, its
+    function must be picklable, hence not a lambda.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class Coordinatewise(OfFunction):
     TypeError
         If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
     ValueError
-        If it is not 1 at 0 or not finite, here or when a matrix or the law of the pitches is computed; if a
+        If it is not 1 at 0 or not finite, here or when a matrix or the distribution of the pitches is computed; if a
         lengthscale is not positive and finite. When a map is drawn: where its transform is negative, and by how much.
 
     Examples
@@ -160,17 +161,17 @@ Sampler = Callable[[int, int, np.random.Generator], NDArray]
 class FromSpectrum(Stationary):
     """A kernel from samples of its spectral measure, k(x, y) = E cos(w'(x - y) / l), with your own sampler of w.
 
-    By Bochner's theorem frequencies of any law define a kernel: mixtures, empirical spectra, laws known only by
-    simulation. `FourierFeatures` of it use independent draws (sampling "auto" or "iid"). Unless `exact` is given,
-    kernel matrices are estimated from 32,768 draws, always the same ones: this is slow, and the standard deviation of
-    the errors is below 0.006 (give `exact` for `solver="exact"`). Kernels compare their functions by identity. To
-    pickle the kernel, its functions must be picklable, hence not lambdas.
+    By Bochner's theorem frequencies of any distribution define a kernel: mixtures, empirical spectra, distributions
+    known only by simulation. `FourierFeatures` of it use independent draws (sampling "auto" or "iid"). Unless `exact`
+    is given, kernel matrices are estimated from 32,768 draws, always the same ones: this is slow, and the standard
+    deviation of the errors is below 0.006 (give `exact` for `solver="exact"`). Kernels compare their functions by
+    identity. To pickle the kernel, its functions must be picklable, hence not lambdas.
 
     Parameters
     ----------
     sampler : callable (size, d, rng) -> array of shape (size, d)
-        Independent frequencies in radians per lengthscale, drawn with the given NumPy `Generator`. Their law need not
-        be symmetric: w and -w give the same wave.
+        Independent frequencies in radians per lengthscale, drawn with the given NumPy `Generator`. Their distribution
+        need not be symmetric: w and -w give the same wave.
     exact : callable (X, Y) -> array of shape (n, m), optional
         The kernel matrix of rows over the lengthscale, 1 where they are equal, such as a function of
         `sklearn.metrics.pairwise`.

@@ -71,7 +71,7 @@ class Pitches:
 
 
 def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
-    """Law of the pitches of a convex function k of the distance, k(0) = 1, that falls to 0.
+    """Distribution of the pitches of a convex function k of the distance, k(0) = 1, that falls to 0.
 
     Let K be the piecewise linear function through the values of k at nodes 0 = x_0 < x_1 < ... < x_n, and s_i its
     slope before x_i. Then K - K(x_n) is *exactly* a mixture of hats with the pitches x_i and the weights

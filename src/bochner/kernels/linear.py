@@ -70,7 +70,7 @@ class Mapped(Leaf):
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Law of the frequencies of the leaf, at unit lengthscale."""
+        """Distribution of the frequencies of the leaf, at unit lengthscale."""
         return self.leaf.spectral_measure()
 
     @property

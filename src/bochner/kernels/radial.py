@@ -127,9 +127,10 @@ class PowerExponential(Stationary):
     """Power exponential (generalised Gaussian) kernel, exp(-||(x - y) / l||^power).
 
     It ranges from `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l / sqrt(2) (power 2). It is a
-    mixture of Gaussians whose scale has a positive stable law of index a = power / 2, E exp(-t S) = exp(-t^a), which is
-    drawn from a uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U) / E)^((1
-    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable law.
+    mixture of Gaussians whose scale has a positive stable distribution of index a = power / 2, E exp(-t S) = exp(-t^a),
+    which is drawn from a uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U)
+    / E)^((1
+    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable distribution.
 
     Parameters
     ----------
@@ -198,7 +199,8 @@ class Matern(Stationary):
     """Matern kernel of smoothness nu, 2^(1 - nu) / Gamma(nu) s^nu K_nu(s) with s = sqrt(2 nu) ||(x - y) / l||.
 
     nu = 1/2 is exp(-r), 3/2 and 5/2 are once and twice differentiable, and infinity is the Gaussian. Its frequencies
-    follow a *multivariate* Student t law with 2 nu degrees of freedom (Rasmussen and Williams, 2006, eq. 4.15).
+    follow a *multivariate* Student t distribution with 2 nu degrees of freedom (Rasmussen and Williams, 2006, eq.
+    4.15).
 
     Over several features it is not a product (unless nu is infinite), hence not a mixture of hats; ``Matern(nu=0.5)``
     in one column equals `Laplacian`, which is one.

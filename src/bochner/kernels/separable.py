@@ -1,4 +1,4 @@
-"""Fejer's law, the spectral measure of the hat kernel, by its quantiles."""
+"""The Fejer distribution, the spectral measure of the hat kernel, by its quantiles."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CONVERGED = 1e-13  # relative error of the tail probability at which a quantile 
 
 
 def fejer_quantile(u: NDArray) -> NDArray:
-    """Inverse of the distribution function of Fejer's law, density (1 - cos w) / (pi w^2).
+    """Inverse of the distribution function of the Fejer distribution, density (1 - cos w) / (pi w^2).
 
-    With Si the sine integral, pi P(frequency > w) = pi / 2 - Si(w) + (1 - cos w) / w for w >= 0; the law is symmetric.
-    The reciprocal r(w) of the right hand side is nearly Kepler's w - sin w: it rises from 2 / pi with
+    With Si the sine integral, pi P(frequency > w) = pi / 2 - Si(w) + (1 - cos w) / w for w >= 0; the distribution is
+    symmetric. The reciprocal r(w) of the right hand side is nearly Kepler's w - sin w: it rises from 2 / pi with
     r' = r^2 (1 - cos w) / w^2, never decreases, and keeps within 1.1 of w. As r' is 0 at the multiples of 2 pi,
     Newton's method is kept inside of brackets. The probability beyond the result is right to 1e-13 of itself, for u
     from 2.2e-308 (smaller ones count as that) to 1 - 2^-53.
@@ -75,7 +75,7 @@ class Laplacian(Stationary):
     """Laplacian kernel, exp(-||(x - y) / l||_1), a product over the features.
 
     Its frequencies are Cauchy, independently per feature. It is the mixture of hats whose pitches follow a Gamma(2)
-    law, p(delta) = delta exp(-delta).
+    distribution, p(delta) = delta exp(-delta).
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Hat(Stationary):
         return over_features(lambda t: np.maximum(0.0, 1 - t), U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Fejer's law per coordinate."""
+        """The Fejer distribution per coordinate."""
         return Separable(fejer_quantile, np.inf)
 
     def pitch_measure(self) -> Pitches:
@@ -181,8 +181,8 @@ class SmoothBins(Stationary):
 
         rho(t) = integral from 0 to 1 - t of f(s) f(s + t) ds = (1 - t)^3 (1 + 3 t + t^2),    0 <= t <= 1,
 
-    and where sqrt(3) delta / l follows a Gamma(7) law the mean of rho(|x - y| / delta) is the kernel (Kapralov et al.,
-    2020, for weights of any shape).
+    and where sqrt(3) delta / l follows a Gamma(7) distribution the mean of rho(|x - y| / delta) is the kernel (Kapralov
+    et al., 2020, for weights of any shape).
 
     Parameters
     ----------

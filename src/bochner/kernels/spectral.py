@@ -161,7 +161,7 @@ class Periodic(Stationary):
     """
 
     formula = "prod_j exp(-2 sin(pi delta_j)² / lengthscale²), delta over the period"
-    spectrum = "2 pi n in each coordinate, n a whole number of law exp(-z) I_n(z), z = 1 / lengthscale²"
+    spectrum = "2 pi n in each coordinate, n a whole number of distribution exp(-z) I_n(z), z = 1 / lengthscale²"
     pitches = "none: rises again"
     has_metric = False
     _not_hats = NotHats.OSCILLATES

@@ -1,4 +1,4 @@
-"""Spectral measures: the laws of frequencies that Bochner's theorem pairs with kernels, at unit lengthscale."""
+"""Spectral measures: distributions of frequencies that belong to kernels by Bochner's theorem, at unit lengthscale."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -55,7 +55,8 @@ class Isotropic(Uncorrelated):
 
 @dataclass(frozen=True)
 class RadialLaw(Uncorrelated):
-    """Frequencies of uniform direction, whose length has a law that is known as numbers, one for each dimension.
+    """Frequencies of uniform direction, whose length has a distribution that is known as numbers, one for each
+    dimension.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Drawn(Uncorrelated):
-    """Frequencies that a sampler draws by itself, of a law that is not known otherwise.
+    """Frequencies that a sampler draws by itself, of a distribution that is not known otherwise.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ class Stationary(Leaf):
     Attributes
     ----------
     formula, spectrum, pitches : str
-        Of the class, at unit lengthscale with delta = x - y: the kernel, the law of its frequencies, and that of the
-        pitches of its grids or why it has none.
+        Of the class, at unit lengthscale with delta = x - y: the kernel, the distribution of its frequencies, and that
+        of the pitches of its grids or why it has none.
     has_metric : bool
         Of the class: whether lengthscales are units of distance along the columns.
     """

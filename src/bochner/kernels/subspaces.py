@@ -26,8 +26,8 @@ class Hamming(Stationary):
     columns: ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
 
     With rho = exp(-1 / l) its factor is rho + (1 - rho) [x = y]. Over whole numbers [x = y] is the transform of the
-    uniform law on [-pi, pi]; and codes never share a cell of a grid of pitch 1. So a frequency is 0 and a pitch is
-    infinite with probability rho. Both need codes that differ by whole numbers, shifted as they may be.
+    uniform distribution on [-pi, pi]; and codes never share a cell of a grid of pitch 1. So a frequency is 0 and a
+    pitch is infinite with probability rho. Both need codes that differ by whole numbers, shifted as they may be.
 
     Parameters
     ----------
@@ -147,11 +147,11 @@ class Restricted(Leaf):
         return self.leaf._gram(X[:, chosen], Y[:, chosen])
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Law of the frequencies along the chosen columns."""
+        """Distribution of the frequencies along the chosen columns."""
         return self.leaf.spectral_measure()
 
     def pitch_measure(self) -> Pitches:
-        """Law of the pitches of the chosen columns."""
+        """Distribution of the pitches of the chosen columns."""
         return self.leaf.pitch_measure()
 
 

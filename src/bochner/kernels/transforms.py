@@ -1,8 +1,8 @@
 """Numerical Fourier transforms of functions of a distance: step 1 of Algorithm 1.
 
 A function k of the distance is a kernel of d features where it is a mixture of mean waves, k(r) = E Omega_d(w r) over a
-law of lengths w >= 0 (Bochner; Schoenberg, 1938). Omega_d(t), the mean of cos(<t e, x>) over the directions x for any
-one e, is Gamma(d/2) (2 / t)^(d/2 - 1) J_(d/2 - 1)(t), and cos t for d = 1. This module finds the law.
+distribution of lengths w >= 0 (Bochner; Schoenberg, 1938). Omega_d(t), the mean of cos(<t e, x>) over the directions x
+for any one e, is Gamma(d/2) (2 / t)^(d/2 - 1) J_(d/2 - 1)(t), and cos t for d = 1. This module finds the distribution.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROUNDING_CHANGE = 1e-6  # relative change of a second difference that is roundin
 
 @dataclass(frozen=True)
 class Lengths:
-    """Law of the length of isotropic frequencies in some dimension.
+    """Distribution of the length of isotropic frequencies in some dimension.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Lengths:
 
 
 def cosine_law(function: Callable[[NDArray], NDArray]) -> Separable:
-    """Law of one coordinate of the frequencies of a product over the features of function(|x - y|).
+    """Distribution of one coordinate of the frequencies of a product over the features of function(|x - y|).
 
     It is symmetric about 0, and its absolute value is the length of `hankel_law` for one feature.
 
@@ -76,7 +76,7 @@ def cosine_law(function: Callable[[NDArray], NDArray]) -> Separable:
 
 
 def hankel_law(function: Callable[[NDArray], NDArray], n_features: int) -> Lengths:
-    """Law of the lengths of the frequencies of function(||x - y||) of `n_features` features.
+    """Distribution of the lengths of the frequencies of function(||x - y||) of `n_features` features.
 
     Up to 10 features the transform is inverted (`_invert`), to 1e-4 of k at any distance where k is smooth. Beyond,
     the inverse multiplies rounding beyond use but mixtures of waves are easily fitted (`_fit`); a kernel of more
@@ -101,7 +101,7 @@ def hankel_law(function: Callable[[NDArray], NDArray], n_features: int) -> Lengt
 
 @lru_cache(maxsize=64)
 def _law(function: Callable[[NDArray], NDArray], d: int, values: bytes) -> Lengths:
-    """The law by a function that may be the method of an object that changes, hence by its values too."""
+    """The distribution by a function that may be the method of an object that changes, hence by its values too."""
     k = np.frombuffer(values)
     first, last = decay_range(k, "No kernel")
     scale = 2.0 ** OCTAVES[np.argmax(k < np.exp(-0.5))]
@@ -164,7 +164,7 @@ def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
 def _fit(function: Callable[[NDArray], NDArray], d: int, low: float, high: float) -> tuple[NDArray, NDArray]:
     """Probabilities of cells of the log length that mix waves to the function, the nearest in least squares.
 
-    Omega_d decays by exp(-t^2 / (2 d)), nearly: the mixture hardly depends on more of the law than is fitted.
+    Omega_d decays by exp(-t^2 / (2 d)), nearly: the mixture hardly depends on more of the distribution than is fitted.
     """
     h = (high - low + 4) / CELLS
     x = low - 1 + h * np.arange(CELLS)

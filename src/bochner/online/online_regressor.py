@@ -35,9 +35,9 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     Parameters
     ----------
     kernel : "auto", name of a kernel, or Kernel, default="auto"
-        Whose lengthscale is in units of the columns where it is given. Else it, and with "auto" whether it is Gaussian
-        or Laplacian, is chosen by the leave-one-out error of the first batch; with forgetting, of as many of its rows
-        as are remembered.
+        The lengthscale of a given kernel is in the units of the columns. Otherwise it is chosen by the leave-one-out
+        error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only
+        as many rows of the batch are used as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500

@@ -188,7 +188,7 @@ def direct_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
 def iterative_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
     """Seconds of all runs of conjugate gradients: for the ridge penalty, for rows left out, and for the solution.
 
-    The last begins at what the others found, where there are such.
+    The final fit starts from the solutions of earlier ones, if there are any.
     """
     n, K = size.n_rows, size.n_outputs
     steps = _steps(size)

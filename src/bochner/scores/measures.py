@@ -180,7 +180,7 @@ def expected_calibration_error(
 
     Examples
     --------
-    Of several classes, the probability of the predicted one is judged:
+    Of several classes, the probability of the predicted one is compared:
 
     >>> import numpy as np
     >>> from bochner.scores import expected_calibration_error, judged_event
@@ -192,7 +192,7 @@ def expected_calibration_error(
 
 
 def judged_event(labels: ArrayLike, proba: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """The event by which the calibration of classes is judged, and its probability.
+    """The event by which the calibration of classes is measured, and its probability.
 
     Of two classes it is the second one; of more, that the class of the largest probability is right.
 

@@ -50,42 +50,46 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     - "poisson": (I - alpha S) u = Y - the mean of the labels (Calder et al., 2020), for one or few labels of a class;
     - "ridge": least squares on the smoothest eigenvectors of S, the rough ones of which are held back.
 
-    Since the rows of S have the sum one, so have its columns, and each class has the mass of its labels: the
-    normalisation of class masses has nothing left to do, but for other masses, `class_prior`. No n x n matrix is
-    formed, and of each row s numbers are kept; rows may be read from files.
+    The rows and columns of S sum to one, so each class keeps the mass of its labels. Class mass normalisation has no
+    effect here; pass `class_prior` to impose other proportions. No n x n matrix is formed, and s numbers are kept for
+    each row; rows may be read from files.
 
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
-        many as make the graph one.
+        Landmarks of the graph. "auto" takes half as many as rows, between 100 and 8,000, and connects each row to its
+        three to eight nearest ones, as many as make the graph connected.
     method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
-        "auto" is "poisson" where a class has fewer than 5 labels, else what labels that are left out, exactly and
-        without other fits, are told best by.
+        "auto" is "poisson" if a class has fewer than 5 labels, otherwise the method with the lowest leave-one-out log
+        loss, which is computed exactly and without further fits.
     alpha : float or "auto", default="auto"
-        How far labels spread, below 1; "auto" is 0.99, and 0.999 by "poisson".
+        How far labels spread, below 1. "auto" is 0.99, and 0.999 for "poisson".
     class_prior : array of shape (K,) or None, default=None
-        Shares of the classes among all rows, where labels have been drawn by others; None for those of the labels.
+        Shares of the classes among all rows. None takes the shares among the labels.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; "auto" is yes, unless they seem to have a common unit, as pixels.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the landmarks.
     verbose : int, default=0
+        Whether to show progress.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     transduction_ : array of shape (n,) or None
-        Label of each row of the fit; None where rows are read from files and their landmarks would take more than 1 GB.
+        Label of each training row; None if rows are read from files and their landmarks would take more than 1 GB.
     label_distributions_ : array of shape (n, K) or None
         Probabilities of the classes of each row of the fit.
     method_ : {"spreading", "poisson", "ridge"}
     method_scores_ : dict of str to float
-        Log loss of labels left out, for each way that was tried.
+        Leave-one-out log loss of each method that was tried.
     features_ : AnchorFeatures
     coef_ : array of shape (m, K)
-        Of the features: scores of the classes.
+        Coefficients of the features, a column for the scores of each class.
     slope_ : float
-        p = softmax(slope f), f the scores between -5 and 5; fitted to labels left out, where these are not few.
+        Probabilities are softmax(slope f), with scores f between -5 and 5. The slope is fitted to left-out labels if
+        there are enough of them.
     n_labelled_ : int
     encoder_ : TableEncoder
     n_features_in_ : int

@@ -31,30 +31,33 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
-        many as make the graph one.
+        Landmarks of the graph. "auto" takes half as many as rows, between 100 and 8,000, and connects each row to its
+        three to eight nearest ones, as many as make the graph connected.
     method : {"auto", "spreading", "ridge"}, default="auto"
-        "auto" is what targets that are left out, exactly and without other fits, are told best by.
+        "auto" is the method with the lowest leave-one-out squared error, which is computed exactly and without further
+        fits.
     alpha : float or "auto", default="auto"
-        How far targets spread, below 1; "auto" is 0.99.
+        How far targets spread, below 1. "auto" is 0.99.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; "auto" is yes, unless they seem to have a common unit, as pixels.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the landmarks.
     verbose : int, default=0
+        Whether to show progress.
 
     Attributes
     ----------
     transduction_ : array of shape (n,) or (n, K), or None
-        The target of each row of the fit; None where rows are read from files and their landmarks would take more than
-        1 GB.
+        The target of each training row; None if rows are read from files and their landmarks would take more than 1 GB.
     method_ : {"spreading", "ridge"}
     method_scores_ : dict of str to float
-        Mean squared error of targets left out, for each way that was tried, their variance taken as one.
+        Leave-one-out squared error of each method that was tried, over the variance of the targets.
     features_ : AnchorFeatures
     coef_ : array of shape (m, K), or (m, K + 1) by "spreading"
-        Of the features.
+        Coefficients of the features.
     mean_, scale_ : arrays of shape (K,)
-        Of the targets.
+        Mean and standard deviation of the targets.
     n_labelled_ : int
     encoder_ : TableEncoder
     n_features_in_ : int

@@ -52,7 +52,7 @@ def _no_claim(features: Any, new_bins: bool) -> str:
     """Why there is no claim about a map; empty where there may be one."""
     if isinstance(features, FourierFeatures):
         if features.sampling == "leverage":
-            return "Claim 1 is about frequencies of the kernel's own law, not drawn by leverage"
+            return "Claim 1 is about frequencies of the kernel's own distribution, not drawn by leverage"
         mixed = 0 < len(features.offsets_) < features.frequencies_.shape[1]
         return "Claim 1 is about an even number of components" if mixed else ""
     if isinstance(features, BinningFeatures):
@@ -408,7 +408,7 @@ def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]
 
 
 def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Interval]:
-    """Mean and its interval by Student's law, narrower by the share of the population that is known."""
+    """Mean and its interval by the Student t distribution, narrower by the share of the population that is known."""
     mean, n = float(values.mean()), len(values)
     if known == 1:
         return mean, (mean, mean)

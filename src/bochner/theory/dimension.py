@@ -107,9 +107,9 @@ class StatisticalComponents:
         s = trace K (K + alpha I)^(-1).
     spectral : int
         D with which (1 - spectral_error) (K + alpha I) <= Z Z' + alpha I <= (1 + spectral_error) (K + alpha I) holds
-        with probability at least 1 - delta, for independent frequencies of the kernel's own law (Avron et al., 2017,
-        Theorem 7): 2 (8 / 3) spectral_error^(-2) (n k(0) / alpha) ln(16 s / delta). The constants are those that the
-        matrix Bernstein inequality with intrinsic dimension (Tropp, 2015, Theorem 7.3.1) gives.
+        with probability at least 1 - delta, for independent frequencies of the kernel's own distribution (Avron et al.,
+        2017, Theorem 7): 2 (8 / 3) spectral_error^(-2) (n k(0) / alpha) ln(16 s / delta). The constants are those that
+        the matrix Bernstein inequality with intrinsic dimension (Tropp, 2015, Theorem 7.3.1) gives.
     leverage : int
         The same for frequencies drawn by their exact ridge leverage scores: s in place of n k(0) / alpha. For
         approximate scores, as with sampling="leverage", up to a constant.

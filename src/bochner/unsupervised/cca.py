@@ -32,7 +32,7 @@ from bochner.unsupervised.paired_tables import (
 
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}  # of the largest variance
 ALPHAS = np.geomspace(1e-6, 10, 15)
-FEWEST_HALVED = 20  # rows, of which there are halves to judge by
+FEWEST_HALVED = 20  # rows, of which there are halves to validate by
 LANDMARKS = 1000
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
@@ -48,26 +48,32 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Parameters
     ----------
     n_components : int, default=2
-        Pairs of directions; at most as many as features of either side.
+        Number of pairs of directions, at most the number of features of either table.
     kernel, y_kernel : Kernel or "auto", default="auto"
-        Of the rows of X and of y; "auto" for a Gaussian that is exp(-1) at their median distance.
+        Kernels of the rows of X and of y. "auto" is a Gaussian that is exp(-1) at the median distance between rows.
     features, y_features : FeatureMap, transformer or "auto", default="auto"
-        Maps with kernels of their own; "auto" for the Nystroem features of 1,000 landmarks.
+        Feature maps of both tables. "auto" is `NystroemFeatures` of the kernel with 1,000 landmarks; another map brings
+        its own kernel.
     alpha : float or "auto", default="auto"
-        Ridge penalties over the mean variances of the features: g_z = alpha tr(C_zz) / D. "auto" for the one whose
-        directions of either half of the rows are most correlated on the other half, 1e-6 to 10.
+        Ridge penalty relative to the mean variance of the features: g_z = alpha tr(C_zz) / D. "auto" selects it between
+        1e-6 and 10, by two-fold cross-validation of the correlation.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; the last where they are in no common unit, as pixels are.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the landmarks and of the halves of the cross-validation.
     verbose : int, default=0
+        Whether to show progress.
 
     Attributes
     ----------
     correlations_ : array of shape (K,)
-        Of the scores of the rows of the fit. These are as high as alpha lets them; see `score` for other rows.
+        Correlations of the scores of the training rows. They are too optimistic for small alpha; `score` measures
+        them on other rows.
     alpha_ : float
+        Ridge penalty that was used.
     alphas_, alpha_scores_ : arrays of shape (A,)
-        What was tried, and mean correlations on the rows left out; where alpha was chosen.
+        Penalties that were tried, and their mean correlations on held-out rows. Only for alpha="auto".
     x_weights_, y_weights_ : arrays of shape (D, K) and (E, K)
         Directions, in feature space.
     x_mean_, y_mean_ : arrays of shape (D,) and (E,)
@@ -199,7 +205,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return features
 
     def _solve(self, halves: Halves, judged: bool) -> None:
-        """Choose the ridge penalty by the halves, where there is enough to judge by, and solve for all rows."""
+        """Choose the ridge penalty by the halves, if there are enough rows, and solve for all rows."""
         first, second, alpha = halves.first, halves.second, self.alpha
         moments = first + second
         known = Covariances.of(moments)

@@ -149,9 +149,9 @@ class SpectralClustering(Clusterer):
     """Spectral clustering without the matrix of all pairs of rows.
 
     The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees are one; for other maps
-    D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading eigenvectors of the n x n matrix are Z P, where P comes of a
-    matrix of the features alone, summed in one pass or two. K-means clusters their rows, scaled to length one, and new
-    rows have theirs by the same formula.
+    D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading eigenvectors of the n x n matrix are Z P, where P is computed
+    from a D x D matrix that is summed in one or two passes. K-means clusters their rows, scaled to length one. New rows
+    are mapped by the same formula.
 
     Parameters
     ----------
@@ -160,11 +160,14 @@ class SpectralClustering(Clusterer):
         Anchors, 1,000 of them or one for every three rows, follow bent and thin clusters, as graphs of neighbours do.
         Waves and bins by name have the scale of the median distance of two rows, and find what kernel k-means finds.
     n_init : int, default=10
-        Runs of k-means, of which the best counts.
+        Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; "auto" does so unless all seem to have one unit, as pixels.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the features and of k-means.
     verbose : int, default=0
+        Whether to show progress.
 
     Attributes
     ----------
@@ -247,23 +250,26 @@ class SpectralClustering(Clusterer):
 
 
 class KernelKMeans(Clusterer):
-    """K-means in the space of the features, which finds what is compact by the kernel.
+    """K-means in feature space, which finds clusters that are compact by the kernel.
 
-    Distances of features are those of their principal components but for a part that no centre changes, as the centres
-    lie in the leading ones nearly. So k-means runs in 32 of these, or 4 for each cluster where that is more, and its
-    centres are centres of features.
+    The centres lie almost in the span of the leading principal components of the features, and the distances in the
+    other components are the same for all centres. So k-means runs on 32 components, or on 4 for each cluster if these
+    are more.
 
     Parameters
     ----------
     n_clusters : int, default=8
     features : "fourier", "binning", "anchors", a feature map or a scikit-learn transformer, default="fourier"
-        Waves and bins by name have the scale of the median distance of two rows.
+        A map given by name gets its lengthscale from the median distance between rows.
     n_init : int, default=10
-        Runs of k-means, of which the best counts.
+        Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; "auto" does so unless all seem to have one unit, as pixels.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the features and of k-means.
     verbose : int, default=0
+        Whether to show progress.
 
     Attributes
     ----------

@@ -25,36 +25,37 @@ REACH = 8  # bandwidths from a row beyond which its kernel is zero
 MOST_COLUMNS = 3
 RULES = "auto", "scott", "silverman"
 MULTIPLES = 2.0 ** np.arange(1, -4.25, -0.25)  # of Scott's bandwidth, tried on rows that are held out
-JUDGED_ROWS = 20000  # of the sample, half of which judge the other half
-JUDGED_POINTS = 1 << 21  # of a grid by which they are judged
+VALIDATED_ROWS = 20000  # of the sample, halves of which validate each other
+VALIDATED_POINTS = 1 << 21  # of a grid by which they are validated
 
 
 class KernelDensity(RowModel):
     """Estimate the density of one to three columns by a sum of Gaussian kernels, in one pass and by a grid.
 
     Each row is shared among the corners of its cell of a grid, whose steps are a quarter of the bandwidth h; the
-    grid is smoothed by a Gaussian, column by column, and read between its points as a straight line. Both sharing and
-    reading widen a kernel, by a sixth of the squared step each, which the Gaussian is narrower by: the estimate is that
-    of the Gaussian kernel up to (step / h)^4, a density itself, and never negative. A row costs the same whether
-    there are thousands or millions.
+    grid is smoothed by a Gaussian, column by column, and read between its points by linear interpolation. Both steps
+    widen the kernel by step² / 6; the smoothing Gaussian is narrowed to compensate. The estimate equals that of the
+    Gaussian kernel up to (step / h)^4. It is a density itself and never negative. The cost for each row does not depend
+    on the number of rows.
 
-    In more columns no such sum is honest: most of it is the kernels' own shape. Use `NoveltyDetector` there.
+    In higher dimensions a kernel estimate mostly reflects the kernel and not the data. Use `NoveltyDetector` there.
 
     Parameters
     ----------
     bandwidth : {"auto", "scott", "silverman"}, float or sequence of float, default="auto"
-        Standard deviation of the kernel, in the unit of each column. Rules give one in proportion to the standard
-        deviation of each column; "auto" is the multiple of Scott's under which rows that are held out are most likely.
+        Standard deviation of the kernel, in the unit of each column. "scott" and "silverman" make it proportional to
+        the standard deviation of each column; "auto" takes the multiple of Scott's that gives held-out rows the highest
+        likelihood.
     random_state : int, RandomState or None, default=None
-        Of the sample, and of the rows that are held out.
+        Seed of the sample and of the held-out rows.
     verbose : int, default=0
-        Show progress on a terminal where positive.
+        Whether to show progress.
 
     Attributes
     ----------
     bandwidth_ : array of shape (d,)
     factor_ : float
-        Of the standard deviations; NaN where bandwidths were given.
+        Bandwidth over standard deviation; NaN if bandwidths were given.
     grid_ : DensityGrid
     encoder_ : TableEncoder
     n_features_in_ : int
@@ -182,7 +183,7 @@ class KernelDensity(RowModel):
 
     def _best_multiple(self, rows: TrainingSet, rng: np.random.Generator) -> float:
         """The multiple of Scott's bandwidth under which one half of the sampled rows makes the other most likely."""
-        X, _, weight = rows.sample.sample(JUDGED_ROWS, rng).whole()
+        X, _, weight = rows.sample.sample(VALIDATED_ROWS, rng).whole()
         half = rng.permutation(len(X)) % 2 == 0
         if min(weight[half].sum(), weight[~half].sum()) == 0:
             return 1.0
@@ -190,7 +191,7 @@ class KernelDensity(RowModel):
         best, found = -np.inf, 1.0
         for multiple in MULTIPLES:
             try:
-                empty = grid_of(*self._range(), multiple * scott, JUDGED_POINTS)
+                empty = grid_of(*self._range(), multiple * scott, VALIDATED_POINTS)
             except ValueError:  # a grid that fine is not tried
                 break
             grid = empty.filled([(X[half], weight[half])])

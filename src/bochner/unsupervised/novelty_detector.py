@@ -38,47 +38,49 @@ REFERENCE_ROWS = 16384  # among which a row's place is found
 
 
 class NoveltyDetector(OutlierMixin, RowModel):
-    """Tell rows that are unlike those of the fit, in two passes over any number of rows.
+    """Detect rows that are unlike the training rows, in two passes over any number of rows.
 
-    Two measures of suspicion are taken of a row x with Fourier features z(x), m their mean and C their covariance:
+    Two measures of novelty are computed for a row x with Fourier features z(x), m their mean and C their covariance:
 
     - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel function, or the posterior variance
-      of a Gaussian process: it is large where the rows of the fit would not tell what a function is;
-    - how unfamiliar its bins are: minus the mean over random grids of count / (count + 0.1), count the rows of the fit
-      that share the row's bin. One such row is nearly all that it takes, so that this tells where rows have been, not
-      how many: rows in thin but ordinary places are no novelty.
+      of a Gaussian process: it is large far from the training rows, where predictions are uncertain;
+    - how unfamiliar its bins are: minus the mean over random grids of count / (count + 0.1), where count is the number
+      of training rows in the row's bin. A single training row makes a bin familiar, so sparse but ordinary regions are
+      not flagged.
 
-    Each becomes the share of the rows of the fit that are at least as suspicious when they are left out themselves; its
-    logarithm goes on as a straight line beyond the most suspicious one. The score is the smaller of the two logarithms:
-    what either measure suspects is suspicious.
+    Each measure becomes the share of training rows that are at least as novel when they are left out themselves. Beyond
+    the most novel one its logarithm is extrapolated by a straight line. The score is the smaller of the two logarithms,
+    so a row is novel if either measure says so.
 
     Parameters
     ----------
     contamination : "auto" or float, default="auto"
-        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. Up to 16,384 rows are
-        known again and scored as if left out, so that new rows like them are set apart as often. With "auto" the rows
-        of the fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
+        Share of the training rows that `predict` reports as novel, above 0 and at most 0.5. "auto" takes all training
+        rows as normal and sets the threshold by `false_alarms`. Up to 16,384 training rows are recognised and scored
+        as if they had been left out, so that new rows like them are reported as often.
     false_alarms : float, default=0.02
-        Above 0 and at most one half, for contamination="auto". The rows of the fit stand for new ones, each scored as
-        if it had been left out.
+        Share of new rows like the training rows that is reported as novel, above 0 and at most 0.5, for
+        contamination="auto".
     n_components : int, default=1000
         Number D of Fourier features.
     n_grids : int, default=200
         Number P of grids of bins.
     scale : float, default=1.0
-        Factor on the lengthscales, which are chosen by the distances of pairs of rows.
+        Factor on the lengthscales, which are set by the distances between pairs of rows.
     ridge : float, default=1e-8
-        Over the features' total variance about 0, which is 1.
+        Ridge term of the covariance, relative to the total variance of the features about 0, which is 1.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; "auto" unless all have one unit, as pixels have.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
+        Seed of the features, the grids and the samples.
     verbose : int, default=0
-        Show progress on a terminal where positive.
+        Whether to show progress.
 
     Attributes
     ----------
     offset_ : float
-        Score below which `predict` tells a row apart.
+        Score below which `predict` reports a row as novel.
     features_ : FourierFeatures
     bins_ : BinningFeatures
     leverage_ : Leverage
@@ -250,11 +252,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores less `offset_`, shape (n,), negative for rows that are told apart."""
+        """Scores less `offset_`, shape (n,), negative for novel rows."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """-1 for rows that are told apart, 1 for the others, shape (n,)."""
+        """-1 for novel rows, 1 for the others, shape (n,)."""
         found = self.decision_function(X)
         return 1 - 2 * (found < 0).astype(int)
 

@@ -51,27 +51,28 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
     the largest eigenvalues, the scores of a row are v_j'(z(x) - m): what scikit-learn's `KernelPCA` finds by the n x n
     kernel matrix (Schoelkopf, Smola and Mueller, 1998), and exactly that where no more than 300 rows are given. By
-    default z are the Nystroem features of 300 landmarks, 8 for each component where there are more, whose leading
-    subspace comes out right (cos^2 of .999 to that of all kernel values, 20 components of 5,000 images); random Fourier
-    features need ten times as many columns for less (Lopez-Paz et al., 2014).
+    default z are the Nystroem features of 300 landmarks, or of 8 for each component if these are more. Their leading
+    subspace agrees with exact kernel PCA (cos² = .999 for 20 components of 5,000 images); random Fourier features need
+    ten times as many columns for less (Lopez-Paz et al., 2014).
 
     Parameters
     ----------
     n_components : int or None, default=2
-        Scores; at most as many as features. None for all that have variance.
+        Number of components, at most the number of features. None keeps all components that have variance.
     kernel : Kernel or "auto", default="auto"
-        The last for a Gaussian that is exp(-1) at the median distance of the rows.
+        "auto" is a Gaussian whose lengthscale is set by the median distance between rows: it is exp(-1) there.
     features : FeatureMap, transformer or "auto", default="auto"
-        A map with a kernel of its own: `NystroemFeatures` of another size, `FourierFeatures`, or `BinningFeatures` with
-        `n_buckets`.
+        "auto" is `NystroemFeatures` of the kernel. Another map brings its own kernel: `NystroemFeatures` of another
+        size, `FourierFeatures`, or `BinningFeatures` with `n_buckets`.
     whiten : bool, default=False
-        Whether scores get unit variance.
+        Whether to scale the scores to unit variance.
     fit_inverse_transform : bool, default=False
-        Whether rows are to be made of scores, by ridge regression on features of these, which takes another pass.
+        Whether to learn the map back from scores to rows, by ridge regression. This takes another pass over the rows.
     alpha : float or "auto", default="auto"
-        Ridge penalty of that; the last for the one of least generalised cross-validation error.
+        Ridge penalty of the inverse map; "auto" minimises the generalised cross-validation error.
     standardize : bool or "auto", default="auto"
-        Whether columns of numbers get unit variance; the last where they are in no common unit, as pixels are.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
+        do.
     random_state : int, RandomState or None, default=None
         Seed of samples and maps.
     verbose : int, default=0

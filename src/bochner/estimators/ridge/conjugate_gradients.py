@@ -386,5 +386,5 @@ def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, sto
 
 
 def digest_of(coef: NDArray) -> str:
-    """Hash of coefficients, by which fits are told apart."""
+    """Hash of coefficients, by which fits are distinguished."""
     return blake2b(np.ascontiguousarray(coef).tobytes(), digest_size=16).hexdigest()
