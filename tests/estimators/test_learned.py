@@ -79,6 +79,9 @@ def test_a_linear_logit_has_a_linear_model(tmp_path):
     model = KernelMachineClassifier(random_state=0).fit(X[:6000], y[:6000])
     assert (model.report_.chosen, model.loss_) == ("linear model", "logistic")
     assert model.feature_importances_[:3].sum() > 0.9
+    assert model.importance_.rows == "validation rows"
+    new = model.importance(X[6000:], y[6000:], random_state=0)
+    assert model.importance_.baseline == pytest.approx(new.baseline, rel=0.25)
     for part in (slice(0, 6000), slice(6000, 12_000)):
         expected = LogisticRegression().fit(X[part], y[part]).decision_function(X)
         assert np.abs(model.refit(X[part], y[part]).decision_function(X) - expected).mean() < 0.15

@@ -120,15 +120,6 @@ def test_a_stack_of_losses_is_judged_as_a_whole():
     is_as_on_new_rows(model, X[1500:], y[1500:])
 
 
-def test_a_linear_model_is_judged_by_its_own():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 4))
-    y = rng.uniform(size=2000) < 1 / (1 + np.exp(-X @ [2.0, 1.0, 0.0, 0.0]))
-    model = KernelMachineClassifier(random_state=0).fit(X[:1000], y[:1000])
-    assert model.report_.chosen == "linear model"
-    is_as_on_new_rows(model, X[1000:], y[1000:])
-
-
 def test_rows_of_the_fit_are_called_so_where_no_function_has_not_seen_them():
     model = KernelMachineRegressor("gaussian", solver="cg", random_state=0).fit(*noisy(400, 0))
     assert model.importance_.rows == "training rows"
