@@ -172,7 +172,8 @@ class Race:
         left = []
         for k, entry in enumerate(self.entries):
             simple = self.validator.classes
-            patient = _place(entry, simple) < _place(best, simple) and not self.problem.is_large  # where larger sizes take long
+            patient = _place(entry, simple) < _place(best, simple)
+            patient &= not self.problem.is_large  # where larger sizes take long
             behind = POLICY.hopeless if self.validator.classes else POLICY.hopeless_hybrid
             clear = behind if patient else POLICY.clear
             if entry is best or not self.better(best.losses, entry.losses, clear):
