@@ -372,7 +372,8 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
     policy(rows_for_full_learning=300, timed_rows=350)
     X, y = make_friedman1(600, random_state=0)
     model = KernelMachineRegressor(features="binning", random_state=0, time_limit=1.0).fit(X, y)
-    assert seen == {350}
+    (n_rows,) = seen
+    assert 300 <= n_rows <= 350  # by the time that is left
     assert model.score(X, y) > 0.8
 
 

@@ -127,14 +127,16 @@ def _n_judged(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
 def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) -> PrimalLeaveOneOut:
     """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one.
 
-    All rows of equal inputs are left out together, those that were not drawn too.
+    Below a time limit of one second they are fewer in proportion, for many outputs of two. All rows of equal inputs
+    are left out together, those that were not drawn too.
     """
     source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    limit = problem.budget.limit
-    values = SCORED_VALUES if limit is None else min(POLICY.timed_scores * limit, SCORED_VALUES)
-    few = min(SCORED_ROWS, max(int(values / source.n_outputs), FEWEST_SCORED))
+    seconds = np.inf if problem.budget.limit is None else problem.budget.limit
+    values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
+    most, fewest = SCORED_ROWS * np.clip(seconds, 0.125, 1), FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
+    few = int(min(most, max(values / source.n_outputs, fewest)))
     rows, counts = _with_copies(source, source.n_rows if problem.criterion == "loo" else few, problem.seed)
     return PrimalLeaveOneOut(Design(rows, design.features, design.dtype), factor, counts)
 
