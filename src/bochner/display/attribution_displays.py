@@ -162,7 +162,8 @@ class WaterfallDisplay(Display):
         ax.vlines(starts[:-1], places[:-1] - 0.35, places[1:] + 0.35, color=GREY, linewidth=0.8)
         ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
         every = np.append(starts, ends)
-        ax.set_xlim(*canvas.box_around(every[:, np.newaxis], 0.04))
+        low, high = canvas.box_around(every[:, np.newaxis], 0.04)
+        ax.set_xlim(float(low[0]), float(high[0]))
         canvas.few_ticks(ax.xaxis, every, 5)
         numbers = f"{canvas.short_number(prediction)}, from {canvas.short_number(self.base)} on average"
         canvas.label_axes(ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}")

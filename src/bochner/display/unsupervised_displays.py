@@ -296,7 +296,8 @@ class ClusterDisplay(Display):
                 middle = own[np.argmin(np.abs(own - np.median(own, axis=0)).sum(axis=1))]
                 box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
                 left.annotate(str(k), middle, ha="center", va="center", fontsize="small", bbox=box)
-        canvas.label_axes(left, *map(canvas.shortened, self.names), "Rows by cluster")
+        x, y = map(canvas.shortened, self.names)
+        canvas.label_axes(left, x, y, "Rows by cluster")
         self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
         right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         right.locator_params(axis="x", integer=True)
