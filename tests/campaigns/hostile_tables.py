@@ -27,10 +27,42 @@ from bochner.cli.app import app
 
 SECONDS = 60
 DOCUMENTED = ValueError, TypeError, OSError, MemoryError, NotImplementedError
-CELLS: list[Any] = ["", "NaN", "inf", "-inf", "1e999", "1e-400", "0x1", "1,5", "1 000", "∞", "٣", "\ufeff", "=1+1", "'", '"']
+CELLS: list[Any] = [
+    "",
+    "NaN",
+    "inf",
+    "-inf",
+    "1e999",
+    "1e-400",
+    "0x1",
+    "1,5",
+    "1 000",
+    "∞",
+    "٣",
+    "\ufeff",
+    "=1+1",
+    "'",
+    '"',
+]
 CELLS += ["\u202e", "\u0000", "a\nb", "a\r\nb", "\\N", "None", "true", "2020-01-01", "99999-99-99", "-0", "+1", "1_000"]
 CELLS += ["9" * 400, "x" * 5000, "\ud83d", "<script>", "$(id)", "../../x", "%s%n", "\x1b[31m"]
-NAMES: list[Any] = ["", " ", "y", "x0", "a\nb", "a,b", '"', "\ufeffx", "<b>", "x" * 3000, "\x1b[2J", "=cmd", "é", "\u202e", "0"]
+NAMES: list[Any] = [
+    "",
+    " ",
+    "y",
+    "x0",
+    "a\nb",
+    "a,b",
+    '"',
+    "\ufeffx",
+    "<b>",
+    "x" * 3000,
+    "\x1b[2J",
+    "=cmd",
+    "é",
+    "\u202e",
+    "0",
+]
 
 
 class Verdict(NamedTuple):
@@ -197,7 +229,9 @@ def by_library(path: Path, folder: Path, model: Path) -> str:
 
 def by_fit(path: Path, folder: Path, model: Path) -> str:
     """Fit it by the command."""
-    return command(folder / "model.safetensors", "fit", str(path), "--target", "y", "--seed", "0", "--n-components", "16")
+    return command(
+        folder / "model.safetensors", "fit", str(path), "--target", "y", "--seed", "0", "--n-components", "16"
+    )
 
 
 def by_predict(path: Path, folder: Path, model: Path) -> str:

@@ -1,8 +1,7 @@
 """A short slice of the campaign of hostile tables."""
 
-import pytest
-
 import hostile_tables
+import pytest
 
 
 @pytest.fixture(scope="module")
