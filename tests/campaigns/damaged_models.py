@@ -56,7 +56,12 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
     y, labels = X[:, 0] + np.sin(2 * X[:, 1]), np.where(X[:, 0] > 0, "yes", "no")
     table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y"), "c": pd.to_datetime("2020-01-01")})
     table["c"] += pd.to_timedelta(np.arange(80), unit="D")
-    few, counts, regressor, classifier = X[:5], np.round(np.exp(y)), bo.KernelMachineRegressor, bo.KernelMachineClassifier
+    few, counts, regressor, classifier = (
+        X[:5],
+        np.round(np.exp(y)),
+        bo.KernelMachineRegressor,
+        bo.KernelMachineClassifier,
+    )
     seed: dict[str, Any] = {"random_state": 0}
     small, bins = {"n_components": 20, **seed}, bo.BinningFeatures(Laplacian(), 5, **seed)
     landmarks, half = bo.NystroemFeatures(Gaussian(), 10, **seed), np.where(np.arange(80) < 60, y > 0, -1)
@@ -211,7 +216,10 @@ def _change(model_tree: Any, tensors: dict[str, Any], rng: np.random.Generator) 
             owner["class"] = list(CLASSES)[rng.integers(len(CLASSES))]
         case 5:
             owner, other = (objects[int(k)] for k in rng.integers(len(objects), size=2))
-            owner["state"][CACHES[rng.integers(len(CACHES))]] = {"$": "dict", "items": {"lookups": copy.deepcopy(other)}}
+            owner["state"][CACHES[rng.integers(len(CACHES))]] = {
+                "$": "dict",
+                "items": {"lookups": copy.deepcopy(other)},
+            }
         case _ if arrays:
             _change_array(arrays[rng.integers(len(arrays))], arrays[rng.integers(len(arrays))], tensors, rng)
 

@@ -173,4 +173,6 @@ def judge(seed: int) -> tuple[str, Verdict]:
             differ = np.abs(found - expected).max() / np.std(expected)
             outcome, wrong = "same", "" if differ < 1e-5 else f"differs by {differ:.2g} deviations"
     seconds = time.process_time() - start
-    return f"{seed} {name} {kind}", Verdict(outcome, wrong or (f"{seconds:.0f} s" if seconds > SECONDS else ""), seconds)
+    return f"{seed} {name} {kind}", Verdict(
+        outcome, wrong or (f"{seconds:.0f} s" if seconds > SECONDS else ""), seconds
+    )

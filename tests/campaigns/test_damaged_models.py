@@ -2,11 +2,11 @@
 
 import copy
 
+import damaged_models
 import numpy as np
 import pytest
 
 import bochner as bo
-import damaged_models
 from bochner.features import Metric
 from bochner.kernels import Laplacian
 

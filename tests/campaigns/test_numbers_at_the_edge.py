@@ -2,6 +2,7 @@
 
 import warnings
 
+import numbers_at_the_edge
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +10,6 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import bochner as bo
-import numbers_at_the_edge
 from bochner.features.nystroem import k_means
 from bochner.kernels import Gaussian
 from bochner.selection.lengthscale import deviations

@@ -8,7 +8,17 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command; the process ends with its exit code."""
     import io
+    import signal
     import sys
+
+    terminated = False
+
+    def terminate(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, terminate)
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -23,4 +33,6 @@ def main() -> None:
         code = leave.code if isinstance(leave, SystemExit) else 130
         if code == 130 and not printed_errors:
             print("interrupted", file=sys.stderr)
-        sys.exit(code)
+        sys.exit(143 if code == 130 and terminated else code)
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -14,7 +14,7 @@ from bochner.cli import options
 from bochner.cli.failures import guarded
 from bochner.estimators.parameters import Given, conflict
 
-EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted."
+EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted, 143 terminated."
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import socket
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -30,6 +33,7 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 PARQUET = b"PAR1"
+UNFINISHED = re.compile(r"\.bochner-([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{8}\.tmp")
 
 
 def kind_by_name(path: str | os.PathLike[str]) -> str | None:
@@ -80,6 +84,8 @@ def kind_by_content(head: bytes) -> str:
 def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[str]:
     """Yield the name of a new file beside `path`, which takes its place at the end, or vanishes after an error.
 
+    What killed processes of this machine have left in the folder is removed.
+
     Parameters
     ----------
     path : str or path
@@ -95,8 +101,9 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[s
         wrong = IsADirectoryError if os.path.isdir(target) else OSError
         raise wrong(f"{target} is not a regular file and cannot be replaced by one")
     folder, name = os.path.split(target)
-    mark = name if durable else secrets.token_hex(8)
+    mark = name if durable else f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
     temporary = os.path.join(folder, f".bochner-{mark}.tmp")
+    _remove_unfinished(folder)
     try:
         if durable:
             with suppress(FileNotFoundError):
@@ -116,6 +123,33 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[s
         if isinstance(error, OSError) and error.filename == temporary:
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
+
+
+def _machine() -> str:
+    """Eight digits that tell this machine from others that may share its folders."""
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+
+
+def _remove_unfinished(folder: str) -> None:
+    """Remove files that processes of this machine were writing when they were killed."""
+    if os.name != "posix":  # where a signal to a process, if only to ask for it, ends it
+        return
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            found = UNFINISHED.fullmatch(name)
+            if found and found[1] == _machine() and not _is_alive(int(found[2])):
+                os.unlink(os.path.join(folder, name))
+
+
+def _is_alive(process: int) -> bool:
+    """Whether there is a process of this number, of any user."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _flush(path: str, flags: int) -> None:

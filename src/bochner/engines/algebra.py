@@ -325,6 +325,8 @@ def _tiles(start: int, stop: int, size: int) -> list[slice]:
 DENSE = 1000  # rows, up to which LAPACK is as fast
 SPARE, ROUNDS, DEGREE = 20, 8, 8
 LEAST_EDGE = 1e-3  # of the damped part, over the largest eigenvalue
+
+
 def binary_unit(largest: Any) -> Any:
     """The power of two above each number, in units of which squares neither overflow nor vanish; 1 for zero."""
     return np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1021, 1023))

@@ -209,7 +209,7 @@ def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def squares(targets: NDArray, F: NDArray) -> NDArray:
-    """Squared errors of predictions of shape (K, n) summed over the outputs, shape (n,); infinite where they overflow."""
+    """Squared errors of predictions (K, n) summed over the outputs, shape (n,); infinite where they overflow."""
     with np.errstate(over="ignore"):
         return np.square(targets.T - F).sum(axis=0)
 

@@ -1,0 +1,112 @@
+"""Campaigns against what the library promises to withstand; ``docs/reliability.md`` tells what they have found."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from report import tables
+from runner import repeats, run
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "campaigns"))
+MEMORY = 8 * 2**30  # bytes of addresses that a campaign may take
+HEADER = ["campaign", "tried", "failed", "processor seconds", "slowest, s"]
+NOTE = "Failed: what broke the promise of its campaign. The first failures are printed while a campaign runs."
+
+
+def campaign(name: str, verdicts: Iterator[tuple[str, str, float]]) -> tuple[str, str, str, str, str]:
+    """Count verdicts of cases, what is wrong with each ("" for nothing) and its seconds."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    tried = failed = 0
+    slowest, before = 0.0, used()
+    for case, wrong, seconds in verdicts:
+        tried, failed, slowest = tried + 1, failed + bool(wrong), max(slowest, seconds)
+        if wrong and failed <= 20:
+            print(f"{name}: {case}: {wrong}", file=sys.stderr, flush=True)
+    return name, f"{tried:,}", f"{failed:,}", f"{used() - before:,.0f}", f"{slowest:.2f}"
+
+
+def used() -> float:
+    """Processor seconds of this process and of those that it has waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def numbers() -> list[tuple[str, str, str, str, str]]:
+    """Fits of numbers at the edge."""
+    import numbers_at_the_edge
+
+    def verdicts() -> Iterator[tuple[str, str, float]]:
+        for seed in range(repeats(10_000)):
+            case, found = numbers_at_the_edge.judge(seed)
+            yield case, found.wrong, found.seconds
+
+    return [campaign("numbers at the edge", verdicts())]
+
+
+def models() -> list[tuple[str, str, str, str, str]]:
+    """Model files that are damaged, with bounds of arrays checked in the compiled loops."""
+    os.environ["NUMBA_BOUNDSCHECK"] = "1"
+    folder = Path(tempfile.mkdtemp())
+    os.environ["NUMBA_CACHE_DIR"] = str(folder / "cache")
+    import damaged_models
+    import numpy as np
+
+    subjects, watch = damaged_models.subjects(folder), damaged_models.Watch()
+
+    def verdicts(kind: str) -> Iterator[tuple[str, str, float]]:
+        for seed in range(repeats(3400)):
+            subject, rng = subjects[seed % len(subjects)], np.random.default_rng([seed, len(kind)])
+            content = damaged_models.MUTATIONS[kind](subject.content, rng)
+            found = damaged_models.judge(subject, content, kind == "tree", folder / "mutant", watch)
+            yield f"{seed} {subject.name}", found.wrong, found.seconds
+
+    return [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+
+
+def hostile() -> list[tuple[str, str, str, str, str]]:
+    """Tables that are damaged or hostile."""
+    import hostile_tables
+
+    folder = Path(tempfile.mkdtemp())
+    model = hostile_tables.usual_model(folder)
+
+    def verdicts() -> Iterator[tuple[str, str, float]]:
+        for seed in range(repeats(100_000)):
+            case, found = hostile_tables.judge(seed, folder, model)
+            yield case, found.wrong, found.seconds
+
+    return [campaign("tables", verdicts())]
+
+
+def killed() -> list[tuple[str, str, str, str, str]]:
+    """Commands that are killed, interrupted and terminated."""
+    import kills
+    import numpy as np
+
+    commands, rng = kills.trials(Path(tempfile.mkdtemp())), np.random.default_rng(0)
+
+    def verdicts(number: signal.Signals) -> Iterator[tuple[str, str, float]]:
+        for _ in range(repeats(70)):
+            for trial in commands:
+                start = time.perf_counter()
+                yield trial.name, kills.kill(trial, number, rng), time.perf_counter() - start
+
+    numbers = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
+    return [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
+
+
+PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
+    "numbers": numbers,
+    "models": models,
+    "tables": hostile,
+    "kills": killed,
+}
+
+if __name__ == "__main__":
+    run("Reliability", __file__, __doc__, PARTS, tables(HEADER, NOTE))
