@@ -85,15 +85,15 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
 def n_judged(n_columns: int, n_rows: int, n_features: int) -> int:
     """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
     least, most = POLICY.judged_rows
-    if n_columns * least > POLICY.judged_cells:
+    if n_columns * least > POLICY.judged_cells[1]:
         return 0
     return max(min(_n_cells(n_rows, n_features) // n_columns, most), least)
 
 
 def _n_cells(n_rows: int, n_features: int) -> int:
     """How often a column of a row is changed: fewer times in fits of few rows, but for few features."""
-    few = max(POLICY.judged_cells_a_row * n_rows, POLICY.judged_features // max(n_features, 1))
-    return min(few, POLICY.judged_cells)
+    many = max(POLICY.judged_cells_a_row * n_rows, POLICY.judged_features // max(n_features, 1))
+    return int(np.clip(many, *POLICY.judged_cells))
 
 
 def importance_of_fit(

@@ -20,8 +20,8 @@ class Policy:
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
     judged_rows: Range = (50, 500)  # of them, on which a fit measures the importance of columns
-    judged_cells: int = 8_000  # most changes of a column of a row for that
-    judged_cells_a_row: int = 2  # as many for each row of the fit, where these are fewer
+    judged_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
+    judged_cells_a_row: int = 2  # so many for each row of the fit, between these
     judged_features: int = 2_000_000  # of changed rows, that take hardly any time
     folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to validate
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
