@@ -142,7 +142,7 @@ def test_remarks_on_columns():
     assert found["name"].remarks(150)[0] == "like an identifier"
     assert found["copy"].remarks(150) == ["predicts the target alone: a leak?"]
     page = model.report_html(given, y[150:])
-    assert "Columns that differ from the training rows: moved." in page
+    assert "Columns that differ from the training rows: moved" in page
     assert "One column alone predicts the target: copy." in page
 
 

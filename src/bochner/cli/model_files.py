@@ -127,8 +127,9 @@ def read_model(path: Path) -> SavedModel:
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
-        facts = [json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows", "options")]
-    return SavedModel(path, model, task, known.get("target"), *facts, description)
+        facts = (json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows", "options"))
+        baseline, scores, rows, options = facts
+    return SavedModel(path, model, task, known.get("target"), baseline, scores, rows, options, description)
 
 
 def check_output(path: Path, *inputs: Path) -> None:

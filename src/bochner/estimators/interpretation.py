@@ -496,9 +496,9 @@ class Interpretable(BaseKernelEstimator):
         """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
 
         The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
-        baseline, the candidates, the learned metric, the error against the number of rows and of features, the
-        calibration or the residuals, the worst rows, partial dependence, the error of the kernel approximation, costs
-        and versions.
+        baseline and other models, the columns of the rows, their importance, effects, interactions and Shapley values
+        of single rows, curves of classes or residuals, the worst rows, the candidates, the error against the number of
+        rows and of features, the learned metric, the error of the kernel approximation, costs and versions.
 
         Parameters
         ----------

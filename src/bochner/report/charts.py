@@ -272,8 +272,8 @@ def swarm_chart(
                 (f"q{k}", "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across[own], height[own], strict=True)))
             )
         swarms.append({"name": cut(name, NAME_LENGTH), "at": at, "paths": paths})
-    height = SWARM_ROW * len(names) + 36
-    return rendered("charts.html", "swarm_chart", title=title, x=x, label=label, swarms=swarms, height=height)
+    room = SWARM_ROW * len(names) + 36
+    return rendered("charts.html", "swarm_chart", title=title, x=x, label=label, swarms=swarms, height=room)
 
 
 def matrix_chart(title: str, names: Sequence[str], sizes: NDArray, numbers: Markup) -> Markup:

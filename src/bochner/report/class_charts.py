@@ -58,10 +58,10 @@ def _by_class(labels: NDArray, predicted: NDArray, proba: NDArray, first: list[i
     parts = precision_recall_fscore_support(labels, predicted, labels=first, zero_division=np.nan)
     rows = []
     for k, precision, recall, f1, support in zip(first, *parts, strict=True):
-        areas = ("n/a", "n/a")
+        areas = ["n/a", "n/a"]
         if 0 < support < len(labels):
             is_k = labels == k
-            areas = tuple(f"{area(is_k, proba[:, k]):.3f}" for area in (roc_auc_score, average_precision_score))
+            areas = [f"{area(is_k, proba[:, k]):.3f}" for area in (roc_auc_score, average_precision_score)]
         values = (_share(precision), _share(recall), _share(f1))
         rows.append((names[k], f"{support:,}", *values, *areas))
     return table("By class", ("class", "rows", "precision", "recall", "F1", "ROC AUC", "average precision"), rows)
