@@ -239,7 +239,7 @@ def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
 
 
 def _of_fold(race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int) -> Race | None:
-    """Near candidates on another fold, with metrics of its rows to fit, learned in few steps; None where it has none."""
+    """Near candidates on another fold, with metrics of its own, learned in few steps; None where it is empty."""
     problem = race.problem.of_fold(k)
     if problem is None:
         return None
