@@ -42,8 +42,8 @@ def rows(n=400, copies=1):
     return X, np.sin(2 * X[:, :1]) + X[:, 1:2] + 0.1 * rng.standard_normal((len(X), 1))
 
 
-def problem_of(classes=False, budget=None, **space):
-    X, y = rows()
+def problem_of(classes=False, budget=None, n=400, **space):
+    X, y = rows(n)
     y = np.where(y > 0, 1.0, -1.0) if classes else y
     return prepare(ArraySource(X, y), np.arange(3), None, SearchSpace(**space), classes, 0, budget or Budget())
 
@@ -178,12 +178,35 @@ def entry(name, rank, losses, n_iter=1):
     trial = ValidationResult(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
     return CandidateResult(name, rank, 10, trial, lambda size: [])
 
+    def test_folds_are_all_rows_with_weight_once(self):
+        X, y = rows(150, copies=2)
+        weight = np.ones(300)
+        weight[:10] = weight[150:160] = 0
+        X[::2] += np.arange(150)[:, np.newaxis]  # few repeats, which stay rows of their own
+        found = split(ArraySource(X, y, weight), 20, 0)
+        folds = [found.of_fold(k) for k in range(POLICY.n_folds)]
+        np.testing.assert_array_equal(folds[0].out.X, found.out.X)
+        np.testing.assert_array_equal(folds[0].fit.X, found.fit.X)
+        assert sum(fold.out.n_rows for fold in folds) == np.count_nonzero(weight)
+        for fold in folds:
+            own, others = (set(row_hashes(part.X).tolist()) for part in (fold.out, fold.fit))
+            assert not own & others
+            assert fold.fit.n_rows + fold.out.n_rows == np.count_nonzero(weight)
+
+    def test_many_rows_have_no_more_folds(self):
+        X, y = rows(1500)
+        assert split(ArraySource(X, y), 20, 0).rows is None
+        assert not problem_of(n=1500).is_refolded
+        assert not problem_of(metric="full").is_refolded
+
 
 class TestDecision:
-    @pytest.mark.parametrize(("classes", "chosen"), [(False, "large"), (True, "small")])
-    def test_within_the_noise(self, classes, chosen):
-        """The simplest for classes, the one of most parts for numbers; the middle one is best by next to nothing."""
-        compared = Race(problem_of(classes))
+    @pytest.mark.parametrize(
+        ("classes", "n", "chosen"), [(False, 1200, "large"), (False, 400, "small"), (True, 400, "small")]
+    )
+    def test_within_the_noise(self, classes, n, chosen):
+        """The simplest for classes and few rows, else that of most parts; the middle one is best by next to nothing."""
+        compared = Race(problem_of(classes, n=n))
         noise = np.random.default_rng(0).standard_normal((2, len(compared.validator.weight_out)))
         near = [
             ("small", 0, 5 + noise[0]),
@@ -221,6 +244,29 @@ class TestDecision:
         found, reason = compared.decide()
         assert found.name == chosen
         assert reason == "lowest validation loss" + " of bins, which gain more by their final size" * (chosen == "bins")
+
+    def test_near_candidates_by_rows_of_more_folds(self):
+        """The one that is best for both folds wins, and what was far behind on the first one keeps its losses there."""
+        first = Race(problem_of())
+        other = Race(first.problem.of_fold(1))
+        near = [
+            entry("steady", 1, np.full(len(first.weight_out), 1.01)),
+            entry("lucky", 0, np.ones(len(first.weight_out))),
+        ]
+        first.entries += [*near, entry("far", 2, np.full(len(first.weight_out), 9.0))]
+        other.entries += [
+            entry("lucky", 0, np.full(len(other.weight_out), 2.0)),
+            entry("steady", 1, np.ones(len(other.weight_out))),
+        ]
+        first.pool(near, [other])
+        found, reason = first.decide()
+        assert (found.name, reason) == ("steady", "lowest validation loss over folds of the rows")
+        report = first.report(found.name, reason)
+        assert report.rows_held_out == len(first.problem.split.out.y) + len(other.problem.split.out.y)
+        losses = {one.name: one.loss for one in report.candidates}
+        share = len(other.weight_out) / report.rows_held_out
+        assert losses == pytest.approx({"steady": 1.01 - 0.01 * share, "lucky": 1 + share, "far": 9.0})
+        assert all(bool(one.lost) == (one.name != "steady") for one in report.candidates)
 
     def test_the_least_loss(self):
         compared = Race(problem_of())

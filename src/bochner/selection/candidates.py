@@ -23,7 +23,7 @@ from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.budget import Budget, choose_n_components, stored_within_limit, within_limit
+from bochner.selection.budget import choose_n_components, stored_within_limit, within_limit
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import choose_kernel, share_unit
 from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn, learn_full
@@ -97,16 +97,6 @@ def search_size(
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
     return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
-
-
-def resized(problem: Problem, learned: LearnedMetric, base: SizedMetric) -> SizedMetric:
-    """Take the size that another metric with its best one predicts."""
-    size, clock = base.predicted_size(learned), Budget()
-    trial = try_bins(problem, problem.validator.mapped(learned.metric), size, POLICY.fine_alphas, base.column_share)
-    loss = problem.validator.average(trial.losses)
-    return replace(
-        base, learned=learned, size=size, trial=trial, loss=loss, seconds=clock.elapsed, tried=[(size, loss)]
-    )
 
 
 def try_bins(

@@ -31,7 +31,6 @@ from bochner.selection.candidates import (
     grids,
     isotropic,
     refit,
-    resized,
     search_size,
     why_no_halves,
     why_no_map,
@@ -246,17 +245,15 @@ def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
 
 
 def _of_fold(race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int) -> Race | None:
-    """Near candidates on another fold, with metrics of its rows to fit, learned in few steps; None where it has none.
-
-    Sizes of bins are those of the first fold.
-    """
+    """Near candidates on another fold, with metrics of its own, learned in few steps; None where it is empty."""
     problem = race.problem.of_fold(k)
     if problem is None:
         return None
     used = {"bins": any(one.has_bins for one in near), "fourier": any(one.rank in (1, 4) for one in near)}
     tasks = _metric_tasks(problem, learning_sample(problem.validator.fitted, problem.seed), None)
     metrics = {name: learn(_shortened(task)) for name, task in tasks.items() if used.get(name)}
-    scaled = [resized(problem, metrics["bins"], known.scaled[0])] if "bins" in metrics else []
+    base = known.scaled[0] if "bins" in metrics else None
+    scaled = [search_size(problem, metrics["bins"], base.predicted_size(metrics["bins"]))] if base else []
     own, other = replace(known, metrics=metrics, scaled=scaled), Race(problem)
     other.enter([partial(refit, entry, other, own) for entry in near])
     other.enlarge(known.n_grids, range(len(near)))
