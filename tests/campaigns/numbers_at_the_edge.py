@@ -161,7 +161,7 @@ def judge(seed: int) -> tuple[str, Verdict]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", category=UserWarning, module="bochner")
+            warnings.simplefilter("ignore", UserWarning)  # advice
             found = _predictions(name, X, y, weight, rows)
     except (ValueError, MemoryError) as error:
         outcome, wrong = type(error).__name__, str(error) if UNCLEAR.search(str(error)) or expected is not None else ""
