@@ -17,7 +17,13 @@ from bochner import KernelMachineRegressor
 
 rng = np.random.default_rng(0)
 first = rng.uniform(-2, 2, 2000)
-X = pd.DataFrame({"first": first, "twin": first + 0.2 * rng.standard_normal(2000), "switch": rng.choice([-1, 1], 2000)})
+X = pd.DataFrame(
+    {
+        "first": first,
+        "twin": first + 0.2 * rng.standard_normal(2000),
+        "switch": rng.choice([-1, 1], 2000),
+    }
+)
 y = first**2 + X["switch"] * first + 0.2 * rng.standard_normal(2000)
 model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X, y)
 

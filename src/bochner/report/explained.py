@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.table_input import as_dense
+from bochner.estimators.interpretation import relevance_in_distance
 from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
 from bochner.report.rows import Predictions, Rows, as_numbers
@@ -56,7 +57,7 @@ class Explained:
 def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     """Measure everything, in seconds: of many columns or features fewer rows are explained."""
     d = len(rows.names)
-    importance, shares = _importance(model, rows, predictions), relevance(model)
+    importance, shares = _importance(model, rows, predictions), relevance_in_distance(model)
     ranks = importance.values if importance is not None else shares if shares is not None else np.zeros(d)
     columns = np.argsort(-ranks, kind="stable").tolist()
     told = _told(predictions.losses)
@@ -64,14 +65,6 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     attribution = _attribution(model, rows, [i for _, i in told]) if few else None
     pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS], told[0][1]) if few and d > 1 else None
     return Explained(columns, importance, shares, effects(model, rows, columns), attribution, told, pairs)
-
-
-def relevance(model: Any) -> NDArray[np.float64] | None:
-    """Share of each column in the mean distance of two rows, by the learned metric; None without one."""
-    if model.metric_ is None:
-        return None
-    sources, d = model.encoder_.sources(), model.encoder_.n_features_in_
-    return np.bincount(sources, model.metric_.relevance_, d).astype(np.float64)
 
 
 def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance | None:
