@@ -88,7 +88,7 @@ def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
     Intervals by the posterior would take most of the time, and the page shows quartiles of the rows.
     """
     asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
-    found = model.without_posterior().effects(rows.native, columns[:MOST_EFFECTS], **asked)
+    found = model._without_posterior().effects(rows.native, columns[:MOST_EFFECTS], **asked)
     varying = tuple(one for one in found if len(one.values) > 1)
     return replace(found, columns=varying) if varying else None
 
