@@ -9,10 +9,10 @@ from sklearn.metrics import r2_score
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.markup import number
 from bochner.report.class_charts import classes
-from bochner.report.columns import columns
 from bochner.report.findings import Origin, find
+from bochner.report.given_columns import columns
+from bochner.report.given_rows import Rows, predict
 from bochner.report.references import references
-from bochner.report.rows import Rows, predict
 
 
 @pytest.fixture(scope="module")

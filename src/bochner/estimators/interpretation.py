@@ -415,6 +415,13 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         return explained_scores.interactions(self, self._rows(X, reset=False), background, n_background)
 
+    def _without_posterior(self) -> Self:
+        """Return a copy without the posterior, so that effects have no intervals and take less time."""
+        check_is_fitted(self)
+        bare = copy(self)
+        bare.posterior_ = None
+        return bare
+
     def without_background(self) -> Self:
         """Return a copy of the fitted model without `background_`, the training rows that `explain` compares with."""
         check_is_fitted(self)

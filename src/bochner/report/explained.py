@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from bochner.data.table_input import as_dense
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
-from bochner.report.rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows, as_numbers
 
 IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000, 1000  # rows times columns; of each
 REPEATS = 3
@@ -77,11 +76,12 @@ def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance 
 
 
 def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
-    """Partial dependence on the first six of some columns that have two values or more; None without such."""
+    """Partial dependence on the first six of some columns that have two values or more; None without such.
+
+    Intervals by the posterior would take most of the time, and the page shows quartiles of the rows.
+    """
     asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
-    bare = copy(model)
-    vars(bare).pop("posterior_", None)  # intervals take most of the time, and the page shows quartiles of the rows
-    found = bare.effects(rows.native, columns[:MOST_EFFECTS], **asked)
+    found = model._without_posterior().effects(rows.native, columns[:MOST_EFFECTS], **asked)
     varying = tuple(one for one in found if len(one.values) > 1)
     return replace(found, columns=varying) if varying else None
 

@@ -14,10 +14,10 @@ from sklearn.base import is_classifier
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
-from bochner.report.columns import Column, columns
 from bochner.report.explained import Explained, explained
-from bochner.report.references import references
-from bochner.report.rows import Predictions, Rows, as_numbers, predict
+from bochner.report.given_columns import Column, columns
+from bochner.report.given_rows import Predictions, Rows, as_numbers, predict
+from bochner.report.references import fit_seconds, references
 from bochner.scores import summaries
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
@@ -260,9 +260,8 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
 
 def _references(model: Any, rows: Rows, predictions: Predictions) -> dict[str, dict[str, Any]]:
     """Scores of other models on some of the rows."""
-    seconds = getattr(getattr(model, "report_", None), "seconds", {})
     found = {}
-    for name, own in references(model, rows, predictions, sum(seconds.values()) or None).items():
+    for name, own in references(model, rows, predictions, fit_seconds(model)).items():
         some = rows.take(own.where)
         if predictions.proba is None:
             as_others = Predictions(own.predicted, None, predictions.labels, np.empty(0))

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.data.table_input import as_dense
 from bochner.loops.clock import CLOCK
-from bochner.report.rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows, as_numbers
 
 MOST_ENTRIES, MOST_ROWS, MOST_ENCODED, FOLDS, FEWEST = 800_000, 10_000, 1000, 3, 100
 TRIED = 5  # iterations of boosting, by which its time is estimated
@@ -71,12 +71,18 @@ def references(model: Any, rows: Rows, predictions: Predictions, seconds: float 
     with (
         threadpool_limits(1),
         warnings.catch_warnings(),
-    ):  # threads that wait for one another would take most of the time of such small fits
+    ):  # else they would wait for one another
         warnings.simplefilter("ignore")  # that a linear model has not quite converged is no matter for its score
         found = {"linear model": _crossed(make_pipeline(StandardScaler(), linear), X, y, folds, n_classes)}
         if most and _seconds(boosted(random_state=0, max_iter=TRIED), X, y) < most:
             found["gradient boosting"] = _crossed(boosted(random_state=0), X, y, folds, n_classes)
     return {name: Reference(one, where) for name, one in found.items() if one is not None}
+
+
+def fit_seconds(model: Any) -> float | None:
+    """Seconds that the choice of a model took, the most part of its fit; None where nothing was chosen."""
+    report = getattr(model, "report_", None)
+    return None if report is None else sum(report.seconds.values()) or None
 
 
 def _seconds(tried: Any, X: NDArray, y: NDArray) -> float:

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.data.table_input import as_dense
 from bochner.markup import number
-from bochner.report.rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows, as_numbers
 
 MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS, MOST_ENCODED = 2000, 80_000, 300, 2000
 LEVEL, IDENTIFIER, LEAK, LEAVES = 0.01, 0.9, 0.95, 32
