@@ -14,6 +14,7 @@ from bochner import BinningFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
+from bochner.loops.clock import CLOCK
 from bochner.selection import candidates as candidates_module
 from bochner.selection import choose as choose_module
 from bochner.selection.budget import Budget
@@ -122,8 +123,9 @@ class TestProblem:
             found.append(problem.n_grids(0.5))
         assert found[1] == pytest.approx(found[0] / 25, rel=0.05, abs=1)
 
-    def test_more_columns_have_fewer_rows(self, policy):
+    def test_more_columns_have_fewer_rows(self, policy, monkeypatch):
         policy(rows_for_full_learning=10, timed_rows=1_000, timed_cells=20_000)
+        monkeypatch.setattr(CLOCK, "seconds", lambda: 7.0)
         assert [Budget(2.0).n_rows(d) for d in (0, 20, 200, 20_000)] == [2_000, 2_000, 200, 10]
         assert Budget().n_rows(20_000) == np.inf
 

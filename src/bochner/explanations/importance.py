@@ -266,8 +266,8 @@ def _replaced(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values:
     flags[columns] = True
     found.data[flags[found.indices]] = 0.0
     m, k = values.shape
-    place = np.repeat(np.arange(m), k), np.tile(columns, m)
-    other = sp.csr_array((values.ravel(), place), shape=found.shape)
+    place = (of.astype(found.indices.dtype) for of in (np.repeat(np.arange(m), k), np.tile(columns, m)))
+    other = sp.csr_array((values.ravel(), tuple(place)), shape=found.shape)
     other.eliminate_zeros()
     found.eliminate_zeros()
     return found + other
