@@ -7,6 +7,8 @@ they cross, the column acts together with another one. The band is the interval 
 
 Two columns of this example are nearly equal, and only the first has an effect. Rows whose first column is changed alone
 are then unlike any data. Accumulated local effects compare neighbouring values only, among rows that have them.
+
+:doc:`/guide/explanations` says what each picture means and does not mean.
 """
 
 import matplotlib.pyplot as plt

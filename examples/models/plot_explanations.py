@@ -7,6 +7,8 @@ some background rows. For products of factors of the columns, as Fourier feature
 
 On the left each point is a patient: the progression of diabetes within a year, explained by ten measurements. On the
 right the steps of one patient, from the mean prediction up to the own one.
+
+:doc:`/guide/explanations` says what each picture means and does not mean.
 """
 
 import matplotlib.pyplot as plt

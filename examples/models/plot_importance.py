@@ -8,6 +8,8 @@ shows how far the answers can differ.
 
 The target is a line in the first column and a fast wave in the second. The line needs no short distances, so that its
 column has a small share of the distance, and yet the predictions depend on it most. The third column is noise.
+
+:doc:`/guide/explanations` says what each picture means and does not mean.
 """
 
 import matplotlib.pyplot as plt

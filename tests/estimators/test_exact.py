@@ -207,9 +207,9 @@ class TestClasses:
         seen = []
         original = exact_solver.solve_exact
 
-        def spy(features, rows, alpha, tol, seed, scored=None, judged=None):
+        def spy(features, rows, alpha, tol, seed, scored=None, evaluated=None):
             seen.append((len(rows.y), len(scored)))
-            return original(features, rows, alpha, tol, seed, scored, judged)
+            return original(features, rows, alpha, tol, seed, scored, evaluated)
 
         monkeypatch.setattr("bochner.estimators.ridge.direct.solve_exact", spy)
         rows = np.random.default_rng(2).standard_normal((400, 3))

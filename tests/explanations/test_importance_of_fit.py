@@ -1,4 +1,4 @@
-"""The importance that a fit measures: of rows that the judged function has not seen, and what it costs and changes."""
+"""The importance that a fit measures: on rows that the evaluated function has not seen, and its cost."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_rows_left_out_have_what_a_fit_without_them_predicts(solver, size):
     X, y, weight = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
     X[50:] = X[:10]
     features = FourierFeatures(Gaussian(1.5), size, random_state=0).fit(X)
-    problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(judged=12))
+    problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(evaluated=12))
     found = solve(solver, Design(ArraySource(X, y, weight), features, np.float64), problem).unseen
     Z = rng.normal(size=(found.source.n_rows, 3))
     scores = found.scores(Z, np.arange(len(Z)))
@@ -50,7 +50,7 @@ def test_rows_held_out_have_what_a_fit_without_their_fold_predicts():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
     features = FourierFeatures(Gaussian(1.5), 20, random_state=0).fit(X)
-    problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(True, judged=100))
+    problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(True, evaluated=100))
     design = Design(ArraySource(X, y), features, np.float64)
     found = solve("cg", design, problem).unseen
     assert sorted(np.bincount(found.fold)) == [20] * 5
@@ -96,7 +96,7 @@ def is_as_on_new_rows(model, X, y):
 
 
 @pytest.mark.parametrize("road", REGRESSORS)
-def test_regressors_are_judged_by_rows_that_they_have_not_seen(road):
+def test_regressors_are_evaluated_by_rows_that_they_have_not_seen(road):
     """A machine that fits its noise has another loss on its own rows."""
     model = KernelMachineRegressor(**{"random_state": 0, **REGRESSORS[road]}).fit(*noisy(500, 0))
     is_as_on_new_rows(model, *noisy(2000, 1))
@@ -104,14 +104,14 @@ def test_regressors_are_judged_by_rows_that_they_have_not_seen(road):
 
 @pytest.mark.parametrize("road", CLASSIFIERS)
 @pytest.mark.parametrize("edges", [[0.5], [0.0, 2.0]], ids=["two", "three"])
-def test_classifiers_are_judged_by_rows_that_they_have_not_seen(road, edges):
+def test_classifiers_are_evaluated_by_rows_that_they_have_not_seen(road, edges):
     X, y = noisy(500, 0)
     model = KernelMachineClassifier(**{"random_state": 0, **CLASSIFIERS[road]}).fit(X, np.digitize(y, edges))
     X, y = noisy(2000, 1)
     is_as_on_new_rows(model, X, np.digitize(y, edges))
 
 
-def test_a_stack_of_losses_is_judged_as_a_whole():
+def test_a_stack_of_losses_is_evaluated_as_a_whole():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (3000, 4))
     y = rng.uniform(size=3000) < 1 / (1 + np.exp(-6 * np.sign(X[:, 0]) * X[:, 1] - 4 * X[:, 2]))
@@ -133,7 +133,7 @@ def test_it_changes_nothing_else(monkeypatch):
         kind(**{"random_state": 0, **own}).fit(X, y if kind is KernelMachineRegressor else y > 0)
         for kind, own in options
     ]
-    monkeypatch.setattr(machine, "n_judged", lambda d, n, D: 0)
+    monkeypatch.setattr(machine, "n_evaluated", lambda d, n, D: 0)
     monkeypatch.setattr(interpretation, "importance_of_fit", lambda *arguments: None)
     for one, (kind, own) in zip(fits, options, strict=True):
         other = kind(**{"random_state": 0, **own}).fit(X, y if kind is KernelMachineRegressor else y > 0)
@@ -152,7 +152,7 @@ def test_seeds_repeat_and_files_keep_it(tmp_path):
     assert_array_equal(again.values, one.importance_.values)
 
 
-def test_parts_are_judged_when_asked_and_again_after_more_rows():
+def test_parts_are_evaluated_when_asked_and_again_after_more_rows():
     X, y = noisy(1500, 0)
     first = KernelMachineRegressor(**PLAIN).prepare(X[:500], y[:500])
     assert not hasattr(first, "importance_")

@@ -328,8 +328,8 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     if out is not None:
         if split.test is not None:
             model = _on_all_rows(model, arguments, task, split)
-        facts_of_rows = split.target.n_known, split.target.baseline(task)
-        write_model(model, out, arguments.target, task, *facts_of_rows, scored, arguments.options)
+        told = {"rows": split.target.n_known, "baseline": split.target.baseline(task), "scores": scored}
+        write_model(model, out, arguments.target, task, told | {"options": arguments.options})
     if file := _scored_file(arguments):
         file.unlink(missing_ok=True)
     return {

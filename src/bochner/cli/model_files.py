@@ -16,6 +16,8 @@ from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 
+FACTS = "baseline", "scores", "rows", "options"  # beside the target and the task
+
 
 @dataclass(frozen=True)
 class SavedModel:
@@ -92,24 +94,12 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def write_model(
-    model: Any,
-    path: Path,
-    target: str,
-    task: str,
-    rows: int,
-    baseline: Any,
-    scores: dict[str, Any] | None,
-    options: list[str],
-) -> None:
-    """Save a model together with what `SavedModel` tells of it."""
+def write_model(model: Any, path: Path, target: str, task: str, facts: dict[str, Any]) -> None:
+    """Save a model together with what `SavedModel` tells of it: rows, baseline, scores and options are its facts."""
     from bochner.persistence import save
 
-    metadata = {"target": target, "task": task, "rows": str(rows)}
-    metadata["baseline"] = json.dumps(baseline, allow_nan=False)
-    metadata["scores"] = json.dumps(scores, allow_nan=False)
-    metadata["options"] = json.dumps(options)
-    save(model, path, metadata=metadata)
+    told = {name: json.dumps(fact, allow_nan=False) for name, fact in facts.items()}
+    save(model, path, metadata={"target": target, "task": task, **told})
 
 
 def read_model(path: Path) -> SavedModel:

@@ -136,7 +136,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
     importance_ : Importance
-        Permutation importance of the columns with standard errors, on some rows that the judged function has not seen:
+        Permutation importance of the columns with standard errors, on rows that the evaluated function has not seen:
         validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
         training rows where there was no such function, with dense features and conjugate gradients, and with bins and
         a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more

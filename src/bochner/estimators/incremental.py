@@ -361,11 +361,11 @@ class PartialFitState:
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
-    def solve(self, features: FeatureMap, place: Device | None = None, judged: int = 0) -> RidgeSolution:
+    def solve(self, features: FeatureMap, place: Device | None = None, evaluated: int = 0) -> RidgeSolution:
         """Solve for the rows that are summed, on a device where one is given; as many of them are to be left out."""
         moments = Moments.holding(self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
-        needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, judged)
+        needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, evaluated)
         design = Design(self.validation.source, features, self.dtype, place=place)
         found = solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
         return replace(found, weight=moments.weight)

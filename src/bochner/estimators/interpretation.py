@@ -26,7 +26,7 @@ from bochner.estimators.measured_importance import (
     MeasuredAttribute,
     importance_of_fit,
     input_names,
-    n_judged,
+    n_evaluated,
     permutation_importance,
     scores_at,
 )
@@ -211,8 +211,8 @@ class Interpretable(BaseKernelEstimator):
             return
         self._solve_if_needed()
         sums, features = self._sums, self.features_
-        judged = n_judged(self.encoder_.n_features_in_, sums.n_rows, features.n_features_out)
-        unseen = sums.solve(features, current_device(), judged).unseen if judged else None
+        evaluated = n_evaluated(self.encoder_.n_features_in_, sums.n_rows, features.n_features_out)
+        unseen = sums.solve(features, current_device(), evaluated).unseen if evaluated else None
         self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:

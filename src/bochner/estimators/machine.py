@@ -37,7 +37,7 @@ from bochner.estimators.incremental import (
     fit_checkpoint,
     solved,
 )
-from bochner.estimators.measured_importance import n_judged
+from bochner.estimators.measured_importance import n_evaluated
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
@@ -257,7 +257,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
         if crossed is not None:
-            problem = replace(problem, needs=Needs(judged=problem.needs.judged))
+            problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
         with self._progress(rows) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
             found = self._by_loss(design, solution, replace(problem, budget=rows.budget), rows, target)
@@ -302,8 +302,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
                 with keep(sums.digest) as keeper:
-                    judged = problem.needs.judged
-                    solution = sums.plus(passes, keeper).solve(design.features, design.place, judged)
+                    evaluated = problem.needs.evaluated
+                    solution = sums.plus(passes, keeper).solve(design.features, design.place, evaluated)
             else:
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
@@ -556,8 +556,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
         wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
-        judged = n_judged(self.encoder_.n_features_in_, rows.n_rows, features.n_features_out)
-        needs = Needs(*wanted, judged)
+        evaluated = n_evaluated(self.encoder_.n_features_in_, rows.n_rows, features.n_features_out)
+        needs = Needs(*wanted, evaluated)
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)

@@ -35,7 +35,7 @@ class RowLoss(NamedTuple):
 
 
 def row_loss(model: Any) -> RowLoss:
-    """The loss by which a fitted model is judged, in units of the target where there is one."""
+    """The loss by which a fitted model is evaluated, in units of the target where there is one."""
     if is_classifier(model):
         return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
     K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
@@ -82,18 +82,18 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
     return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
 
 
-def n_judged(n_columns: int, n_rows: int, n_features: int) -> int:
+def n_evaluated(n_columns: int, n_rows: int, n_features: int) -> int:
     """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
-    least, most = POLICY.judged_rows
-    if n_columns * least > POLICY.judged_cells[1]:
+    least, most = POLICY.evaluated_rows
+    if n_columns * least > POLICY.evaluated_cells[1]:
         return 0
     return max(min(_n_cells(n_rows, n_features) // n_columns, most), least)
 
 
 def _n_cells(n_rows: int, n_features: int) -> int:
     """How often a column of a row is changed: fewer times in fits of few rows, but for few features."""
-    many = max(POLICY.judged_cells_a_row * n_rows, POLICY.judged_features // max(n_features, 1))
-    return int(np.clip(many, *POLICY.judged_cells))
+    many = max(POLICY.evaluated_cells_a_row * n_rows, POLICY.evaluated_features // max(n_features, 1))
+    return int(np.clip(many, *POLICY.evaluated_cells))
 
 
 def importance_of_fit(
@@ -106,9 +106,9 @@ def importance_of_fit(
     model : KernelMachineRegressor or KernelMachineClassifier
         Fitted.
     unseen : UnseenRows or None
-        Rows, and the function without them, which is judged in the place of that of the model.
+        Rows, and the function without them, which is evaluated in the place of that of the model.
     source : ArraySource
-        Rows of the fit, on which the model itself is judged where there is no such function.
+        Rows of the fit, on which the model itself is evaluated where there is no such function.
     n_rows : int
         How many the fit had.
     seed : int
@@ -116,11 +116,11 @@ def importance_of_fit(
         Of the fit.
     """
     d, D = model.encoder_.n_features_in_, model.features_.n_features_out
-    size = n_judged(d, n_rows, D)
-    rows, scores, name = _judged(model, unseen, source, size, seed)
+    size = n_evaluated(d, n_rows, D)
+    rows, scores, name = _evaluated(model, unseen, source, size, seed)
     if (timely := _n_timely(rows, scores, d, budget)) < rows.n_rows:
         size = timely
-        rows, scores, name = _judged(model, unseen, source, size, seed)
+        rows, scores, name = _evaluated(model, unseen, source, size, seed)
     if rows.n_rows < 2:
         return None
     n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
@@ -132,7 +132,7 @@ def importance_of_fit(
     return found if np.isfinite([found.baseline, *found.values, *found.errors]).all() else None
 
 
-def _judged(
+def _evaluated(
     model: Any, unseen: UnseenRows | None, source: ArraySource, size: int, seed: int
 ) -> tuple[ArraySource, Scores, str]:
     """So many rows, their scores by the function without them, or where there is none by the model, and their name."""
@@ -157,7 +157,7 @@ def _n_timely(rows: ArraySource, scores: Scores, n_columns: int, budget: Budget)
     if not budget.is_over:
         scores(rows.whole().X, np.arange(rows.n_rows))
     few = int(min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0) * rows.n_rows)
-    return few if few >= min(POLICY.judged_rows[0], rows.n_rows) else 0
+    return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0
 
 
 def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str) -> Importance:

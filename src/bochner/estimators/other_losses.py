@@ -298,7 +298,7 @@ def fit_classes_in_passes(
     weight = fitted.weight or sample.source.total_weight
     share = some.source.total_weight / weight if dense else 1.0
     stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
-    needs = Needs(True, judged=task.needs.judged)
+    needs = Needs(True, evaluated=task.needs.evaluated)
     own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=needs)
     first = solve("direct" if fitted.n_iter is None else "cg", some, own)
     given, least = None if alphas is None else share * alphas, 0.0 if dense else POLICY.worth_passes

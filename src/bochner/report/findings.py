@@ -115,7 +115,7 @@ def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
     width, dense = model.features_.n_features_out, model.features_.is_dense and not exact
     largest = MOST_DENSE / width if dense else 2.0
     factor = min(largest, 1.0)
-    note = f"{most:,} of the given rows fit, and {m:,} judge."
+    note = f"{most:,} of the given rows fit, and {m:,} evaluate."
     if factor < 1:
         note += f" For the curve against rows the map is made smaller, to {MOST_DENSE:,} of its {width:,} features."
     refits = _Refits(model, held_out)

@@ -104,7 +104,7 @@ def _drift(given: NDArray, kept: NDArray, n_columns: int) -> float:
 
 
 def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
-    """How well a small tree predicts the target by one column, on rows that it has not seen; the better of two sizes."""
+    """How well a small tree predicts the target by one column, on rows that it has not seen; best of two sizes."""
     n_least = int(np.bincount(y).max()) if is_class else len(y)
     if len(np.unique(y)) < 2 or n_least < 2:
         return None

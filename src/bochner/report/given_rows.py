@@ -54,7 +54,7 @@ class Rows:
             )
         n = len(given)
         if n < FEWEST_ROWS:
-            raise ValueError(f"A report needs {FEWEST_ROWS} rows or more to judge the model by, got {n}.")
+            raise ValueError(f"A report needs {FEWEST_ROWS} rows or more to evaluate the model on, got {n}.")
         known = X.columns if framed else getattr(model, "feature_names_in_", None)
         whole = cls(X.tocsr() if sp.issparse(X) else X, given, tuple(column_names(known, X.shape[1])), np.arange(n), n)
         return whole.some(MOST_ROWS, 0)

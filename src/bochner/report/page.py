@@ -225,7 +225,7 @@ def choice(report: Any) -> dict[str, Markup]:
     names = [one.name for one in ranked]
     return {
         "chart": interval_chart("Candidates and their losses", label, names, ends, first=True),
-        "table": table(f"Candidates, judged on {report.rows_held_out:,} validation rows", head, rows),
+        "table": table(f"Candidates, compared on {report.rows_held_out:,} validation rows", head, rows),
     }
 
 

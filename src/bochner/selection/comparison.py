@@ -154,7 +154,7 @@ class Race:
         return [k for k, one in enumerate(self.entries) if not self.better(best, one.losses, POLICY.near)]
 
     def pool(self, near: Sequence[CandidateResult], others: Sequence[Race]) -> None:
-        """Judge near candidates, which are in all races, by the validation rows of all of these.
+        """Compare near candidates, which are in all races, on the validation rows of all of these.
 
         Ridge penalties stay those of this one.
         """

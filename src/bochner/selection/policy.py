@@ -19,10 +19,10 @@ class Policy:
     fewest_asked_rows: int = 20  # the same of what was requested
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
-    judged_rows: Range = (50, 500)  # of them, on which a fit measures the importance of columns
-    judged_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
-    judged_cells_a_row: int = 2  # so many for each row of the fit, between these
-    judged_features: int = 2_000_000  # of changed rows, that take hardly any time
+    evaluated_rows: Range = (50, 500)  # of them, on which a fit measures the importance of columns
+    evaluated_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
+    evaluated_cells_a_row: int = 2  # so many for each row of the fit, between these
+    evaluated_features: int = 2_000_000  # of changed rows, that take hardly any time
     folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to validate
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
     clear: float = 0.5  # standard errors of a paired gain, from which it counts

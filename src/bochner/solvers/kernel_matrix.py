@@ -68,7 +68,7 @@ def solve_exact(
     tol: float,
     seed: int,
     scored: NDArray[np.intp] | None = None,
-    judged: NDArray[np.intp] | None = None,
+    evaluated: NDArray[np.intp] | None = None,
 ) -> ExactSolution:
     """Solve for the coefficients of all rows.
 
@@ -89,7 +89,7 @@ def solve_exact(
         Of the rows of the preconditioner.
     scored : int array of shape (m,), optional
         Rows whose leave-one-out errors are wanted.
-    judged : int array of shape (p,), optional
+    evaluated : int array of shape (p,), optional
         Rows whose influence is wanted.
 
     Raises
@@ -111,7 +111,7 @@ def solve_exact(
     lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
-    influence = None if judged is None else _influence(lower, solved[:, -1], coef, judged)
+    influence = None if evaluated is None else _influence(lower, solved[:, -1], coef, evaluated)
     if scored is None:
         return ExactSolution(coef, intercept + mean, influence=influence)
     v = solved[:, -1]

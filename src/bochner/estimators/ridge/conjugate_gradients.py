@@ -110,7 +110,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
             calibration = calibrate_iteratively(held_out, features, penalty.of_maps, rows, own, run, visit)
     coef = _of_map(solution.coef.T, ridge, features)
     stored = _stored_problem(ridge, features, held_out, stop.run)
-    unseen = _unseen(ridge, features, held_out, stop.run) if needs.judged else None
+    unseen = _unseen(ridge, features, held_out, stop.run) if needs.evaluated else None
     found = features, coef, intercept, least, penalty.alphas, penalty.scores, predictions
     return RidgeSolution(*found, n_iter, solution.residual, calibration, stored, unseen=unseen)
 

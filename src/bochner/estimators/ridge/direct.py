@@ -43,7 +43,7 @@ CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored
 SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512  # scores of all outputs, beyond which fewer rows are scored
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 EXACT_ROWS = 2048  # of an exact machine, whose leave-one-out errors choose the ridge penalty
-JUDGED_SHARE, FEWEST_JUDGED = 0.05, 200  # of the rows, that are left out one at a time; so many at the least
+EVALUATED_SHARE, FEWEST_EVALUATED = 0.05, 200  # of the rows, that are left out one at a time; so many at the least
 LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
 
 
@@ -82,16 +82,18 @@ def solve_directly(
         predictions = HeldOutPredictions(loo.predict(alpha), loo.y, loo.weight, _left_out(design, loo))
     coef = factor.coef(alpha).astype(design.dtype)
     found = coef, factor.intercept(coef), alpha, alphas, scores, predictions
-    unseen = _judged(design, factor, alpha, problem) if needs.judged and not problem.budget.is_over else None
+    unseen = _evaluated(design, factor, alpha, problem) if needs.evaluated and not problem.budget.is_over else None
     return RidgeSolution(design.features, *found, calibration=calibration, unseen=unseen)
 
 
-def _judged(design: Design, factor: FeatureFactor, alpha: float, problem: RidgeProblem) -> UnseenRows:
+def _evaluated(design: Design, factor: FeatureFactor, alpha: float, problem: RidgeProblem) -> UnseenRows:
     """Some distinct rows, each left out by itself: those that the map was not learned from, if it was by others."""
     source, name, held_out = design.source, LEFT_OUT, problem.held_out
-    if held_out is not None and held_out.sum() >= POLICY.judged_rows[0] and not _is_linear(design):
+    if held_out is not None and held_out.sum() >= POLICY.evaluated_rows[0] and not _is_linear(design):
         source, name = source.take(np.flatnonzero(held_out)), HELD_OUT
-    rows, counts = _with_copies(source, _n_judged(factor.n_rows, design.features.n_features_out, problem), problem.seed)
+    rows, counts = _with_copies(
+        source, _n_evaluated(factor.n_rows, design.features.n_features_out, problem), problem.seed
+    )
     return leave_one_out_rows(Design(rows, design.features, design.dtype), factor, alpha, counts, name)
 
 
@@ -118,10 +120,10 @@ def _is_linear(design: Design) -> bool:
     return all(isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features))
 
 
-def _n_judged(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
+def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
     """Rows whose influence is found for a small share of what the solution takes."""
-    most = min(max(int(JUDGED_SHARE * n_rows), FEWEST_JUDGED), max(MOST_DIRECTIONS // n_features, 2))
-    return min(problem.needs.judged, most)
+    most = min(max(int(EVALUATED_SHARE * n_rows), FEWEST_EVALUATED), max(MOST_DIRECTIONS // n_features, 2))
+    return min(problem.needs.evaluated, most)
 
 
 def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) -> PrimalLeaveOneOut:
@@ -242,10 +244,10 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     features = exact_map(design.features).fit(X)
     alpha, alphas, scores = _alpha(counted, source, problem)
     rows, factors = _drawn_rows(design, source, problem, SCORED_ROWS) if needs.out_of_sample else (None, 1.0)
-    few = _n_judged(len(y), len(y), problem)
-    judged, own = _drawn_rows(design, source, problem, few, POLICY.judged_rows[0]) if few else (None, 1.0)
+    few = _n_evaluated(len(y), len(y), problem)
+    evaluated, own = _drawn_rows(design, source, problem, few, POLICY.evaluated_rows[0]) if few else (None, 1.0)
     kernel_rows = Design(source, features, design.dtype).dense
-    found = solve_exact(kernel_rows, distinct, alpha, problem.tol, problem.seed, rows, judged)
+    found = solve_exact(kernel_rows, distinct, alpha, problem.tol, problem.seed, rows, evaluated)
     predictions = calibration = None
     if rows is not None and found.errors is not None and needs.observations:
         calibration, predictions = _of_distinct_rows(design, problem, distinct, rows, factors, found)
@@ -256,10 +258,10 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
     unseen = None
-    if judged is not None and found.influence is not None:
-        X, y, weight = X[judged], y[judged], weight[judged] * own
+    if evaluated is not None and found.influence is not None:
+        X, y, weight = X[evaluated], y[evaluated], weight[evaluated] * own
         function, name = LinearPredictor(found.coef, found.intercept), LEFT_OUT
-        fold, influence = np.zeros(len(judged), np.intp), Influence(*found.influence)
+        fold, influence = np.zeros(len(evaluated), np.intp), Influence(*found.influence)
         unseen = UnseenRows(ArraySource(X, y, weight), features, design.dtype, [function], fold, influence, name)
     path = features, found.coef, found.intercept, alpha, alphas, scores, predictions, found.n_iter, found.residual
     return RidgeSolution(*path, calibration if needs.error_scale else None, unseen=unseen)

@@ -51,14 +51,14 @@ class Needs(NamedTuple):
         targets vary among equal inputs that is noise, and to be known.
     error_scale : bool
         Such predictions for the rows that calibrate intervals too.
-    judged : int
+    evaluated : int
         Rows that are wanted with a function that has not seen them, if there is one without more than a little work.
     """
 
     out_of_sample: bool = False
     observations: bool = False
     error_scale: bool = False
-    judged: int = 0
+    evaluated: int = 0
 
 
 @dataclass(frozen=True)
