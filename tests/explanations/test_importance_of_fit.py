@@ -1,7 +1,5 @@
 """The importance that a fit measures: on rows that the evaluated function has not seen, and its cost."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -70,7 +68,7 @@ def noisy(n, seed, noise=1.0):
 
 
 REGRESSORS = {
-    "learned": {},
+    "learned": {"features": "fourier"},
     "kernel": {"kernel": "gaussian", "alpha": 1e-3, "n_components": 500},
     "exact": {"kernel": "gaussian", "solver": "exact", "alpha": 1e-3},
     "bins": {"features": "binning", "metric": "isotropic", "n_components": 30},
@@ -234,13 +232,12 @@ def test_all_statements_agree_with_known_importances(kind):
 
 
 def test_the_headline_names_the_columns_that_matter():
-    """On diabetes, where sex counts most in the distance."""
+    """On diabetes, where sex counts most in the distance; some 70 validation rows tell them with large errors."""
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
-    measured = [name for name, _ in model.importance(X[350:], y[350:], random_state=0).top_columns(3)]
-    line = model_line(model_facts(model))
-    shown = line.partition("most important: ")[2]
-    assert all(name in shown for name in ("bmi", "s5", "bp"))
-    assert set(measured) == {"bmi", "s5", "bp"}
-    assert model.importance_.headline(3) in model._repr_html_()
-    assert replace(model.importance_, rows="rows").rows == "rows"
+    found, new = model.importance_, model.importance(X[350:], y[350:], random_state=0)
+    assert {name for name, _ in found.top_columns(2)} == {name for name, _ in new.top_columns(2)} == {"bmi", "s5"}
+    assert (np.abs(found.values - new.values) < 3 * np.hypot(found.errors, new.errors)).all()
+    shown = model_line(model_facts(model)).partition("most important: ")[2]
+    assert all(name in shown for name, _ in found.top_columns(3))
+    assert found.headline(3) in model._repr_html_()
