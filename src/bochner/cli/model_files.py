@@ -117,8 +117,7 @@ def read_model(path: Path) -> SavedModel:
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
-        facts = (json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows", "options"))
-        baseline, scores, rows, options = facts
+        baseline, scores, rows, options = (json.loads(known.get(key, "null")) for key in FACTS)
     return SavedModel(path, model, task, known.get("target"), baseline, scores, rows, options, description)
 
 

@@ -108,6 +108,10 @@ class ArraySource:
         """Number of rows of positive weight."""
         return self.n_rows if are_unit(self.weights) else int(np.count_nonzero(self.weights))
 
+    def counted(self) -> ArraySource:
+        """The rows of positive weight; the source itself where all are."""
+        return self if self.n_counted == self.n_rows else self.take(np.flatnonzero(self.weights))
+
     @property
     def n_parts(self) -> int:
         """Number of parts: one for each 256 rows, 4,096 at most."""

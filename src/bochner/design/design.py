@@ -117,9 +117,8 @@ class Design:
 
     def counted(self) -> Design:
         """The rows that have weight."""
-        if self.source.n_counted == self.source.n_rows:
-            return self
-        return Design(self.source.take(np.flatnonzero(self.source.weights)), self.features, self.dtype, self.advance)
+        source = self.source.counted()
+        return self if source is self.source else Design(source, self.features, self.dtype, self.advance)
 
     def distinct(self) -> Design:
         """Equal rows as one, with their weight and mean target."""

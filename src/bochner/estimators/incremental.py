@@ -252,7 +252,7 @@ class ValidationSample:
     @classmethod
     def of(cls, source: ArraySource, seed: int) -> ValidationSample:
         """Those among the rows of a source."""
-        counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
+        counted = source.counted()
         place = uniform(counted.row_hashes(), seed)
         some = np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1]) if len(place) > MOST else None
         if some is not None:

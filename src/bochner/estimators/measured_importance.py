@@ -75,8 +75,7 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
         Of more rows so many are drawn, by their weights.
     n_repeats, seed : int
     """
-    counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
-    rows = counted.sample(n_rows, np.random.default_rng(seed))
+    rows = source.counted().sample(n_rows, np.random.default_rng(seed))
     if rows.n_rows < 2:
         raise ValueError(f"Importance needs two rows of positive weight or more, got {rows.n_rows}.")
     return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
@@ -117,6 +116,8 @@ def importance_of_fit(
     """
     d, D = model.encoder_.n_features_in_, model.features_.n_features_out
     size = n_evaluated(d, n_rows, D)
+    if not size:
+        return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
     if (timely := _n_timely(rows, scores, d, budget)) < rows.n_rows:
         size = timely
@@ -137,7 +138,7 @@ def _evaluated(
 ) -> tuple[ArraySource, Scores, str]:
     """So many rows, their scores by the function without them, or where there is none by the model, and their name."""
     if unseen is None:
-        counted = source.take(np.flatnonzero(source.weights)).aimed_at(model._known_targets())
+        counted = source.counted().aimed_at(model._known_targets())
         some = counted.sample(size, np.random.default_rng(seed)) if size else counted.take(slice(0))
         return some, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out, stack = unseen.sample(size, seed), getattr(model, "stack_", None)

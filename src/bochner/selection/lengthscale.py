@@ -332,7 +332,7 @@ def _distinct(source: ArraySource) -> Block | None:
     """Distinct dense rows; None if there are too many or too few of them, or only one class."""
     if source.n_rows > POLICY.few_rows * 100:  # repeats of few rows, so many times, are looked for no more
         return None
-    X, y, weight = source.take(np.flatnonzero(source.weights)).distinct().whole()
+    X, y, weight = source.counted().distinct().whole()
     if not POLICY.fewest_distinct <= len(y) <= POLICY.few_rows or not np.ptp(y, axis=0).any():
         return None
     return Block(X if isinstance(X, np.ndarray) else X.toarray(), y, weight)
