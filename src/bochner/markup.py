@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -94,6 +94,12 @@ def number(value: Any, unknown: str = "n/a") -> str:
     if value is None or value != value:
         return unknown
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def named_shares(shares: Mapping[str, float], errors: Mapping[str, float] | None = None) -> list[str]:
+    """Names with their shares in percent, and with standard errors where there are any."""
+    noise = {} if errors is None else {name: f" ± {100 * error:.0f}" for name, error in errors.items()}
+    return [f"{name} {100 * share:.0f}{noise.get(name, '')} %" for name, share in shares.items()]
 
 
 def percent(share: float) -> str:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bochner.cli.failures import listed, printable
-from bochner.markup import number
+from bochner.markup import named_shares, number
 from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
@@ -62,15 +62,16 @@ def model_line(facts: dict[str, Any]) -> str:
 
 def importances(facts: dict[str, Any]) -> list[str]:
     """Columns with at least one per cent of the importance, and standard errors, the most important first."""
-    shares, errors = facts.get("importances") or {}, facts.get("importance_errors") or {}
-    shown = {name: share for name, share in shares.items() if share >= LEAST_SHARE}
-    return [f"{name} {100 * share:.0f} ± {100 * errors[name]:.0f} %" for name, share in shown.items()]
+    return named_shares(_shown(facts.get("importances")), facts.get("importance_errors"))
 
 
 def relevances(facts: dict[str, Any]) -> list[str]:
     """Columns with at least one per cent of the distance, the ones that count most first."""
-    shares = (facts.get("relevances") or {}).items()
-    return [f"{name} {100 * share:.0f} %" for name, share in shares if share >= LEAST_SHARE]
+    return named_shares(_shown(facts.get("relevances")))
+
+
+def _shown(shares: dict[str, float] | None) -> dict[str, float]:
+    return {name: share for name, share in (shares or {}).items() if share >= LEAST_SHARE}
 
 
 def _map_words(facts: dict[str, Any]) -> str:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.columns import column_names
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
+from bochner.estimators.measured_importance import input_names
 from bochner.explanations.attribution import Explanation
-from bochner.explanations.column_factors import terms
+from bochner.explanations.column_factors import Term, terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
 from bochner.notices import warn
@@ -87,53 +87,77 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     return rows.astype(np.float32) if holds else rows
 
 
+class _Question(NamedTuple):
+    """What is explained, in products where it has some, and encoded rows with those that they are compared with."""
+
+    function: ExplainedFunction
+    parts: list[Term]
+    X: Any
+    background: NDArray
+    n_columns: int
+    tells: bool  # how long it takes, where it does
+
+    @classmethod
+    def of(cls, model: Any, X: Any, background: Any, n_background: int | str | None) -> _Question:
+        """That of checked rows of a fitted model."""
+        function, encoder = explained_function(model), model.encoder_
+        rows = _background(model, background, n_background)
+        parts = list(terms(model.features_, function.coef, encoder.sources()))
+        encoded = encoder.encode(X, model.coef_.dtype)
+        return cls(function, parts, encoded, rows, encoder.n_features_in_, n_background == DEFAULT)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether pairs of a row and a background row are so many that they take long."""
+        most = MANY_PAIRS if self.n_columns <= WIDE else MANY_WIDE_PAIRS
+        return self.X.shape[0] * len(self.background) > most
+
+
 def explain(model: Any, X: Any, background: Any, n_background: int | str | None) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
-    function, encoder, dtype = explained_function(model), model.encoder_, model.coef_.dtype
-    rows = _background(model, background, n_background)
-    d = encoder.n_features_in_
-    parts = list(terms(model.features_, function.coef, encoder.sources()))
-    many, encoded = _are_many(X.shape[0], len(rows), d), encoder.encode(X, dtype)
-    if many and n_background == DEFAULT:
-        _foretell("Explaining", encoded, len(rows), lambda few: shapley_values(parts, few, rows, d))
-    with progress("Explaining", X.shape[0], many or bool(model.verbose)) as advance:
-        found = shapley_values(parts, encoded, rows, d, 0, advance)
+    asked = _Question.of(model, X, background, n_background)
+    if asked.tells and asked.is_long:
+        _foretell(
+            "Explaining",
+            asked,
+            lambda few: shapley_values(asked.parts, few, asked.background, asked.n_columns),
+        )
+    return _explained(model, X, asked)
+
+
+def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
+    function, rows = asked.function, asked.background
+    with progress("Explaining", X.shape[0], asked.is_long or bool(model.verbose)) as advance:
+        found = shapley_values(asked.parts, asked.X, rows, asked.n_columns, 0, advance)
     axis = () if function.has_outputs else (0,)
     values, base = np.squeeze(found.values, axis=(2,) * len(axis)), np.squeeze(found.base + function.intercept, axis)
     errors = None if found.errors is None else found.errors.reshape(values.shape)
-    names = tuple(column_names(getattr(model, "feature_names_in_", None), d))
-    return Explanation(values, base, _values(X), names, function.names, function.unit, len(rows), errors)
+    return Explanation(values, base, _values(X), input_names(model), function.names, function.unit, len(rows), errors)
 
 
-def _are_many(n_rows: int, n_background: int, n_columns: int) -> bool:
-    """Whether pairs of a row and a background row are so many that they take long."""
-    return n_rows * n_background > (MANY_PAIRS if n_columns <= WIDE else MANY_WIDE_PAIRS)
-
-
-def _foretell(what: str, X: Any, n_background: int, work: Callable[[Any], Any]) -> None:
+def _foretell(what: str, asked: _Question, work: Callable[[Any], Any]) -> None:
     """Warn of the seconds that work on the rows takes, by those of a few of them; loops are compiled before."""
-    few, clock = X[: int(np.clip(TRIED_SHARE * X.shape[0], 1, MOST_TRIED))], Budget()
+    n, n_background = asked.X.shape[0], len(asked.background)
+    few, clock = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))], Budget()
     work(few)
-    seconds = clock.elapsed * X.shape[0] / few.shape[0]
+    seconds = clock.elapsed * n / few.shape[0]
     warn(
-        f"{what} {X.shape[0]:,} rows by {n_background} background rows takes about {max(seconds, 1):,.0f} seconds. "
+        f"{what} {n:,} rows by {n_background} background rows takes about {max(seconds, 1):,.0f} seconds. "
         f"Fewer rows or a smaller n_background take less; with n_background={n_background} there is no such note."
     )
 
 
 def interactions(model: Any, X: Any, background: Any, n_background: int | str | None) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
-    own = explain(model, X, background, BACKGROUND_ROWS if n_background == DEFAULT else n_background)
-    function, encoder, dtype = explained_function(model), model.encoder_, model.coef_.dtype
-    parts = list(terms(model.features_, function.coef, encoder.sources()))
-    rows, values = _background(model, background, n_background), own.values.reshape(*own.values.shape[:2], -1)
-    encoded = encoder.encode(X, dtype)
-    if n_background == DEFAULT and _are_many(X.shape[0], len(rows), values.shape[1]):
+    asked = _Question.of(model, X, background, n_background)
+    own, (parts, rows) = _explained(model, X, asked), (asked.parts, asked.background)
+    values = own.values.reshape(*own.values.shape[:2], -1)
+    if asked.tells and asked.is_long:
         work = lambda few: shapley_interactions(parts, few, rows, values[: few.shape[0]])  # noqa: E731
-        _foretell("Interactions of", encoded, len(rows), work)
+        _foretell("Interactions of", asked, work)
     with progress("Finding interactions", X.shape[0], True) as advance:
-        found, is_exact = shapley_interactions(parts, encoded, rows, values, 0, advance)
-    pairs = found if function.has_outputs else found[..., 0]
+        found, is_exact = shapley_interactions(parts, asked.X, rows, values, 0, advance)
+    pairs = found if asked.function.has_outputs else found[..., 0]
     return Interactions(pairs, own.feature_names, own.output_names, own.unit, is_exact)
 
 

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.features.base import Rows
-from bochner.markup import number, percent, table
+from bochner.markup import named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
 RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
@@ -106,9 +106,7 @@ class Importance:
         most : int, default=5
         """
         errors = dict(zip(self.names, self.share_errors(), strict=True))
-        return ", ".join(
-            f"{name} {100 * share:.0f} ± {100 * errors[name]:.0f} %" for name, share in self.top_columns(most)
-        )
+        return ", ".join(named_shares(dict(self.top_columns(most)), errors))
 
     def to_frame(self) -> Any:
         """A pandas data frame with a row for each column, the most important first.

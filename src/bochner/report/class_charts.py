@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def classes(found: Findings) -> dict[str, Any]:
     labels, proba = predictions.labels, predictions.proba
     support = np.bincount(labels, minlength=len(names))
     first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES])
-    predicted = np.searchsorted(found.model.classes_, predictions.predicted)
+    predicted = proba.argmax(axis=1)
     both = [k for k in first.tolist() if 0 < support[k] < len(labels)]
     drawn = [both[-1]] if both and len(names) == 2 else sorted(both, key=lambda k: -support[k])[:MOST_CURVES]
     return {
@@ -78,24 +79,25 @@ def _thinned(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _roc(labels: NDArray, proba: NDArray, drawn: list[int], names: list[str]) -> Markup:
-    series = []
-    for k in drawn:
-        false, true, _ = roc_curve(labels == k, proba[:, k])
-        area = roc_auc_score(labels == k, proba[:, k])
-        series.append(Series(f"{names[k]}, area {area:.3f}", *_thinned(false, true), kind="line"))
-    title = f"ROC curve, area {area:.3f}" if len(drawn) == 1 else "ROC curves, each class against the others"
-    return line_chart(title, ("false positive rate", "true positive rate"), series, diagonal=True)
+    points = [roc_curve(labels == k, proba[:, k])[:2] for k in drawn]
+    areas = [float(roc_auc_score(labels == k, proba[:, k])) for k in drawn]
+    title = f"ROC curve, area {areas[0]:.3f}" if len(drawn) == 1 else "ROC curves, each class against the others"
+    axes = ("false positive rate", "true positive rate")
+    return line_chart(title, axes, _curves(points, areas, drawn, names), diagonal=True)
 
 
 def _precision(labels: NDArray, proba: NDArray, drawn: list[int], names: list[str]) -> Markup:
-    series = []
-    for k in drawn:
-        precision, recall, _ = precision_recall_curve(labels == k, proba[:, k])
-        area = average_precision_score(labels == k, proba[:, k])
-        series.append(Series(f"{names[k]}, area {area:.3f}", *_thinned(recall, precision), kind="line"))
-    one = f"Precision and recall of {names[drawn[0]]}, area {area:.3f}"
+    points = [precision_recall_curve(labels == k, proba[:, k])[1::-1] for k in drawn]
+    areas = [float(average_precision_score(labels == k, proba[:, k])) for k in drawn]
+    one = f"Precision and recall of {names[drawn[0]]}, area {areas[0]:.3f}"
     title = one if len(drawn) == 1 else "Precision and recall of each class"
-    return line_chart(title, ("recall", "precision"), series)
+    return line_chart(title, ("recall", "precision"), _curves(points, areas, drawn, names))
+
+
+def _curves(points: Sequence[Any], areas: list[float], drawn: list[int], names: list[str]) -> list[Series]:
+    """A line for each class, named with its area."""
+    parts = zip(points, areas, drawn, strict=True)
+    return [Series(f"{names[k]}, area {area:.3f}", *_thinned(*xy), kind="line") for xy, area, k in parts]
 
 
 def _thresholds(happened: NDArray, probability: NDArray, name: str) -> Markup:

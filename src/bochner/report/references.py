@@ -68,10 +68,7 @@ def references(model: Any, rows: Rows, predictions: Predictions, seconds: float 
     n_classes = predictions.proba.shape[1] if predictions.proba is not None else 0
     folds = np.random.default_rng(13).permutation(n) % FOLDS
     most = 0.0 if seconds is None else MOST_SHARE * seconds / FOLDS
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-    ):  # else they would wait for one another
+    with threadpool_limits(1), warnings.catch_warnings():  # threads would wait for one another
         warnings.simplefilter("ignore")  # that a linear model has not quite converged is no matter for its score
         found = {"linear model": _crossed(make_pipeline(StandardScaler(), linear), X, y, folds, n_classes)}
         if most and _seconds(boosted(random_state=0, max_iter=TRIED), X, y) < most:
