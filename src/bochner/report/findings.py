@@ -16,40 +16,11 @@ from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.explained import Explained, explained
 from bochner.report.given_columns import Column, columns
-from bochner.report.given_rows import Predictions, Rows, as_numbers, predict
-from bochner.report.references import fit_seconds, references
-from bochner.scores import summaries
+from bochner.report.given_rows import Predictions, Rows, predict, scores
+from bochner.report.references import reference_scores
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
-
-COVERAGE = 0.9
-
-
-def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_sure: bool = True) -> dict[str, Any]:
-    """Scores with 95 % intervals beside those of a baseline.
-
-    Parameters
-    ----------
-    model : KernelMachineRegressor or KernelMachineClassifier
-    rows : Rows
-    predictions : Predictions
-    baseline : float, list of float, or None
-        Mean, or shares of the classes, of the training rows; None where they are not known, for those of `rows`.
-    is_sure : bool, default=True
-        Whether the intervals of a model that has some are scored.
-    """
-    if predictions.proba is not None:
-        shares = np.bincount(predictions.labels, minlength=predictions.proba.shape[1]) / len(predictions.labels)
-        shares = shares if baseline is None else np.asarray(baseline)
-        predicted = np.searchsorted(model.classes_, predictions.predicted)
-        return summaries.classification(predictions.labels, predicted, predictions.proba, shares)
-    y = as_numbers(rows.y)
-    found = summaries.regression(y, predictions.predicted, float(y.mean()) if baseline is None else float(baseline))
-    if not is_sure or getattr(model, "spread_", None) is None:
-        return found
-    return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)
-
 
 HELD_OUT, LEARNED = 2000, 3000  # rows at most
 MOST_DENSE, MOST_EXACT = 2000, 2000  # columns of dense features; rows of a kernel matrix
@@ -253,23 +224,9 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         _error(model, rows),
         _plan(model, X, y),
         columns(model, rows, predictions),
-        _references(model, rows, predictions),
+        reference_scores(model, rows, predictions),
         list(warps),
     )
-
-
-def _references(model: Any, rows: Rows, predictions: Predictions) -> dict[str, dict[str, Any]]:
-    """Scores of other models on some of the rows."""
-    found = {}
-    for name, own in references(model, rows, predictions, fit_seconds(model)).items():
-        some = rows.take(own.where)
-        if predictions.proba is None:
-            as_others = Predictions(own.predicted, None, predictions.labels, np.empty(0))
-        else:
-            labels = model.classes_[own.predicted.argmax(axis=1)]
-            as_others = Predictions(labels, own.predicted, predictions.labels[own.where], np.empty(0))
-        found[name] = scores(model, some, as_others, None, False)
-    return found
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:

@@ -1,4 +1,4 @@
-"""The rows that a report evaluates a model on, and the predictions for them."""
+"""The rows that a report evaluates a model on, the predictions for them, and their scores."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.row_access import sample
 from bochner.loops.clock import CLOCK
+from bochner.scores import summaries
 
 MOST_ROWS, FEWEST_ROWS = 20_000, 20
+COVERAGE = 0.9  # of the intervals that are scored
 
 
 @dataclass(frozen=True)
@@ -144,3 +146,28 @@ def as_numbers(y: NDArray) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise ValueError("y has values that are missing or infinite; leave these rows out.")
     return values
+
+
+def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_sure: bool = True) -> dict[str, Any]:
+    """Scores with 95 % intervals beside those of a baseline.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+    predictions : Predictions
+    baseline : float, list of float, or None
+        Mean, or shares of the classes, of the training rows; None where they are not known, for those of `rows`.
+    is_sure : bool, default=True
+        Whether the intervals of a model that has some are scored.
+    """
+    if predictions.proba is not None:
+        shares = np.bincount(predictions.labels, minlength=predictions.proba.shape[1]) / len(predictions.labels)
+        shares = shares if baseline is None else np.asarray(baseline)
+        predicted = np.searchsorted(model.classes_, predictions.predicted)
+        return summaries.classification(predictions.labels, predicted, predictions.proba, shares)
+    y = as_numbers(rows.y)
+    found = summaries.regression(y, predictions.predicted, float(y.mean()) if baseline is None else float(baseline))
+    if not is_sure or getattr(model, "spread_", None) is None:
+        return found
+    return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)

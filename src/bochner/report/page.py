@@ -21,8 +21,9 @@ from bochner.markup import Markup, number, percent, table
 from bochner.planning.plan import duration
 from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
-from bochner.report.findings import COVERAGE, Curve, Findings
+from bochner.report.findings import Curve, Findings
 from bochner.report.given_columns import LEVEL, n_looked_at
+from bochner.report.given_rows import COVERAGE
 from bochner.scores.measures import Z
 from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.data.table_input import as_dense
 from bochner.loops.clock import CLOCK
-from bochner.report.given_rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows, as_numbers, scores
 
 MOST_ENTRIES, MOST_ROWS, MOST_ENCODED, FOLDS, FEWEST = 800_000, 10_000, 1000, 3, 100
 TRIED = 5  # iterations of boosting, by which its time is estimated
@@ -74,6 +74,20 @@ def references(model: Any, rows: Rows, predictions: Predictions, seconds: float 
         if most and _seconds(boosted(random_state=0, max_iter=TRIED), X, y) < most:
             found["gradient boosting"] = _crossed(boosted(random_state=0), X, y, folds, n_classes)
     return {name: Reference(one, where) for name, one in found.items() if one is not None}
+
+
+def reference_scores(model: Any, rows: Rows, predictions: Predictions) -> dict[str, dict[str, Any]]:
+    """Scores of other models on some of the rows."""
+    found = {}
+    for name, own in references(model, rows, predictions, fit_seconds(model)).items():
+        some = rows.take(own.where)
+        if predictions.proba is None:
+            as_others = Predictions(own.predicted, None, predictions.labels, np.empty(0))
+        else:
+            labels = model.classes_[own.predicted.argmax(axis=1)]
+            as_others = Predictions(labels, own.predicted, predictions.labels[own.where], np.empty(0))
+        found[name] = scores(model, some, as_others, None, False)
+    return found
 
 
 def fit_seconds(model: Any) -> float | None:
