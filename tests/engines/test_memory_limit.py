@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -82,11 +83,12 @@ def peaks(code, n_works=1):
             assert process.stdout.readline() == "ready\n"
             base = largest = resident(process)
             go_on()
-            os.set_blocking(process.stdout.fileno(), False)
-            while process.poll() is None and not process.stdout.readline():
-                largest = max(largest, resident(process))
-                time.sleep(0.001)
-            os.set_blocking(process.stdout.fileno(), True)
+            with ThreadPoolExecutor(1) as reader:
+                word = reader.submit(process.stdout.readline)
+                while not word.done():
+                    largest = max(largest, resident(process))
+                    time.sleep(0.001)
+            assert word.result() == "done\n"
             found.append(largest - base)
             go_on()
         process.wait(60)
