@@ -17,6 +17,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
 from bochner.display.canvas import cut, short_number
 from bochner.kernels import Gaussian, Laplacian
+from bochner.persistence import load, save
 from bochner.report.charts import LARGE, Axis
 from bochner.report.findings import Curve, Origin, find
 from bochner.report.page import verdict
@@ -181,7 +182,6 @@ def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
     other = find(model, convert(X), np.asarray(y), Origin())
     own = find(model, X, y, Origin())
     assert other.scores == own.scores
-    np.testing.assert_array_equal(other.by_rows.losses, own.by_rows.losses)
     np.testing.assert_array_equal(other.by_size.losses, own.by_size.losses)
     for one, two in zip(other.explained.effects, own.explained.effects, strict=True):
         np.testing.assert_allclose(one.mean, two.mean)
@@ -212,7 +212,7 @@ def test_regions_without_rows_are_shaded_and_dates_are_dates():
     assert any(re.fullmatch("2025-0[1-4]-[0-3][0-9]", text) for text in page.texts)
 
 
-def test_curves_fit_again_on_nested_rows_and_with_other_sizes():
+def test_curves_fit_again_with_other_sizes():
     rng = np.random.default_rng(7)
     X = rng.uniform(-3, 3, size=(600, 1))
     y = np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=600)
@@ -223,8 +223,21 @@ def test_curves_fit_again_on_nested_rows_and_with_other_sizes():
     gain, error = found.by_size.gain
     assert gain > 2 * error
     assert verdict(found.by_size, "features").startswith("likely to help. From 8 to 16 features")
-    assert found.by_rows.sizes.tolist() == [56, 112, 225, 450]
-    assert found.by_rows.losses.shape == (4, 150)
+    assert found.by_size.losses.shape == (4, 150)
+    assert "Whether more rows would help is not known" in Page(model.report_html(X, y)).text
+
+
+def test_whether_more_rows_help_is_what_the_fit_has_measured(tmp_path):
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-3, 3, size=(400, 2))
+    model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]) * X[:, 1])
+    save(model, tmp_path / "model.safetensors")
+    kept = load(tmp_path / "model.safetensors").report_.rows
+    assert kept == model.report_.rows
+    X = rng.uniform(-3, 3, size=(50, 2))  # too few to tell anything themselves
+    page = Page(model.report_html(X, np.sin(3 * X[:, 0]) * X[:, 1]))
+    assert f"{kept}." in page.text
+    assert kept.n_rows[-1] > 250
 
 
 def test_gain_is_of_the_last_doubling_and_its_error_of_pairs():

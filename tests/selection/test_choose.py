@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 
 import bochner.selection
 from bochner import BinningFeatures
@@ -20,6 +22,7 @@ from bochner.selection import choose as choose_module
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
     HYBRID,
+    LINEAR,
     LearnedMetrics,
     SizedMetric,
     candidates,
@@ -31,6 +34,7 @@ from bochner.selection.comparison import CandidateResult, Race
 from bochner.selection.metric_learning import learning_sample
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
+from bochner.selection.report import RowsCurve
 from bochner.selection.split import rows_held_out, split
 from bochner.selection.validation import ValidationResult, Validator
 
@@ -439,3 +443,58 @@ def test_the_model_knows_no_rows(features):
     assert sum(getattr(one.features, "n_grids", 0) or one.features.n_components for one in leaves(model.features)) == 20
     targets = problem.validator.targets
     assert outcome.losses(targets.T).max() < 1e-12
+
+
+class TestRowsCurve:
+    def test_losses_are_those_of_ridge_regression_on_parts_of_the_rows(self):
+        race = Race(problem_of(n=800))
+        entry = LINEAR.fit(LINEAR, race, LearnedMetrics({}, [], None, None, None, 0))
+        curve = race.rows_curve(entry)
+        n, rows = race.validator.n_rows, race.validator
+        assert curve.n_rows == [n // 4, n // 2, n]
+        for size, loss, noise in zip(curve.n_rows, curve.losses, curve.standard_errors, strict=True):
+            some = rows.subsample(size)
+            scale = StandardScaler().fit(some.X.astype(float))
+            shares = [entry.trial.share * n / size * factor for factor in (POLICY.around if size < n else (1.0,))]
+            found = []
+            for share in shares:
+                ridge = Ridge(alpha=share * 3 * size).fit(scale.transform(some.X.astype(float)), some.y)
+                predicted = ridge.predict(scale.transform(rows.X_out.astype(float))).reshape(-1, 1)
+                found.append(np.square(rows.y_out - predicted)[:, 0])
+            best = min(found, key=np.mean)
+            assert loss == pytest.approx(best.mean(), rel=1e-4)
+            assert noise == pytest.approx(best.std() / np.sqrt(len(best)), rel=1e-3)
+
+    @pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
+    @pytest.mark.parametrize("classes", [False, True])
+    def test_losses_fall_where_the_target_is_without_noise(self, features, classes):
+        X = np.random.default_rng(1).uniform(-3, 3, (1600, 2)).astype(np.float32)
+        y = np.sin(2 * X[:, :1]) * X[:, 1:]
+        source = ArraySource(X, np.sign(y) if classes else y)
+        space = SearchSpace(features=features)
+        report = choose(prepare(source, np.arange(2), None, space, classes, 0, Budget())).model.report
+        assert report.rows.n_rows[-1] == 1600 - report.rows_held_out
+        assert report.rows.losses == sorted(report.rows.losses, reverse=True)
+        _, before, after = report.rows.losses
+        assert report.rows.gain == pytest.approx((before - after) / before)
+        assert report.rows.verdict != "unlikely to help"
+        assert f"More rows: {report.rows}." in str(report)
+        assert report.rows.verdict in report._repr_html_()
+
+    def test_nothing_is_fitted_again_where_there_is_no_time(self):
+        assert choose(problem_of(budget=Budget(0.05))).model.report.rows is None
+
+    @pytest.mark.parametrize(
+        ("gain", "error", "verdict"),
+        [
+            (0.1, 0.02, "likely to help"),
+            (0.1, 0.06, "cannot tell"),
+            (-0.1, 0.06, "cannot tell"),
+            (0.005, 0.001, "unlikely to help"),
+            (0.0, 0.001, "unlikely to help"),
+            (-0.1, 0.01, "unlikely to help"),
+        ],
+    )
+    def test_a_verdict_needs_a_gain_beyond_its_noise(self, gain, error, verdict):
+        curve = RowsCurve([10, 20, 40], [0.3, 0.2, 0.1], [0.0, 0.0, 0.0], gain, error)
+        assert str(curve).startswith(f"{verdict}. From 20 to 40 rows the loss {'falls' if gain >= 0 else 'rises'} by ")

@@ -50,7 +50,7 @@ CLASSES: Registry = {
         "bochner.unsupervised.cca": ["KernelCCA"],
         "bochner.unsupervised.pca": ["KernelPCA", "PreImages"],
         "bochner.unsupervised.clustering": ["KernelKMeans", "SpectralClustering"],
-        "bochner.selection.report": ["Report", "Candidate"],
+        "bochner.selection.report": ["Report", "Candidate", "RowsCurve"],
         "bochner.explanations.importance": ["Importance"],
         "bochner.estimators.other_losses": ["Start"],
         "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],

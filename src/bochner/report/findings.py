@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +22,7 @@ from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
 HELD_OUT, LEARNED = 2000, 3000  # rows at most
-MOST_DENSE, MOST_EXACT = 2000, 2000  # columns of dense features; rows of a kernel matrix
-SHARES = (0.125, 0.25, 0.5, 1.0)
+MOST_DENSE = 2000  # columns of dense features
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
 
@@ -70,63 +68,43 @@ class Curve:
         return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
-def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
-    """Curves against rows and against features, on rows that none of the fits has seen; and what to know of them.
+def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
+    """Curve against features, on rows that none of the fits has seen, if the map has a size; and what to know of it.
 
-    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000 are drawn, and dense maps of
-    more than 2,000 features are made smaller, so that all fits together take seconds.
+    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000 are drawn, and dense maps have
+    2,000 features at most, so that all fits together take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)
     order = np.random.default_rng(2).permutation(len(drawn))
     m = min(len(drawn) // 4, HELD_OUT)
-    held_out, most = drawn.take(np.sort(order[:m])), len(order) - m
-    exact = model.solver_ == "exact"
-    most = min(most, MOST_EXACT) if exact else most
-    learned = drawn.take(order[m : m + most])
-    width, dense = model.features_.n_features_out, model.features_.is_dense and not exact
-    largest = MOST_DENSE / width if dense else 2.0
-    factor = min(largest, 1.0)
-    note = f"{most:,} of the given rows fit, and {m:,} evaluate."
-    if factor < 1:
-        note += f" For the curve against rows the map is made smaller, to {MOST_DENSE:,} of its {width:,} features."
-    refits = _Refits(model, held_out)
-    by_rows = refits.curve([round(share * most) for share in SHARES], lambda n: (factor, learned.take(np.arange(n))))
+    held_out, learned = drawn.take(np.sort(order[:m])), drawn.take(order[m:])
+    note = f"{len(learned):,} of the given rows fit, and {m:,} evaluate."
+    largest = MOST_DENSE / model.features_.n_features_out if model.features_.is_dense else max(FACTORS)
     sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
-    factors = [one for one in FACTORS if one <= largest] if sized and not exact else []
-    by_size = refits.curve(factors, lambda one: (one, learned)) if len(factors) > 1 else None
-    return by_rows, by_size, note
+    factors = [one for one in FACTORS if one <= largest] if sized and model.solver_ != "exact" else []
+    return _sized_refits(model, held_out, learned, factors) if len(factors) > 1 else None, note
 
 
-@dataclass(frozen=True)
-class _Refits:
-    """The model, to be fitted again, and the rows held out to validate it."""
-
-    model: Any
-    held_out: Rows
-
-    def curve(self, sizes: list[Any], case: Callable[[Any], tuple[float, Rows]]) -> Curve | None:
-        """Losses of the model for each size; None where it cannot be fitted again to so few rows."""
-        found: dict[int, NDArray] = {}
-        base = 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that bins have few rows is what the smallest sizes are to show
-            try:
-                for size in sizes:
-                    factor, rows = case(size)
-                    again = self.model.resized(factor).refit(rows.native, rows.y)
-                    number = _size(again, size)
-                    found[number] = predict(again, self.held_out).losses
-                    base = number if size == 1 or isinstance(size, int) else base
-            except (ValueError, MemoryError):
-                return None
-        own = list(found).index(base) if base else len(found) - 1
-        return Curve(np.array(list(found)), np.array(list(found.values())), not is_classifier(self.model), own)
+def _sized_refits(model: Any, held_out: Rows, learned: Rows, factors: list[float]) -> Curve | None:
+    """Losses of a model with maps of several sizes; None where it cannot be fitted again to so few rows."""
+    found: dict[int, NDArray] = {}
+    base = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that bins have few rows
+        try:
+            for factor in factors:
+                again = model.resized(factor).refit(learned.native, learned.y)
+                number = _size(again)
+                found[number] = predict(again, held_out).losses
+                base = number if factor == 1 else base
+        except (ValueError, MemoryError):
+            return None
+    own = list(found).index(base) if base else len(found) - 1
+    return Curve(np.array(list(found)), np.array(list(found.values())), not is_classifier(model), own)
 
 
-def _size(model: Any, size: Any) -> int:
-    """Rows as they are; of a factor the grids, or the features where the map has none."""
-    if isinstance(size, int):
-        return size
+def _size(model: Any) -> int:
+    """Grids, or the features where the map has none."""
     parts = [leaf.features for leaf in leaves(model.features_)]
     return sum(int(getattr(part, name)) for part in parts if (name := size_name(part)) is not None)
 
@@ -175,7 +153,7 @@ class Findings:
         As by `bochner.scores.summaries`.
     explained : Explained
     warps : list of Warp
-    by_rows, by_size : Curve or None
+    by_size : Curve or None
     curve_note : str
     error : KernelError or str
         Or why there is none.
@@ -193,7 +171,6 @@ class Findings:
     predictions: Predictions
     scores: dict[str, Any]
     explained: Explained
-    by_rows: Curve | None
     by_size: Curve | None
     curve_note: str
     error: KernelError | str
@@ -210,7 +187,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     if origin.baseline is None and predictions.proba is None and model.loss != "poisson":
         origin = replace(origin, baseline=float(model.target_mean_[0]))
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
-    by_rows, by_size, note = curves(model, rows)
+    by_size, note = curve_by_size(model, rows)
     return Findings(
         model,
         rows,
@@ -218,7 +195,6 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         predictions,
         scores(model, rows, predictions, origin.baseline),
         explained(model, rows, predictions),
-        by_rows,
         by_size,
         note,
         _error(model, rows),

@@ -59,7 +59,8 @@ def page(found: Findings) -> str:
         interactions=None if own.interactions is None else explained_charts.interactions(found),
         relevance=None if own.relevance is None else explained_charts.relevance(found),
         warps=[explained_charts.warp_chart(warp) for warp in found.warps],
-        curves=[curve_of(curve, what) for curve, what in by_size(found)],
+        more_rows=None if report is None or report.rows is None else rows_chart(report),
+        more_features=None if found.by_size is None else features_chart(found),
         errors=class_charts.classes(found) if is_class else residuals(found),
         worst=worst(found),
         effects=[] if own.effects is None else list(explained_charts.effects(found)),
@@ -82,13 +83,6 @@ def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Rows of a table of scores; a constant has no calibration error that is worth a comparison."""
     rows = score_rows(scores)
     return [(*row[:3], "") if key == "calibration_error" else row for key, row in zip(scores, rows, strict=True)]
-
-
-def by_size(found: Findings) -> tuple[tuple[Curve | None, str], ...]:
-    """The curves, and what their sizes count."""
-    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
-    words = (word for name, word in (("n_components", "features"), ("n_grids", "grids")) if name in kinds)
-    return (found.by_rows, "rows"), (found.by_size, " and ".join(words) or "features")
 
 
 def summary(found: Findings) -> Iterator[str]:
@@ -230,11 +224,22 @@ def choice(report: Any) -> dict[str, Markup]:
     }
 
 
-def curve_of(curve: Curve | None, what: str) -> dict[str, Any]:
-    """Errors against a size, and whether more would help."""
-    if curve is None:
-        return {"what": what, "chart": None}
-    label = "RMSE" if curve.rooted else "log loss"
+def rows_chart(report: Any) -> dict[str, Any]:
+    """Validation losses of the fit with fewer training rows, and whether more would help."""
+    curve, label = report.rows, UNITS.get(report.criterion, report.criterion)
+    losses, halves = np.array(curve.losses), Z * np.array(curve.standard_errors)
+    series = Series(label, curve.n_rows, losses, losses - halves, losses + halves)
+    chart = line_chart("Validation loss against rows", ("number of training rows", label), [series], log=True)
+    return {"verdict": f"{curve}.", "chart": chart, "n_validated": report.rows_held_out}
+
+
+def features_chart(found: Findings) -> dict[str, Any]:
+    """Errors against the size of the map, and whether more would help."""
+    curve = found.by_size
+    assert curve is not None
+    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
+    words = (word for name, word in (("n_components", "features"), ("n_grids", "grids")) if name in kinds)
+    what, label = " and ".join(words) or "features", "RMSE" if curve.rooted else "log loss"
     series = Series(label, curve.sizes, curve.means, curve.means - curve.halves, curve.means + curve.halves)
     chart = line_chart(f"{label} against {what}", (f"number of {what}", label), [series], log=True)
     return {"what": what, "verdict": verdict(curve, what), "chart": chart}

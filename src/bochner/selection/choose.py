@@ -127,7 +127,7 @@ def choose(problem: Problem) -> Choice:
             with race.stage("folds"):
                 _compare_on_folds(race, known)
         entry, reason = race.decide()
-        report = race.report(entry.name, reason)
+        report = _with_rows_curve(race, entry, race.report(entry.name, reason))
         if entry.has_bins:
             model = _iterated(race, known, entry, report)
         else:
@@ -234,6 +234,14 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads, hopeless and problem.is_large)
 
 
+def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Report:
+    """The report of a choice with losses of the chosen candidate for fewer rows, where there is time for them."""
+    if not race.problem.budget.has(POLICY.patient_share):
+        return report
+    with race.stage("fewer rows"):
+        return replace(report, rows=race.rows_curve(entry))
+
+
 def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
     """Compare candidates that are near each other on more folds of few rows, a fifth of which tells little."""
     places = race.near()
@@ -302,9 +310,10 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     """Bins of many rows without a comparison at a larger size, which would take as long as the fit."""
     problem, best = race.problem, known.scaled[0]
     name, of_size = "random binning, learned lengthscales", partial(grids, known.scaled[:1], seed=problem.seed + 1)
-    race.add(CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size))
+    entry = CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size)
+    race.add(entry)
     reason = "better by far than Fourier features in a first look" if known.bins_lead else ONLY
-    report = race.report(name, reason)
+    report = _with_rows_curve(race, entry, race.report(name, reason))
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import call
 
 import numpy as np
@@ -16,7 +16,7 @@ from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
-from bochner.selection.report import Candidate, Report
+from bochner.selection.report import Candidate, Report, RowsCurve
 from bochner.selection.validation import ValidationResult, Validator, average, standard_error
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
@@ -44,6 +44,8 @@ class CandidateResult:
         Weights, and maps that are not drawn, of a size.
     larger : callable () -> CandidateResult, optional
         Fits it at its next size.
+    smaller : CandidateResult, optional
+        The same at the size before.
     slope : float or None
         Of the loss over one by the size; None where that is not known.
     gain : float
@@ -60,6 +62,7 @@ class CandidateResult:
     trial: ValidationResult
     of_size: Callable[[int], Maps]
     larger: Callable[[], CandidateResult] | None = None
+    smaller: CandidateResult | None = None
     slope: float | None = None
     gain: float = 0.0
     more_rows: float = 1.0
@@ -183,7 +186,7 @@ class Race:
     def _larger(self, entry: CandidateResult, n_grids: int) -> CandidateResult:
         """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
         assert entry.larger is not None
-        found = entry.larger()
+        found = replace(entry.larger(), smaller=entry)
         other_rows = entry.more_rows != found.more_rows
         if not found.has_bins or other_rows or not entry.size < found.size < n_grids:
             return found
@@ -199,6 +202,37 @@ class Race:
         unnoticed = POLICY.unnoticed * standard_error(entry.trial.losses, self.weight_out)
         enough = int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids))) if entry.slope else 0
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
+
+    def rows_curve(self, entry: CandidateResult) -> RowsCurve:
+        """Losses of a candidate with a quarter, half and all of the rows that it was fitted to.
+
+        Bins are few, which tells the same sooner. Ridge penalties of the smaller fits are the same for a row, or next to
+        that for dense features.
+        """
+        small = entry.smaller
+        if entry.has_bins and small is not None and small.trial.n_rows == entry.trial.n_rows:
+            entry = small
+        n, known = entry.trial.n_rows, entry.trial.losses
+
+        def losses(rows: Validator) -> NDArray:
+            features = concatenate(entry.of_size(entry.size)).draw(self.problem.n_columns)
+            features.fit_sample(rows.X, rows.weight)
+            if not entry.has_bins:
+                around = entry.trial.share * n / rows.n_rows * np.array(POLICY.around)
+                return rows.solve(features, around, self.problem.alphas).losses
+            return rows.iterate(features, entry.trial.penalty[np.newaxis], entry.trial.n_iter).losses
+
+        sizes = [max(n // 4, 1), max(n // 2, 1)]
+        found = in_threads(lambda size: losses(self.validator.subsample(size)), sizes)
+        if len(known) != len(self.validator.weight_out):  # of several folds
+            known = losses(self.validator)
+        noise = partial(standard_error, weight=self.validator.weight_out)
+        means = [self.validator.average(one) for one in (*found, known)]
+        halved = found[-1] - known
+        gain, error = means[1] - means[2], noise(halved)
+        scale = means[1] if 0 < means[1] < np.inf else np.inf
+        errors = [noise(one) for one in (*found, known)]
+        return RowsCurve([*sizes, n], means, errors, gain / scale, error / scale)
 
     def decide(self) -> tuple[CandidateResult, str]:
         """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bochner.markup import Markup, joined, number, table, tag
+from bochner.markup import Markup, joined, number, percent, table, tag
+
+CLEAR = 2.0  # standard errors
+NOTICED = 0.01  # share of a loss, below which a gain is none
 
 
 @dataclass
@@ -42,6 +45,49 @@ class Candidate:
 
 
 @dataclass
+class RowsCurve:
+    """Validation losses of the selected model with fewer training rows: would more of them help?
+
+    The metric and the kernel are those of all rows, and the features are as many.
+
+    Attributes
+    ----------
+    n_rows : list of int
+        Numbers of rows, ascending; the last one is what candidates were compared with.
+    losses, standard_errors : list of float
+        Mean losses of the validation rows with so many rows, and their standard errors.
+    gain, gain_error : float
+        By what share of itself the loss falls from the last but one number of rows to the last one, on the same
+        validation rows, and the standard error of that.
+
+    Examples
+    --------
+    >>> from bochner.selection import RowsCurve
+    >>> RowsCurve([1000, 2000, 4000], [0.5, 0.4, 0.35], [0.01, 0.01, 0.01], 0.125, 0.02).verdict
+    'likely to help'
+    """
+
+    n_rows: list[int]
+    losses: list[float]
+    standard_errors: list[float]
+    gain: float
+    gain_error: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether more rows are likely to help: not, or not known, if the last ones moved the loss within its noise."""
+        if abs(self.gain) <= CLEAR * self.gain_error:
+            return "cannot tell" if self.gain_error > NOTICED else "unlikely to help"
+        return "likely to help" if self.gain > NOTICED else "unlikely to help"
+
+    def __str__(self) -> str:
+        fewer, most = self.n_rows[-2:]
+        change = f"{'falls' if self.gain >= 0 else 'rises'} by {percent(abs(self.gain))}"
+        noise = f"(standard error {percent(self.gain_error)})"
+        return f"{self.verdict}. From {fewer:,} to {most:,} rows the loss {change} {noise}"
+
+
+@dataclass
 class Report:
     """How a model was selected: the candidates, their validation losses, and the reason.
 
@@ -63,6 +109,8 @@ class Report:
         Seconds of each stage.
     not_tried : dict of str to str
         Why further candidates that the arguments allow were not tried.
+    rows : RowsCurve or None
+        Losses of the selected model with fewer training rows; None where there was no time or nothing to compare.
 
     Examples
     --------
@@ -83,6 +131,7 @@ class Report:
     sizes: list[tuple[str, float, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     not_tried: dict[str, str] = field(default_factory=dict)
+    rows: RowsCurve | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
@@ -93,6 +142,7 @@ class Report:
                 f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s{candidate.lost and '; ' + candidate.lost}"
             )
         lines += [f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()]
+        lines += [f"More rows: {self.rows}."] if self.rows else []
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -115,5 +165,6 @@ class Report:
                 reason,
                 table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows, words=(0, 5)),
                 *left_out,
+                tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
             ]
         )

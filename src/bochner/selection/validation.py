@@ -190,6 +190,8 @@ class ValidationResult(NamedTuple):
         The best ridge penalty of a direct solution over the trace of the Gram matrix.
     coef : array of shape (D, K) or None
         Of a direct solution.
+    n_rows : int
+        How many were fitted.
     """
 
     losses: NDArray
@@ -199,6 +201,7 @@ class ValidationResult(NamedTuple):
     seconds: float
     share: float = 0.0
     coef: NDArray | None = None
+    n_rows: int = 0
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -298,7 +301,8 @@ class Validator:
         gains = (mean_and_error(losses - trace.losses[best], self.weight_out) for losses in trace.losses)
         k = next((k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best)
         n_iter = max(int(trace.n_iter[k]), 1)
-        return ValidationResult(trace.losses[k], penalties[k], n_iter, trace.predicted[k].T, clock.elapsed)
+        found = trace.losses[k], penalties[k], n_iter, trace.predicted[k].T, clock.elapsed
+        return ValidationResult(*found, n_rows=self.n_rows)
 
     def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> ValidationResult:
         """Fit dense features by the Gram matrix, and validate ridge penalties: those given, or shares of its trace."""
@@ -312,7 +316,7 @@ class Validator:
             coef, intercept = factor.solve(alpha)
             predicted = rows.predict(coef, intercept)
             found = self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace), coef
-            trials.append(ValidationResult(*found))
+            trials.append(ValidationResult(*found, self.n_rows))
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
