@@ -206,8 +206,8 @@ class Race:
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was fitted to.
 
-        Bins are few, which tells the same sooner. Ridge penalties of the smaller fits are the same for a row, or next to
-        that for dense features.
+        Bins are few, which tells the same sooner. Ridge penalties of the smaller fits are the same for a row, or next
+        to that for dense features.
         """
         small = entry.smaller
         if entry.has_bins and small is not None and small.trial.n_rows == entry.trial.n_rows:
