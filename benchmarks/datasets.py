@@ -1,4 +1,4 @@
-"""The real data sets, from the folder BOCHNER_DATA or by scikit-learn's fetchers."""
+"""The real data sets, from the folder BOCHNER_DATA, which ``python -m benchmarks data FOLDER`` fills."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ import pandas as pd
 from sklearn import datasets
 
 TRAIN_ROWS = {"cpu_act": 6500, "house_16H": 18000, "covtype": 522000}
-FETCHERS = {
-    "cpu_act": lambda: datasets.fetch_openml("cpu_act", version=1, return_X_y=True),
-    "house_16H": lambda: datasets.fetch_openml("house_16H", version=1, return_X_y=True),
-    "california_housing": lambda: datasets.fetch_california_housing(return_X_y=True, as_frame=True),
-    "covtype": lambda: datasets.fetch_covtype(return_X_y=True, as_frame=True),
-}
 
 
 class Split(NamedTuple):
@@ -34,24 +28,22 @@ def load(name: str) -> Split:
     Raises
     ------
     FileNotFoundError
-        If BOCHNER_DATA does not hold the file and no fetcher offers the same data.
+        If BOCHNER_DATA does not hold the file.
     """
     if name == "digits":
         X, y = datasets.load_digits(return_X_y=True, as_frame=True)
         return split(X, y.to_numpy(), 1437)
     path = Path(os.environ.get("BOCHNER_DATA", "")) / f"{name}.parquet"
-    if "BOCHNER_DATA" in os.environ and path.exists():
-        X = pd.read_parquet(path)
-        y = X.pop("target").to_numpy()
-        if "split" in X:
-            train = (X.pop("split") == "train").to_numpy()
-            return Split(X[train], y[train], X[~train], y[~train])
-    elif name in FETCHERS:
-        X, y = FETCHERS[name]()
-        y = np.asarray(y)
-    else:
-        raise FileNotFoundError(f"{name}.parquet is not in the folder that BOCHNER_DATA names")
-    return split(X, y, TRAIN_ROWS.get(name, int(0.8 * len(y))))
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} is not there: run python -m benchmarks data FOLDER, and set BOCHNER_DATA to it"
+        )
+    X = pd.read_parquet(path)
+    y = X.pop("target").to_numpy()
+    if "split" not in X:
+        return split(X, y, TRAIN_ROWS.get(name, int(0.8 * len(y))))
+    train = (X.pop("split") == "train").to_numpy()
+    return Split(X[train], y[train], X[~train], y[~train])
 
 
 def split(X: pd.DataFrame, y: np.ndarray, n_train: int) -> Split:

@@ -40,11 +40,12 @@ ranges, times, memory and how it was measured.
 PAGES = """\
 ## All measurements
 
-Each page is written by a script of `benchmarks/` and names the command that repeats it. Set `BOCHNER_DATA` to the
-folder of the data, and install the libraries for comparison with `pip install ".[peers]"`. Some tables have a column
-for each kind of machine: a run on one machine leaves the columns of the others, which `docs/benchmarks/*.json` keeps.
-"1.12 x" means 1.12 times the reference in the last column, measured in the same run. "Target" is our own goal, which
-was set before the measurement.
+Each page is written by a script of `benchmarks/` and names the command that repeats it.
+`python -m benchmarks data FOLDER` fetches the tables, and compares their checksums with those of the tables measured
+here. Set `BOCHNER_DATA` to that folder, and install the libraries for comparison with `pip install ".[peers]"`. Some
+tables have a column for each kind of machine: a run on one machine leaves the columns of the others, which
+`docs/benchmarks/*.json` keeps. "1.12 x" means 1.12 times the reference in the last column, measured in the same run.
+"Target" is our own goal, which was set before the measurement.
 
 ```{toctree}
 :maxdepth: 1

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -258,6 +259,7 @@ WATCHED = """
 import sys
 import time
 import numpy as np
+import pandas as pd
 from scale_watch import begin, be_killed
 rows = np.ones(10**7)
 del rows
@@ -323,3 +325,56 @@ def test_what_the_gpu_is_held_to_is_the_same_ridge_regression(report, monkeypatc
     errors = [float(row.measured) for row in gpu.accuracy.__wrapped__()]
     assert len(errors) == 4
     assert max(errors) < 1e-6
+
+
+@pytest.fixture
+def data(monkeypatch):
+    """The script that makes the tables."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("data")
+
+
+def test_files_of_tables_are_read_as_they_are_published(data, tmp_path):
+    (tmp_path / "census").write_text(
+        "|1x3 Cross validator\n25, Private, 226802, 11th, 7, Never-married, Machine-op-inspct, Own-child, Black, Male, "
+        "0, 0, 40, United-States, <=50K.\n18, ?, 103497, Some-college, 10, Never-married, ?, Own-child, White, Female, "
+        "0, 0, 30, United-States, >50K.\n\n"
+    )
+    rows = data.census(tmp_path / "census", 1)
+    assert rows["target"].tolist() == ["<=50K", ">50K"]
+    assert rows["workclass"].tolist() == ["Private", "?"]
+    assert rows["age"].tolist() == [25, 18]
+    (tmp_path / "a9a").write_text("-1 3:1 5:1 \n+1 1:1\n")
+    rows = data.libsvm(tmp_path / "a9a", 5)
+    assert rows.to_numpy().tolist() == [[0, 0, 1, 0, 1, -1], [1, 0, 0, 0, 0, 1]]
+    assert data.both(rows, rows[:1])["split"].tolist() == ["train", "train", "test"]
+
+
+def test_the_checksum_of_a_table_is_of_its_values(data):
+    rows = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 0.1, -1.5], "c": ["x", "y", "x"]})
+    own = data.digest(rows)
+    same = pd.DataFrame({"C": rows["c"].astype("category"), "A": ["1", "2", "3"], "B": rows["b"].astype("float32")})
+    assert data.digest(same) == own
+    assert data.digest(rows[::-1]) != own
+    for name, value in {"a": 4, "b": 0.6, "c": "z"}.items():
+        other = rows.copy()
+        other.loc[1, name] = value
+        assert data.digest(other) != own
+
+
+def test_a_table_that_cannot_be_had_does_not_stop_the_others(data, tmp_path, monkeypatch, capsys):
+    rows = pd.DataFrame({"x": [1, 2, 3], "target": ["a", "b", "a"]})
+
+    def missing():
+        raise OSError("no such host")
+
+    monkeypatch.setattr(data, "SOURCES", {"gone": missing, "here": lambda: rows, "other": lambda: rows[::-1]})
+    monkeypatch.setattr(data, "DIGESTS", dict.fromkeys(("here", "other"), data.digest(rows)))
+    monkeypatch.setattr(sys, "argv", ["data", str(tmp_path / "folder")])
+    assert data.main() == 1
+    said = capsys.readouterr()
+    assert "gone: not made. OSError: no such host" in said.err
+    assert "here: 3 rows, 2 columns, as in docs/benchmarks" in said.out
+    assert "other: 3 rows, 2 columns; values or their order differ" in said.out
+    assert f"export BOCHNER_DATA={tmp_path / 'folder'}" in said.out
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["here.parquet", "other.parquet"]
