@@ -1014,9 +1014,11 @@ def test_warmup(run):
 @pytest.fixture
 def small_data_sets(monkeypatch):
     """The data sets of the demonstration have few rows."""
-    for name in ("digits", "breast_cancer", "diabetes"):
+    for name in ("digits", "diabetes"):
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         monkeypatch.setattr(datasets, f"load_{name}", lambda return_X_y, X=X[:200], y=y[:200]: (X, y))
+    function = datasets.make_friedman1
+    monkeypatch.setattr(datasets, "make_friedman1", lambda n, **options: function(200, **options))
 
 
 def test_demo(run, small_data_sets):
@@ -1025,7 +1027,8 @@ def test_demo(run, small_data_sets):
 
     code, out, err = run("demo")
     assert (code, err) == (0, "")
-    assert all(name in out for name in ("digits", "breast cancer", "diabetes", "R²", "accuracy", "baseline"))
+    assert all(name in out for name in ("digits", "function", "diabetes", "R²", "accuracy", "linear model"))
+    assert "limits R² to 0.9" in " ".join(out.split())
     source = read(installation.__file__).decode()
     for line in installation.CODE.splitlines():
         assert source.count(line) >= 2

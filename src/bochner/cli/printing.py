@@ -274,15 +274,15 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
 
 
 def _demo(console: Console, report: dict[str, Any]) -> None:
-    table = _table("data", "size", "test score", "95 % interval", "baseline", "seconds")
+    table = _table("data", "size", "test score", "95 % interval", "seconds", *report["results"][0]["others"])
     for row in report["results"]:
-        size = f"{row['rows']:,} x {row['columns']}"
-        value, interval, baseline = cells(row["score"], row, UNKNOWN)
-        table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, baseline, f"{row['seconds']:.1f}")
-    console.print(Text("Two lines of Python, on three data sets that come with scikit-learn:\n"))
+        size, (value, interval, _) = f"{row['rows']:,} x {row['columns']}", cells(row["score"], row, UNKNOWN)
+        others = (f"{other:.3f}" for other in row["others"].values())
+        table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, f"{row['seconds']:.1f}", *others)
+    console.print(Text("Two lines of Python, on data that come with scikit-learn:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
-    console.print(Text("R² by KernelMachineRegressor. Baseline: the most frequent class, or the mean.", "dim"))
+    console.print(Text("R² by KernelMachineRegressor. The other models are scikit-learn's, with defaults.", "dim"))
     compiling = report["compile_seconds"]
     if compiling >= LEAST_COMPILING:
         once = f"Compiling the inner loops took {compiling:.1f} s more. It happens once: they are cached on disk."

@@ -37,6 +37,13 @@ class Reference(NamedTuple):
     where: NDArray
 
 
+def other_models(classes: bool) -> dict[str, Any]:
+    """Models of scikit-learn with default settings, by their names: of standardised columns, and of trees."""
+    linear: Any = LogisticRegression(max_iter=300) if classes else Ridge()
+    boosted: Any = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return {"linear model": make_pipeline(StandardScaler(), linear), "gradient boosting": boosted(random_state=0)}
+
+
 def references(model: Any, rows: Rows, predictions: Predictions, seconds: float | None) -> dict[str, Reference]:
     """Predictions of other models for some of the rows, by cross-validation over these.
 
@@ -63,16 +70,15 @@ def references(model: Any, rows: Rows, predictions: Predictions, seconds: float 
     X = as_dense(model.encoder_.encode(model._rows(rows.take(where).native, reset=False), np.dtype(np.float64)))
     classes = is_classifier(model)
     y = predictions.labels[where] if classes else as_numbers(rows.y)[where]
-    linear: Any = LogisticRegression(max_iter=300) if classes else Ridge()
-    boosted = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    others = other_models(classes)
     n_classes = predictions.proba.shape[1] if predictions.proba is not None else 0
     folds = np.random.default_rng(13).permutation(n) % FOLDS
     most = 0.0 if seconds is None else MOST_SHARE * seconds / FOLDS
     with threadpool_limits(1), warnings.catch_warnings():  # threads would wait for one another
         warnings.simplefilter("ignore")  # that a linear model has not quite converged is no matter for its score
-        found = {"linear model": _crossed(make_pipeline(StandardScaler(), linear), X, y, folds, n_classes)}
-        if most and _seconds(boosted(random_state=0, max_iter=TRIED), X, y) < most:
-            found["gradient boosting"] = _crossed(boosted(random_state=0), X, y, folds, n_classes)
+        if not most or _seconds(others["gradient boosting"], X, y) >= most:
+            del others["gradient boosting"]
+        found = {name: _crossed(one, X, y, folds, n_classes) for name, one in others.items()}
     return {name: Reference(one, where) for name, one in found.items() if one is not None}
 
 
@@ -96,11 +102,11 @@ def fit_seconds(model: Any) -> float | None:
     return None if report is None else sum(report.seconds.values()) or None
 
 
-def _seconds(tried: Any, X: NDArray, y: NDArray) -> float:
+def _seconds(boosted: Any, X: NDArray, y: NDArray) -> float:
     """Estimate of the time that all iterations take, by that of a few."""
     start = CLOCK.seconds()
-    tried.fit(X, y)
-    return (CLOCK.seconds() - start) * type(tried)().max_iter / tried.max_iter
+    clone(boosted).set_params(max_iter=TRIED).fit(X, y)
+    return (CLOCK.seconds() - start) * boosted.max_iter / TRIED
 
 
 def _crossed(one: Any, X: NDArray, y: NDArray, folds: NDArray, n_classes: int) -> NDArray | None:
