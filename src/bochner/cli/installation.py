@@ -31,9 +31,9 @@ def demo() -> dict[str, Any]:
     began, worked = time.perf_counter(), CLOCK.seconds()
     function = partial(datasets.make_friedman1, random_state=0)
     results = [
-        _fit_and_score(FUNCTION, *function(FUNCTION_ROWS, noise=1.0), _regressor),
-        _fit_and_score("digits", *datasets.load_digits(return_X_y=True), _classifier),
-        _fit_and_score("diabetes", *datasets.load_diabetes(return_X_y=True), _regressor),
+        _fit_and_score(FUNCTION, function(FUNCTION_ROWS, noise=1.0), _regressor),
+        _fit_and_score("digits", datasets.load_digits(return_X_y=True), _classifier),
+        _fit_and_score("diabetes", datasets.load_diabetes(return_X_y=True), _regressor),
     ]
     compiling = max(time.perf_counter() - began - (CLOCK.seconds() - worked), 0.0)
     variance = float(np.var(function(FUNCTION_ROWS, noise=0.0)[1]))
@@ -56,7 +56,8 @@ def _regressor(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDAr
     return model, score
 
 
-def _fit_and_score(name: str, X: NDArray, y: NDArray, learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
+def _fit_and_score(name: str, rows: Any, learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
+    X, y = rows
     classes = learn is _classifier
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y if classes else None
