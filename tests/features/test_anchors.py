@@ -187,7 +187,7 @@ def test_stored_products():
     V, T, Q, q = RNG.standard_normal((2, 30)), RNG.standard_normal((2, 300)), np.ones((2, 30)), np.ones(30)
     weight = RNG.uniform(size=300)
     stored.backward(T, Q)
-    stored.squares(weight, q)
+    stored.squares(weight[np.newaxis], q[np.newaxis])
     np.testing.assert_allclose(stored.forward(V), V @ dense.T, rtol=0, atol=1e-13)
     np.testing.assert_allclose(Q, 1 + T @ dense, rtol=0, atol=1e-13)
     np.testing.assert_allclose(q, 1 + weight @ dense**2, rtol=0, atol=1e-13)

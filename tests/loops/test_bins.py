@@ -218,7 +218,7 @@ def test_held_products(name, dtype, threads, monkeypatch):
         assert np.all(np.abs(total - expected) <= (D + 50 + 12) * unit * size)
 
     squares = Q[0].copy()
-    held.squares(weight, squares)
+    held.squares(weight[np.newaxis], squares[np.newaxis])
     size = np.abs(Q[0]) + own @ Z**2
     assert np.all(np.abs(squares - (Q[0] + own @ Z**2)) <= (50 + 10) * unit * size)
 
@@ -236,7 +236,7 @@ def test_held_vectors_of_another_length_are_refused():
     for call in (
         lambda: held.forward(np.ones((1, 42))),
         lambda: held.backward(np.ones((1, 50)), np.ones((1, 42))),
-        lambda: held.squares(np.ones(50), np.ones(44)),
+        lambda: held.squares(np.ones((1, 50)), np.ones((1, 44))),
     ):
         with pytest.raises(ValueError, match="There are 43 features, and vectors of length 4"):
             call()

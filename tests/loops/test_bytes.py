@@ -69,7 +69,7 @@ def test_products(n, D):
             assert np.all(np.abs(total - expected) <= (D + n + 12) * UNIT * size)
 
         total = Q[0].copy()
-        bytes_.squares(weight, total)
+        bytes_.squares(weight[np.newaxis], total[np.newaxis])
         expected = Q[0] + weight.astype(float) @ Z**2
         size = np.abs(Q[0]) + weight @ Z**2
         assert np.all(np.abs(total - expected) <= (n + 10) * UNIT * size)

@@ -98,7 +98,7 @@ class Sums:
             self.add(sums, partial(features.backward, T))
             weights += T.sum(axis=1, dtype=np.float64)
             if self.many:
-                self.add(squares, partial(features.squares, weight.astype(self.dtype)))
+                self.add(squares[np.newaxis], partial(features.squares, weight[np.newaxis].astype(self.dtype)))
             n_rows += int(np.count_nonzero(T[-1]))
         return Totals(sums, weights, squares, n_rows)
 
@@ -111,10 +111,10 @@ class Sums:
 
     def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
         """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
-        found = np.zeros(n_features, self.dtype)
+        found = np.zeros((1, n_features), self.dtype)
         for features, _, weight in blocks:
-            features.squares(weight.astype(self.dtype), found)
-        return found
+            features.squares(weight[np.newaxis].astype(self.dtype), found)
+        return found[0]
 
 
 class Centred:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -225,9 +225,8 @@ class StoredOnDevice(Stored):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         self._add(self.place.product(self._put(T), self.Z), Q)
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        found = self.place.product(self._put(weight[np.newaxis]), self.Z * self.Z)
-        q += self.place.host(found)[0] * np.square(self.amplitudes)
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        Q += self.place.host(self.place.product(self._put(weight), self.Z * self.Z)) * np.square(self.amplitudes)
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         T = self._forward(V)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import call
 from typing import NamedTuple, TypeAlias
 
@@ -65,8 +65,11 @@ class Stored(ABC):
         return [], lambda: self.backward(scale * T, Q)
 
     @abstractmethod
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        """Add the diagonal of Z'WZ to q, of shape (D,)."""
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n).
+
+        Of several maps side by side only those of which it is said, if it is said of any; the others may be left out.
+        """
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         """Add V Z'WZ to Q."""
@@ -113,8 +116,9 @@ class StoredFloats(Stored):
 
         return [partial(add, *one) for one in zip(sums, parts, strict=True)], lambda: np.add(Q, sums.sum(axis=0), out=Q)
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        q += np.einsum("i,ij,ij->j", weight, self.Z, self.Z)
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        for a in range(0, self.n_rows, TILE_ROWS):
+            Q += weight[:, a : a + TILE_ROWS] @ np.square(self.Z[a : a + TILE_ROWS])
 
 
 class StoredBytes(Stored):
@@ -162,11 +166,11 @@ class StoredBytes(Stored):
         T = T.astype(np.float32, copy=False)
         self._sum(lambda i, j, sums: back_project(self.Z[i:j], T[:, i:j], sums), Q)
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         weight = weight.astype(np.float32, copy=False)
         for a in range(0, self.n_rows, TILE_ROWS):
             Z = self.Z[a : a + TILE_ROWS].astype(np.float32)
-            q += np.einsum("i,ij,ij->j", weight[a : a + TILE_ROWS], Z, Z) * self.unit**2
+            Q += weight[:, a : a + TILE_ROWS] @ np.square(Z) * self.unit**2
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         from bochner.loops.bytes import normal, normal_of_two
@@ -264,15 +268,15 @@ class StoredBins(Stored):
         tasks = [partial(grids, first, min(first + step, P)) for first in range(0, P, step)]
         return tasks, lambda: own is Q or np.add(Q, own, out=Q)
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        self._check(q[np.newaxis])
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        self._check(Q)
         squared = np.square(self.values)
-        if q.dtype != np.float64 or squared.shape[1] > 1:
-            StoredBins(self.ids, squared, self.offsets, self.order).backward(weight[np.newaxis], q[np.newaxis])
+        if Q.dtype != np.float64 or len(Q) > 1 or squared.shape[1] > 1:
+            StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
             return
-        weight = weight if self.order is None else weight.take(self.order)  # in double precision once: not compiled
+        own = weight[0] if self.order is None else weight[0].take(self.order)  # in double precision once: not compiled
         for ids, square, (first, stop) in zip(self.ids, squared[:, 0], pairwise(self.offsets), strict=True):
-            q[first:stop] += square * np.bincount(ids + 1, weight, stop - first + 1)[1:]
+            Q[0, first:stop] += square * np.bincount(ids + 1, own, stop - first + 1)[1:]
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
@@ -354,11 +358,11 @@ class StoredTogether(Stored):
         each = [part.backward_tasks(T, Q[:, own], scale * weight) for part, own, weight in self._each()]
         return [task for tasks, _ in each for task in tasks], lambda: [finish() for _, finish in each]
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        for part, columns, scale in self._each():
-            own = np.zeros(columns.stop - columns.start, q.dtype)
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        for part, columns, scale in compress(self._each(), wanted or [True] * len(self.parts)):
+            own = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
             part.squares(weight, own)
-            q[columns] += own * scale**2
+            Q[:, columns] += own * scale**2
 
 
 class StoredSparse(Stored):
@@ -390,5 +394,5 @@ class StoredSparse(Stored):
         require_length(Q.T, self.Z.shape[1])
         Q += fold(piece, shards(self.n_rows, SHARD_ROWS))
 
-    def squares(self, weight: NDArray, q: NDArray) -> None:
-        q += self.Z.power(2).T @ weight
+    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+        Q += (self.Z.power(2).T @ weight.T).T

@@ -575,10 +575,10 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
         equations = ridge.equations()
         trace = float(equations.diagonal().sum()) or 1.0
         return np.array(POLICY.shares) * trace * (1.0 if weight is None else weight / equations.weight)
-    squared = np.zeros(int(ridge.edges[-1]))
+    squared = np.zeros((1, int(ridge.edges[-1])))
     for features, _, weight_of_rows in ridge.blocks:
-        features.squares(weight_of_rows, squared)
-    trace = sum(squared[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
+        features.squares(weight_of_rows[np.newaxis], squared, binned)
+    trace = sum(squared[0, a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
     distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)]))
     mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
     return np.array(POLICY.bin_alphas) * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16

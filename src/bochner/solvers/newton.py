@@ -12,7 +12,7 @@ read there and back once an iteration, as by ridge regression. Steps are halved 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -172,12 +172,11 @@ class Reweighted:
         sums = sum(rows.weighted(self.loss.diagonal(rows.C)).sum(axis=1, dtype=np.float64) for rows in self.rows)
         return np.maximum(sums, FLAT * self.weight)
 
-    def diagonal(self) -> NDArray:
-        """Diagonal of the second derivative of the loss, shape (K, D), the features as they are."""
+    def diagonal(self, wanted: Sequence[bool]) -> NDArray:
+        """Diagonal of the second derivative of the loss, shape (K, D), for the maps that are wanted; else zero."""
         total = np.zeros_like(self.coef)
         for rows in self.rows:
-            for k, weight in enumerate(rows.weighted(self.loss.diagonal(rows.C))):
-                rows.stored.features.squares(weight, total[k])
+            rows.stored.features.squares(rows.weighted(self.loss.diagonal(rows.C)), total, wanted)
         return total
 
     def squared_norm(self) -> float:
@@ -322,7 +321,7 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
         Of whose features the problem is.
     """
     weights, parts, samples = problem.weights(), list[Preconditioner](), ridge.samples()
-    diagonal = problem.diagonal() if None in samples else np.empty(0)
+    diagonal = problem.diagonal([sample is None for sample in samples]) if None in samples else np.empty(0)
     for sample, first, stop in zip(samples, ridge.edges, ridge.edges[1:], strict=False):
         penalty = problem.penalty if problem.penalty.shape[1] == 1 else problem.penalty[:, first:stop]
         if sample is None:
