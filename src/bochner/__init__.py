@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bochner.unsupervised.kernel_density import KernelDensity
     from bochner.unsupervised.novelty_detector import NoveltyDetector
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "AnchorFeatures",
     "BinningFeatures",
