@@ -43,11 +43,15 @@ def check_source(names: set[str]) -> None:
 
 
 def main() -> None:
-    """Build both, the wheel from the source distribution, and install it where nothing else is."""
+    """Build both twice, to the same bytes, the wheel from the source distribution; install it where nothing else is."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work)
         wheel, source = work / f"bochner-{VERSION}-py3-none-any.whl", work / f"bochner-{VERSION}.tar.gz"
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "again")
+        for file in (wheel, source):
+            if file.read_bytes() != (work / "again" / file.name).read_bytes():
+                raise SystemExit(f"{file.name} is not the same when it is built again.")
         check_wheel(set(ZipFile(wheel).namelist()))
         with tarfile.open(source) as archive:
             check_source(set(archive.getnames()))
