@@ -31,3 +31,14 @@ def test_supported_versions_are_the_lower_bounds():
     table = (ROOT / "docs/project/support.md").read_text()
     for name in ("NumPy", "SciPy", "scikit-learn", "Numba", "PyArrow"):
         assert f"| {name} | {bounds[name.lower()]} |" in table
+
+
+def test_every_dependency_has_its_bound_and_its_licence_in_the_documentation():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.findall(
+        r"^\| (\w[\w-]*) \| ([\d.]+) \| ([^|]+) \| ([^|]+) \|",
+        (ROOT / "docs/project/dependencies.md").read_text(),
+        re.M,
+    )
+    assert {name.lower(): bound for name, bound, *_ in rows} == dict(one.split(">=") for one in project["dependencies"])
+    assert all(purpose.strip() and licence.strip() for *_, purpose, licence in rows)
