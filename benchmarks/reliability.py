@@ -66,7 +66,15 @@ def models() -> list[tuple[str, str, str, str, str]]:
             found = damaged_models.judge(subject, content, kind == "tree", folder / "mutant", watch)
             yield f"{seed} {subject.name}", found.wrong, found.seconds
 
-    return [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+    def by_commands() -> Iterator[tuple[str, str, float]]:
+        predicting = [subject for subject in subjects if subject.predicts]
+        for seed in range(repeats(3400)):
+            start = time.process_time()
+            case, wrong = damaged_models.judge_command(seed, predicting[seed % len(predicting)], folder)
+            yield case, wrong, time.process_time() - start
+
+    found = [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+    return [*found, campaign("model files, sealed trees in commands", by_commands())]
 
 
 def hostile() -> list[tuple[str, str, str, str, str]]:
