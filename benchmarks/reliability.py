@@ -66,7 +66,15 @@ def models() -> list[tuple[str, str, str, str, str]]:
             found = damaged_models.judge(subject, content, kind == "tree", folder / "mutant", watch)
             yield f"{seed} {subject.name}", found.wrong, found.seconds
 
-    return [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+    def by_commands() -> Iterator[tuple[str, str, float]]:
+        predicting = [subject for subject in subjects if subject.predicts]
+        for seed in range(repeats(3400)):
+            start = time.process_time()
+            case, wrong = damaged_models.judge_command(seed, predicting[seed % len(predicting)], folder)
+            yield case, wrong, time.process_time() - start
+
+    found = [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+    return [*found, campaign("model files, sealed trees in commands", by_commands())]
 
 
 def hostile() -> list[tuple[str, str, str, str, str]]:
@@ -101,11 +109,46 @@ def killed() -> list[tuple[str, str, str, str, str]]:
     return [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
 
 
+def pages() -> list[tuple[str, str, str, str, str]]:
+    """Report pages and notebooks with hostile names, in a browser."""
+    import hostile_pages
+
+    path = Path(tempfile.mkdtemp()) / "page.html"
+
+    def verdicts(window: hostile_pages.Window) -> Iterator[tuple[str, str, float]]:
+        for seed in range(repeats(500)):
+            case, found = hostile_pages.judge(seed, path, window)
+            yield case, found.wrong, found.seconds
+
+    with hostile_pages.window() as window:
+        return [campaign("pages with hostile names", verdicts(window))]
+
+
+def processors() -> list[tuple[str, str, str, str, str]]:
+    """Fits by the code for other processors."""
+    import other_processors
+
+    folder = Path(tempfile.mkdtemp())
+    own = other_processors.fitted_as({}, folder)
+
+    def verdicts() -> Iterator[tuple[str, str, float]]:
+        for name, variables in other_processors.settings().items():
+            start = time.perf_counter()
+            found = other_processors.fitted_as(variables, folder)
+            seconds = 2 * (time.perf_counter() - start) / len(own)
+            for case, wrong in other_processors.judge(own, found):
+                yield f"{name}: {case}", wrong, seconds
+
+    return [campaign("other processors", verdicts())]
+
+
 PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
     "numbers": numbers,
     "models": models,
     "tables": hostile,
     "kills": killed,
+    "pages": pages,
+    "processors": processors,
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Three kinds of mutant, drawn by a seed: bytes that are changed blindly, headers that are changed as JSON, and trees that
 are changed and sealed again with a right checksum, which only an author can do. The first two must be refused by a
 `ModelFileError`. A tree that is sealed may also load, for a checksum is no signature; but nothing may be executed, no
-memory taken beyond twice the file, and no compiled loop may read outside of its arrays.
+memory taken beyond twice the file, and no compiled loop may read outside of its arrays. Commands that use such a file
+end with a result or with one line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from hostile_tables import command
 
 import bochner as bo
 from bochner.kernels import Gaussian, Laplacian
@@ -46,6 +48,7 @@ class Subject(NamedTuple):
     name: str
     content: bytes
     rows: Any
+    predicts: bool = True
 
 
 def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
@@ -97,7 +100,7 @@ def subjects(folder: Path, names: Sequence[str] | None = None) -> list[Subject]:
         model, rows = makers[name]()
         save(model, folder / name)
         load(folder / name)
-        found.append(Subject(name, (folder / name).read_bytes(), rows))
+        found.append(Subject(name, (folder / name).read_bytes(), rows, hasattr(model, "predict")))
     return found
 
 
@@ -173,13 +176,13 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
-def tree(content: bytes, rng: np.random.Generator) -> bytes:
+def tree(content: bytes, rng: np.random.Generator, metadata: dict[str, str] | None = None) -> bytes:
     """Change the tree or its tensors, one to three times, and seal the file with a right checksum."""
     model_tree, tensors = opened(content)
     for _ in range(int(rng.integers(1, 4))):
         _change(model_tree, tensors, rng)
     try:
-        return sealed(model_tree, tensors)
+        return sealed(model_tree, tensors, metadata)
     except (KeyError, ValueError, TypeError):  # what the writer cannot write
         return blind(content, rng)
 
@@ -192,9 +195,9 @@ def opened(content: bytes) -> tuple[Any, dict[str, Any]]:
     return json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["tree"]), tensors_of(content)
 
 
-def sealed(model_tree: Any, tensors: dict[str, Any]) -> bytes:
+def sealed(model_tree: Any, tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> bytes:
     """The file of a tree and tensors, with a right checksum."""
-    return b"".join(bytes(chunk) for chunk in container.pack(model_tree, tensors))
+    return b"".join(bytes(chunk) for chunk in container.pack(model_tree, tensors, metadata))
 
 
 def _change(model_tree: Any, tensors: dict[str, Any], rng: np.random.Generator) -> None:
@@ -311,3 +314,28 @@ def used(model: Any, rows: Any) -> tuple[str, str]:
         except Exception as error:
             outcome = type(error).__name__
     return outcome, ""
+
+
+COMMANDS = {"inspect": "none", "predict": "out.csv", "evaluate": "none", "explain": "out.csv", "report": "out.html"}
+
+
+def judge_command(seed: int, subject: Subject, folder: Path) -> tuple[str, str]:
+    """Which command used a sealed tree, and what is wrong with how it ended."""
+    rng, name = np.random.default_rng([seed, 7]), list(COMMANDS)[seed % len(COMMANDS)]
+    mutant, table = folder / "mutant", table_of(subject, folder)
+    mutant.write_bytes(tree(subject.content, rng, {"target": "y"}))
+    tables = {"inspect": [], "predict": [table[0]], "explain": [table[0]]}.get(name, [table[1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return f"{seed} {name} {subject.name}", command(folder / COMMANDS[name], name, str(mutant), *map(str, tables))
+
+
+def table_of(subject: Subject, folder: Path) -> tuple[Path, Path]:
+    """Files of the rows of a subject, without and with a target "y", five times each for those that need many."""
+    paths = folder / f"{subject.name}.csv", folder / f"{subject.name}_y.csv"
+    if not paths[1].exists():
+        table = pd.concat([pd.DataFrame(subject.rows)] * 5)
+        known = load(folder / subject.name).predict(table if subject.name == "classes" else table.to_numpy())
+        table.to_csv(paths[0], index=False)
+        table.assign(y=known).to_csv(paths[1], index=False)
+    return paths

@@ -44,7 +44,7 @@ def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
 
     @wraps(work)
     def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
-        with guarded(traceback):
+        with guarded(traceback, arguments.get("model")):
             from bochner.cli.printing import show
 
             report = {"command": work.__name__} | work(**arguments)

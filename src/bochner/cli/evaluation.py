@@ -133,7 +133,7 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
 def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any]:
     """Explain the predictions for rows of a table, at most so many, in another table."""
     check_output(out, data, model_path)
-    saved, notes = read_model(model_path), list[str]()
+    saved, notes = read_model(model_path, "explain"), list[str]()
     table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
     start = CLOCK.seconds()
     with errors_of(data):
@@ -278,7 +278,7 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     from bochner.report import Origin, write_report
 
     check_output(out, data, model_path)
-    saved, notes = read_model(model_path), list[str]()
+    saved, notes = read_model(model_path, "report_html"), list[str]()
     start = CLOCK.seconds()
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, name))

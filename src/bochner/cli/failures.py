@@ -64,12 +64,24 @@ def _names_file(text: str, path: Any) -> bool:
     return text.startswith(f"{path}:") or (os.sep in place and os.path.exists(place))
 
 
+def inconsistent(path: Any, error: Exception) -> CommandError:
+    """Error of a model file whose parts do not fit one another, which an error of Python tells when they are used."""
+    cure = "save the model again, or see where by --traceback"
+    return CommandError(f"{path}: the model in this file is inconsistent ({type(error).__name__}: {error}); {cure}")
+
+
 @contextmanager
-def guarded(traceback: bool) -> Iterator[None]:
+def guarded(traceback: bool, model: Any = None) -> Iterator[None]:
     """Turn expected errors into one line on standard error and an exit code, and advice of bochner into a line.
 
     Warnings of other libraries stay silent. With `traceback`, or the environment variable BOCHNER_DEBUG, errors and
     warnings pass as they are.
+
+    Parameters
+    ----------
+    traceback : bool
+    model : path, optional
+        Of the model file that is used: any other error is put down to it.
     """
     if traceback or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
         yield
@@ -83,6 +95,10 @@ def guarded(traceback: bool) -> Iterator[None]:
         raise
     except EXPECTED as error:
         _leave(f"error: {_line(error)}", FAILED)
+    except Exception as error:
+        if model is None or isinstance(error, typer.Exit):
+            raise
+        _leave(f"error: {_line(inconsistent(model, error))}", FAILED)
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from bochner.cli.failures import CommandError, errors_of, listed
+from bochner.cli.failures import CommandError, errors_of, inconsistent, listed
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
+from bochner.notices import quiet
 
 FACTS = "baseline", "scores", "rows", "options"  # beside the target and the task
 
@@ -102,8 +104,11 @@ def write_model(model: Any, path: Path, target: str, task: str, facts: dict[str,
     save(model, path, metadata={"target": target, "task": task, **told})
 
 
-def read_model(path: Path) -> SavedModel:
-    """Load a model; CommandError where the file holds a table, or something that does not predict."""
+def read_model(path: Path, method: str = "predict") -> SavedModel:
+    """Load a model; CommandError where the file holds a table, or something without a method that is needed.
+
+    The model predicts for a row without values, lest what is inconsistent in its file is put down to a table.
+    """
     from bochner.persistence import describe, load
 
     with open(path, "rb") as file:
@@ -114,11 +119,29 @@ def read_model(path: Path) -> SavedModel:
     description = describe(path)
     if not hasattr(model, "predict"):
         raise CommandError(f"{path}: holds a {type(model).__name__}, which does not predict; give a fitted model")
+    if not hasattr(model, method):
+        cure = "give a KernelMachineRegressor or a KernelMachineClassifier"
+        raise CommandError(f"{path}: holds a {type(model).__name__}, which this command is not for; {cure}")
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
         baseline, scores, rows, options = (json.loads(known.get(key, "null")) for key in FACTS)
-    return SavedModel(path, model, task, known.get("target"), baseline, scores, rows, options, description)
+    saved = SavedModel(path, model, task, known.get("target"), baseline, scores, rows, options, description)
+    _try(saved)
+    return saved
+
+
+def _try(saved: SavedModel) -> None:
+    """Raise CommandError where a model cannot predict."""
+    try:
+        names, width = saved.columns, len(saved.model.encoder_.statistic_.kinds)
+        X = np.zeros((1, width)) if names is None else pa.table({name: pa.nulls(1) for name in names})
+        with quiet():
+            saved.model.predict(X)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise inconsistent(saved.path, error) from error
 
 
 def check_output(path: Path, *inputs: Path) -> None:
@@ -216,7 +239,7 @@ def _spread(values: np.ndarray) -> dict[str, float]:
 
 def inspect(path: Path) -> dict[str, Any]:
     """Report on a model file."""
-    saved = read_model(path)
+    saved = read_model(path, "report_html")
     classes = getattr(saved.model, "classes_", None)
     kinds = saved.model.encoder_.statistic_.kinds
     names = saved.columns or [f"x{k}" for k in range(len(kinds))]

@@ -1,5 +1,7 @@
 """Encodings of columns: of numbers, times and text; which each column of a table has, and the names of its outputs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

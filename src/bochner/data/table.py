@@ -1,5 +1,7 @@
 """Encodes tables of numbers, text and dates as matrices, on whose rows shift-invariant kernels make sense."""
 
+from __future__ import annotations
+
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -105,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
 
     @classmethod
-    def of(cls, statistic: TableStatistic, **parameters: Any) -> "TableEncoder":
+    def of(cls, statistic: TableStatistic, **parameters: Any) -> TableEncoder:
         """Return the encoder that `fit` would learn from the rows of a statistic.
 
         Parameters
@@ -126,7 +128,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             encoder.feature_names_in_ = np.array(statistic.names, dtype=object)
         return encoder._settle(statistic)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Learn the encoding.
 
         Parameters
@@ -152,7 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             delattr(self, name)
         return self._update(X, sample_weight, None)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Add rows to those already seen; parameters as in `fit`."""
         return self._update(X, sample_weight, getattr(self, "statistic_", None))
 
@@ -163,7 +165,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
 
-    def with_codes(self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int) -> "TableEncoder":
+    def with_codes(self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int) -> TableEncoder:
         """Take numbers for codes of categories where few of them differ, and their mean targets are in no order.
 
         Columns of the same numbers, as of the fields of a board, are codes together or not at all.
@@ -215,7 +217,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def with_level_means(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
-    ) -> "tuple[TableEncoder, TableEncoder]":
+    ) -> tuple[TableEncoder, TableEncoder]:
         """Add mean targets of categories of columns that have more than are kept; or learn those there are again.
 
         Parameters
@@ -255,7 +257,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self, self
         return copy(self)._widened(learned[0], width, None), copy(self)._widened(learned[1], width, seed)
 
-    def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> "TableEncoder":
+    def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> TableEncoder:
         """Take other columns; a seed is that of the folds of rows that are encoded."""
         self.columns_, self.n_features_out_, self._fold_seed, self._known = columns, width, fold_seed, {}
         return self
@@ -409,7 +411,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 inputs[part] = index
         return inputs
 
-    def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> "TableEncoder":
+    def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> TableEncoder:
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
             raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")
         X = self._validated(X, reset=before is None)
@@ -417,7 +419,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         statistic = TableStatistic.of(X, weight, kinds=before.expected() if before else None)
         return self._settle(statistic if before is None else before + statistic)
 
-    def _settle(self, statistic: TableStatistic) -> "TableEncoder":
+    def _settle(self, statistic: TableStatistic) -> TableEncoder:
         known_codes = self._codes or {}
         self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
         self._known = {}

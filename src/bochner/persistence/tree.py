@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import math
 import re
+import sys
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import is_dataclass
+from functools import cache, cached_property
 from importlib import import_module
-from inspect import getattr_static
+from inspect import Parameter, get_annotations, getattr_static, signature
 from keyword import iskeyword
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -286,8 +290,72 @@ class Decoder:
         former = FORMER_NAMES.get(tag, {})
         unsaved = getattr(cls, "_unsaved", ())
         state = {former.get(name, name): value for name, value in state.items() if name not in unsaved}
-        instance.__dict__.update(upgraded(tag, state) if self.version == 1 else state)
+        state = upgraded(tag, state) if self.version == 1 else state
+        instance.__dict__.update(declaration(cls).completed(tag, state))
         return instance
+
+
+class Declaration(NamedTuple):
+    """What a class says of its attributes: the types of those that it annotates, and its parameters with defaults."""
+
+    types: dict[str, tuple[type, ...]]
+    parameters: dict[str, Any]
+
+    def completed(self, tag: str, state: dict[str, Any]) -> dict[str, Any]:
+        """The state with the defaults of parameters that it lacks.
+
+        Raises
+        ------
+        Unreadable
+            If a parameter without a default is missing, or an attribute has another type.
+        """
+        for name, value in state.items():
+            if name in self.types and not isinstance(value, self.types[name]):
+                raise Unreadable(f"it is inconsistent: {tag}.{name} is a {type(value).__name__}")
+        if self.parameters.keys() <= state.keys():
+            return state
+        missing = {name: default for name, default in self.parameters.items() if name not in state}
+        if lost := [name for name, default in missing.items() if default is Parameter.empty]:
+            raise Unreadable(f"it is inconsistent: {tag}.{lost[0]} is missing")
+        return missing | state
+
+
+@cache
+def declaration(cls: type) -> Declaration:
+    """The declaration of a class that can be loaded: data classes and estimators keep parameters by their names."""
+    kinds = {}
+    for base in reversed(cls.__mro__):
+        known = vars(sys.modules[base.__module__])
+        for name, hint in get_annotations(base).items():
+            kinds[name] = kinds_of(ast.parse(hint, mode="eval").body, known) if isinstance(hint, str) else ()
+    types = {name: kind for name, kind in kinds.items() if kind}
+    keeps = is_dataclass(cls) or hasattr(cls, "get_params")
+    return Declaration(types, {one.name: one.default for one in signature(cls).parameters.values()} if keeps else {})
+
+
+def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
+    """Classes of the values of a type hint, which is not evaluated; none where it may be any.
+
+    Numbers of all kinds are alike, and so are sequences.
+    """
+    match hint:
+        case ast.BinOp(left=left, right=right):
+            kinds = kinds_of(left, known), kinds_of(right, known)
+            return kinds[0] + kinds[1] if all(kinds) else ()
+        case ast.Subscript(value=value):
+            return kinds_of(value, known)
+        case ast.Constant(value=None):
+            return (type(None),)
+        case ast.Name(id="int" | "float" | "bool"):
+            return (int, float, np.generic)
+        case ast.Name(id="list" | "tuple"):
+            return (list, tuple)
+        case ast.Name(id="NDArray") | ast.Attribute(attr="ndarray"):
+            return (np.ndarray,)
+        case ast.Name(id=name):
+            kind = known.get(name, getattr(builtins, name, None))
+            return (kind,) if isinstance(kind, type) and kind is not Any else ()
+    return ()
 
 
 def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:

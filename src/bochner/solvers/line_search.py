@@ -104,8 +104,9 @@ def _walk_downhill(score: Score, bounds: tuple[float, float], step: float = 6.0)
     best, width = (low + high) / 2, np.log(step)
     while width > np.log(step) / 3:
         lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=tried.__getitem__)
-        if lowest == best:
+        if tried[lowest] < tried[best]:
+            best = lowest
+        else:  # of scores that are no numbers, too
             width /= 2
-        best = lowest
     logs = sorted(tried)
     return np.exp(logs), np.array([tried[log] for log in logs])

@@ -268,7 +268,8 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     """
     distances, shares = pair_distances(X, weight, 1)
     length = max(FINEST * median(distances, shares), np.finfo(np.float64).tiny)  # from which it can grow
-    while len(distances) and shares @ np.exp(-NARROW * distances / length) < MEETING:
+    longest = NARROW * distances.max(initial=0.0) / -np.log(MEETING)  # with which all pairs together are enough
+    while length < longest and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length
 
