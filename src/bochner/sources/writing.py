@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import replacing, written_kind
+from bochner.data.files import written_kind
+from bochner.whole_files import replacing
 
 
 def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]) -> int:
