@@ -25,8 +25,14 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     printed_errors: list[str] = []
     try:
-        from bochner.cli.app import app
-        from bochner.cli.failures import printed_errors
+        try:
+            from bochner.cli.app import app
+            from bochner.cli.failures import printed_errors
+        except (ImportError, OSError, MemoryError, RuntimeError) as failure:
+            cause: BaseException = failure
+            while cause.__cause__ is not None:  # NumPy puts pages of advice before it
+                cause = cause.__cause__
+            sys.exit(f"error: the libraries cannot be loaded: {' '.join(str(cause).split()) or 'not enough memory'}")
 
         app(prog_name="bochner")
     except (KeyboardInterrupt, SystemExit) as leave:
