@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ SECONDS = 60
 INPUTS = "rows.csv", "rows.parquet", "model"
 COMMAND = "from bochner.cli import main; main()"
 FULL = r"no space left|file too large"
-MEMORY = r"memory|allocat|can't start new thread|failed to map|resource temporarily unavailable"
+MEMORY = r"memory|allocat|malloc|shared object|can't start new thread|failed to map|resource temporarily unavailable"
 CHANGED = r"changed|vanished|no such file|damaged|truncated|empty|line \d|bytes \d"
 REMARKS = "warning: ", "Compiling inner loops"
 
@@ -87,10 +87,12 @@ class Lab:
     folder : Path
     rows : int
         Of the tables. More make files that are read for longer.
+    names : sequence of str, optional
+        Of tasks; by default all.
     """
 
-    def __init__(self, folder: Path, rows: int = 2000) -> None:
-        self.folder, self.rows, self.mounts = folder, rows, _can_mount()
+    def __init__(self, folder: Path, rows: int = 2000, names: Sequence[str] = ()) -> None:
+        self.folder, self.rows, self.names = folder, rows, tuple(names or TASKS)
         rng = np.random.default_rng(0)
         X = rng.normal(size=(rows, 3))
         table = pa.table({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": X[:, 0] + np.sin(X[:, 1])})
@@ -98,15 +100,20 @@ class Lab:
         parquet.write_table(table, folder / "rows.parquet", row_group_size=max(rows // 40, 1))
         model = bo.KernelMachineRegressor("gaussian", n_components=64, alpha=1.0, features="fourier", random_state=0)
         bo.save(model.fit(table.slice(0, 2000).drop(["y"]), X[:2000, 0]), folder / "model", {"target": "y"})
-        self.server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.start()
         self.whole: dict[str, bytes] = {}
-        for name in TASKS:
+        for name in self.names:
             self.whole[name] = b""
             out = folder / f"whole{TASKS[name][1]}"
             done = self.run(self.arguments(name, out), folder, seconds=10 * SECONDS)  # loops may have to be compiled
             assert done.code == 0, f"{name}: {done.err}"
             self.whole[name] = out.read_bytes()
             out.unlink()
+
+    def start(self) -> None:
+        """Start the process that forks, and see what this user may do."""
+        self.mounts = _can_mount()
+        self.server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def close(self) -> None:
         """End the process that forks."""
@@ -198,9 +205,7 @@ def complaint(done: Done, cause: str = "", starts: tuple[str, ...] = ("error: ",
 
 def contents(folder: Path) -> dict[bytes, bytes | None]:
     """Names in a folder, and what is in the files."""
-    names = os.listdir(os.fsencode(folder))
-    paths = {name: os.path.join(os.fsencode(folder), name) for name in names}
-    return {name: open(path, "rb").read() if os.path.isfile(path) else None for name, path in paths.items()}
+    return {os.fsencode(path.name): path.read_bytes() if path.is_file() else None for path in folder.iterdir()}
 
 
 def incomplete(lab: Lab, name: str, path: str | os.PathLike[str]) -> str:
@@ -228,6 +233,11 @@ def outcome(lab: Lab, name: str, out: Path, before: dict[bytes, bytes | None], d
         changed = sorted(key for key in after.keys() | before.keys() if after.get(key, b"-") != before.get(key, b"-"))
         return f"ended with {done.code} and changed {changed}"
     return wrong
+
+
+def of_library(done: Done) -> bool:
+    """Whether a process was ended by OpenBLAS or LLVM, which say why in their own words, some by SIGINT."""
+    return done.code in (1, 130) and "Traceback" not in done.err and done.err.startswith(("OpenBLAS ", "LLVM ERROR"))
 
 
 def _can_mount() -> bool:
@@ -265,13 +275,13 @@ def former(rng: np.random.Generator, path: Path) -> None:
 
 def full_disk(lab: Lab, folder: Path, rng: np.random.Generator, mounts: bool = True) -> tuple[str, str]:
     """A file system that is full after some of the output, or a limit on the size of files."""
-    name = pick(rng, TASKS)
+    name = pick(rng, lab.names)
     free = int(rng.uniform(0, 1.2) * len(lab.whole[name]))
     if not (lab.mounts and mounts and rng.integers(2)):
         out = folder / f"out{TASKS[name][1]}"
         former(rng, out)
         before = contents(folder)
-        limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({free}, {free}))"
+        limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({free}, resource.RLIM_INFINITY))"
         done = lab.run(lab.arguments(name, out), folder, limit)
         return f"{name}, files of at most {free} bytes", outcome(lab, name, out, before, done, FULL)
     disk = folder / "disk"
@@ -301,7 +311,7 @@ def full_checkpoint(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[s
 
 def no_place(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """An output that cannot be written: the folder, or what has the name."""
-    name = pick(rng, TASKS)
+    name = pick(rng, lab.names)
     suffix = TASKS[name][1]
     own = folder / "own"
     own.mkdir()
@@ -407,26 +417,29 @@ def _is_over(process: int) -> bool:
 
 def little_memory(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """A limit on addresses, so much above those that are taken after the imports."""
-    name, extra = pick(rng, TASKS), int(10 ** rng.uniform(0, 3.2))
+    name, extra = pick(rng, lab.names), int(10 ** rng.uniform(0, 3.2))
     out = folder / f"out{TASKS[name][1]}"
     former(rng, out)
     before = contents(folder)
     limit = "import resource\ntaken = 4096 * int(open('/proc/self/statm').read().split()[0])\n"
     limit += f"resource.setrlimit(resource.RLIMIT_AS, (taken + {extra << 20},) * 2)"
     done = lab.run(lab.arguments(name, out), folder, limit)
-    return f"{name}, {extra} MB more", outcome(lab, name, out, before, done, MEMORY)
+    case = f"{name}, {extra} MB more"
+    if of_library(done):
+        return case, "" if contents(folder) == before else "changed the folder"
+    return case, outcome(lab, name, out, before, done, MEMORY)
 
 
 def little_memory_at_the_start(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """As `little_memory`, from the start of the process. Libraries may say it in their own words."""
-    name, limit = pick(rng, TASKS), int(10 ** rng.uniform(1.7, 3.6))
+    name, limit = pick(rng, lab.names), int(10 ** rng.uniform(1.7, 3.6))
     out = folder / f"out{TASKS[name][1]}"
     former(rng, out)
     before = contents(folder)
     prelude = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit << 20},) * 2)"
     done = ended(started(lab.arguments(name, out), folder, prelude))
     case = f"{name}, {limit} MB in all"
-    if done.code == 1 and done.err.startswith(("OpenBLAS", "Could not", "LLVM ERROR")) and "Traceback" not in done.err:
+    if of_library(done):
         return case, "" if contents(folder) == before else "changed the folder"
     return case, outcome(lab, name, out, before, done, MEMORY)
 
@@ -437,7 +450,7 @@ HARD = ["é ü", "\udcff\udcfe", "İ", "日本", "a b", "x"]
 
 def locales(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """A locale, encodings, and names that these may not have."""
-    name, there, place = pick(rng, TASKS), rng.integers(4) > 0, os.fsencode(pick(rng, HARD))
+    name, there, place = pick(rng, lab.names), rng.integers(4) > 0, os.fsencode(pick(rng, HARD))
     variables: dict[str, str | None] = {
         "LC_ALL": pick(rng, LOCALES),
         "PYTHONUTF8": pick(rng, ("0", "0", "0", "1", None)),
@@ -470,7 +483,7 @@ NAMES += ["http:", "C:", "\t", "\r", "a;b", "a&b", "<b>", "[red]", "[/]", ":smil
 
 def paths(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """Names with blanks, ends of lines, quotes, dashes, marks of patterns and bytes that are not UTF-8."""
-    name, part, where = pick(rng, TASKS), pick(rng, NAMES), pick(rng, ("folder", "file", "bare", "missing"))
+    name, part, where = pick(rng, lab.names), pick(rng, NAMES), pick(rng, ("folder", "file", "bare", "missing"))
     inputs, suffix = {word for word in TASKS[name][0] if (lab.folder / word).is_file()}, TASKS[name][1]
     own = folder / part if where == "folder" else folder
     own.mkdir(exist_ok=True)
@@ -492,7 +505,7 @@ def paths(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
 
 def set_back(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """A clock that is set back again and again."""
-    name, step = pick(rng, TASKS), float(10 ** rng.uniform(-3, 9))
+    name, step = pick(rng, lab.names), float(10 ** rng.uniform(-3, 9))
     out = folder / f"out{TASKS[name][1]}"
     before = contents(folder)
     prelude = (
@@ -508,7 +521,7 @@ def set_back(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
 
 def no_home(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """No folder for compiled loops or measured costs, or no home."""
-    name, file = pick(rng, TASKS), folder / "file"
+    name, file = pick(rng, lab.names), folder / "file"
     file.touch()
     out = folder / f"out{TASKS[name][1]}"
     home = pick(rng, (None, "", str(folder / "missing"), str(file), "/proc", "relative", "~"))
@@ -539,7 +552,7 @@ def no_cache(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
 
 def together(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """Two commands that write one file at the same time, now and then with one empty folder for compiled loops."""
-    name, empty = pick(rng, TASKS), rng.integers(5) == 0
+    name, empty = pick(rng, lab.names), rng.integers(5) == 0
     out = folder / f"out{TASKS[name][1]}"
     former(rng, out)
     before = contents(folder)
@@ -552,6 +565,60 @@ def together(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
     wrong = next(filter(None, (outcome(lab, name, out, before, done) for done in found)), "")
     failed = [done.err for done in found if done.code]
     return f"two of {name}{', no loops' * empty}", wrong or (f"failed: {failed}" if failed else "")
+
+
+LIMITED = """
+import sys
+from importlib import import_module
+from pathlib import Path
+for name in ("numba", "pyarrow.parquet", "scipy.optimize", "bochner.estimators.machine", "bochner.loops.trig"):
+    import_module(name)
+import bochner as bo
+def figure(name):
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition(name + ":")[2].split()[0])
+model = bo.{model}({kernel!r}, n_components={size}, features={features!r}, alpha=1.0, solver={solver!r}, random_state=0)
+Path("/proc/self/clear_refs").write_text("5")
+before = figure("VmRSS")
+try:
+    with bo.settings(memory_limit={limit}):
+        model.fit({path!r}, "y")
+except MemoryError as error:
+    print("refused:", error, file=sys.stderr)
+print(figure("VmHWM") - before)
+"""
+
+
+def within_limit(folder: Path, seed: int) -> tuple[str, str, float]:
+    """A fit within a memory limit: the case, what is wrong if it takes more than a tenth more, and seconds.
+
+    What the libraries hold before does not count. A fit that cannot keep to the limit must refuse.
+    """
+    rng, start = np.random.default_rng([seed, 1]), time.perf_counter()
+    limit, columns = int(1e9 * rng.choice([0.5, 1.0, 2.0])), int(2 ** rng.uniform(1, 6))
+    rows = int(min(2e7 / columns, 10 ** rng.uniform(4.5, 6.3)))
+    features, solver = pick(rng, (("fourier", "direct"), ("fourier", "cg"), ("binning", "cg"), ("auto", "auto")))
+    kernel = "auto" if features == "auto" else "gaussian" if features == "fourier" else "laplacian"
+    model, size = pick(rng, ("KernelMachineRegressor", "KernelMachineClassifier")), int(2 ** rng.uniform(6, 13))
+    size = size // 8 if features == "binning" else size
+    X = rng.standard_normal((rows, columns), np.float32)
+    y = X[:, 0] + np.sin(X[:, 1])
+    target = np.where(y > 0, "a", "b") if model.endswith("Classifier") else y
+    path = folder / "limited.parquet"
+    table = pa.table({**{f"x{j}": column for j, column in enumerate(X.T)}, "y": target})
+    parquet.write_table(table, path, row_group_size=int(rng.choice([20_000, 200_000, rows])))
+    del X, y, target, table
+    words = {"model": model, "kernel": kernel, "size": size, "features": features, "solver": solver, "limit": limit}
+    code = LIMITED.format(path=str(path), **words)
+    case = f"{seed} {model} {features} {solver}, {rows:,} x {columns}, {size} components, {limit / 1e9} GB"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10 * SECONDS)
+    except subprocess.TimeoutExpired:
+        return case, "took ten minutes", time.perf_counter() - start
+    wrong = f"ended with {done.returncode}: {done.stderr[-300:]}" if done.returncode else ""
+    if not wrong and int(done.stdout) > 1.1 * limit:
+        wrong = f"took {int(done.stdout) / 1e6:.0f} MB"
+    return case + (" (refused)" if "refused:" in done.stderr else ""), wrong, time.perf_counter() - start
 
 
 KINDS: dict[str, Callable[[Lab, Path, np.random.Generator], tuple[str, str]]] = {
