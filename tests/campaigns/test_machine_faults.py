@@ -172,10 +172,10 @@ def test_a_full_disk_keeps_no_loop_and_stops_nothing(folder_of_loops, monkeypatc
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     loop = loops.compiled(double)
-    monkeypatch.setattr(loops, "replacing", full)
-    assert loop(1.5) == 3.0
+    with monkeypatch.context() as disk:
+        disk.setattr(loops, "replacing", full)
+        assert loop(1.5) == 3.0
     assert loop._cache.failure.errno == errno.ENOSPC
-    monkeypatch.undo()
     again = loops.compiled(double)
     assert again(1.5) == 3.0
     assert again.stats.cache_misses
