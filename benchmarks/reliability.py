@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from report import tables
@@ -105,8 +106,39 @@ def killed() -> list[tuple[str, str, str, str, str]]:
                 start = time.perf_counter()
                 yield trial.name, kills.kill(trial, number, rng), time.perf_counter() - start
 
+    def timed(judge: Callable[[int], str], number: int) -> Iterator[tuple[str, str, float]]:
+        for seed in range(repeats(number)):
+            start = time.perf_counter()
+            yield f"seed {seed}", judge(seed), time.perf_counter() - start
+
     numbers = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
-    return [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
+    rows = [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
+    data = kills.rows_of(Path(tempfile.mkdtemp()))
+    for solver, name in (("direct", "moments"), ("cg", "conjugate gradients")):
+        judge = partial(kills.killed_fit, kills.Fits(data, solver))
+        rows.append(campaign(f"streamed fits, {name}, SIGKILL until done", timed(judge, 20)))
+    return [*rows, campaign("compilations, SIGKILL", timed(kills.killed_compilation, 20))]
+
+
+def faults() -> list[tuple[str, str, str, str, str]]:
+    """Commands on a machine with full disks, little memory, odd names and files that change."""
+    import machine_faults
+
+    lab, number = machine_faults.Lab(Path(tempfile.mkdtemp())), repeats(100)
+
+    def verdicts(kind: str) -> Iterator[tuple[str, str, float]]:
+        for seed in range(max(number // machine_faults.COSTLY.get(kind, 1), 1)):
+            yield machine_faults.judge(kind, seed, lab)
+
+    def limits() -> Iterator[tuple[str, str, float]]:
+        for seed in range(max(number // 5, 1)):
+            yield machine_faults.within_limit(lab.folder, seed)
+
+    try:
+        rows = [campaign(f"machine, {kind}", verdicts(kind)) for kind in machine_faults.KINDS]
+        return [*rows, campaign("machine, memory limit", limits())]
+    finally:
+        lab.close()
 
 
 def pages() -> list[tuple[str, str, str, str, str]]:
@@ -149,6 +181,7 @@ PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
     "kills": killed,
     "pages": pages,
     "processors": processors,
+    "machine": faults,
 }
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
 LAYERS = [
-    {"markup", "notices"},
+    {"markup", "notices", "whole_files"},
     {"settings"},
     {"devices"},
     {"engines", "loops", "scores"},
@@ -227,6 +227,7 @@ SETTERS = {
     "cli/failures.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/map_view.py": {"bare.__dict__"},
+    "loops/compile.py": {"loop._cache"},  # of Numba, which takes no other kind of cache in any other way
 }
 NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
 

@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from bochner.data.files import replacing
+from bochner.whole_files import replacing
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as Unix has them")
 WRITER = """
 import os, sys, time
-from bochner.data.files import replacing
+from bochner.whole_files import replacing
 with replacing("file") as temporary, open(temporary, "w") as file:
     print("ready", flush=True)
     time.sleep(60)

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from bochner.data import checkpoint as module
 from bochner.data.checkpoint import Checkpoint, CheckpointError
-from bochner.data.files import replacing
+from bochner.whole_files import replacing
 
 IDENTITY = {"data": "ab12", "settings": "n_components=500", "version": "0.1"}
 ARRAYS = {
@@ -156,7 +156,7 @@ class TestWriting:
 
         monkeypatch.setattr(module, "write_arrays", slow)
         monkeypatch.setattr(module.os, "replace", lambda *names: None)
-        monkeypatch.setattr("bochner.data.files._flush", lambda *arguments: None)
+        monkeypatch.setattr("bochner.whole_files._flush", lambda *arguments: None)
         held = Checkpoint(path, IDENTITY, every=60.0)
         with held.keeping(lambda: iter([])):
             for _ in range(1000):

@@ -8,6 +8,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command; the process ends with its exit code."""
     import io
+    import os
     import signal
     import sys
 
@@ -25,10 +26,17 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     printed_errors: list[str] = []
     try:
-        from bochner.cli.app import app
-        from bochner.cli.failures import printed_errors
+        try:
+            from bochner.cli.app import app
+            from bochner.cli.failures import printed_errors
+        except (OSError, MemoryError, RuntimeError) as failure:  # in place of an ImportError
+            raise ImportError(str(failure)) from failure
 
         app(prog_name="bochner")
+    except ImportError as failure:  # here, or of what Typer loads to read the arguments
+        if "--traceback" in sys.argv or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
+            raise
+        sys.exit(f"error: the libraries cannot be loaded: {_cause(failure)}")
     except (KeyboardInterrupt, SystemExit) as leave:
         code = leave.code if isinstance(leave, SystemExit) else 130
         if code == 130 and not printed_errors:
@@ -36,3 +44,10 @@ def main() -> None:
         sys.exit(143 if code == 130 and terminated else code)
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+def _cause(failure: BaseException) -> str:
+    """What lies below a failure, in one line: NumPy puts pages of advice before it."""
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    return " ".join(str(failure).split()) or "not enough memory"

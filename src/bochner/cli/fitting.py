@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -253,7 +254,7 @@ def _check_checkpoint(arguments: Fit) -> None:
     if file is None:
         return
     check_output(file, arguments.data)
-    if out is not None and out.resolve() == file.resolve():
+    if out is not None and os.path.realpath(out) == os.path.realpath(file):
         raise CommandError(f"{file}: is also the name of the model; give the checkpoint another name")
     if file.exists() and not arguments.run.resume:
         raise CommandError(

@@ -146,7 +146,7 @@ def _try(saved: SavedModel) -> None:
 
 def check_output(path: Path, *inputs: Path) -> None:
     """Raise CommandError where a file could not be written, before any work."""
-    folder = path.resolve().parent
+    folder = Path(os.path.realpath(path)).parent  # which takes links in a circle as they are
     if not folder.is_dir():
         raise CommandError(f"{path}: the folder '{folder}' does not exist; create it first")
     if path.is_dir():

@@ -19,9 +19,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.files import replacing
 from bochner.engines.journal import Contents
 from bochner.notices import warn
+from bochner.whole_files import replacing
 
 
 class InUse(OSError):

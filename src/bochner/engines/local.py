@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -156,8 +156,10 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         if threads < 2:
             return [work(item) for item in items]
         tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
-        futures = [_pool.submit(copy_context().run, tasks.help) for _ in range(threads - 1)]
+        shared, futures = [tasks], list[Future]()
         try:
+            with suppress(RuntimeError):  # no thread can be started: a limit on their number or on memory
+                futures += (_pool.submit(copy_context().run, _help, shared) for _ in range(threads - 1))
             tasks.drain()
         except BaseException:  # an interrupt between two items
             tasks.stop()
@@ -165,6 +167,7 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         finally:
             with tasks.crew.resting():
                 _finish(tasks, futures)
+            shared.clear()  # what could not be submitted waits in the pool, and must hold nothing
     return tasks.outcome()
 
 
@@ -292,6 +295,12 @@ class _Tasks(Generic[T, R]):
         if self.failed:
             raise Abandoned
         return self.results
+
+
+def _help(shared: Sequence[_Tasks]) -> None:
+    """Take items of the tasks, unless these are done."""
+    for tasks in shared:
+        tasks.help()
 
 
 def _finish(tasks: _Tasks, futures: Sequence[Future]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from contextvars import copy_context
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -31,7 +31,12 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     ready: Queue[tuple[bool, Any]] = Queue(depth)
     stop = Event()
     thread = Thread(target=copy_context().run, args=(_fill, items, ready, stop), name="bochner-ahead", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads can be started: each item is made when it is asked for
+        with _closed(items):
+            yield from items
+        return
     try:
         while True:
             more, item = ready.get()
@@ -78,7 +83,7 @@ def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:
     """Put pairs (True, item), and at the end (False, what was raised); nothing more once the consumer has stopped."""
     failure = None
     try:
-        with closing(items) if isinstance(items, Generator) else nullcontext():
+        with _closed(items):
             for item in items:
                 ready.put((True, item))
                 del item
@@ -88,6 +93,11 @@ def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:
         failure = raised
     if not stop.is_set():
         ready.put((False, failure))
+
+
+def _closed(items: Iterator[Any]) -> AbstractContextManager[Any]:
+    """Close what is a generator after the block."""
+    return closing(items) if isinstance(items, Generator) else nullcontext()
 
 
 def _empty(ready: Queue) -> None:

@@ -62,7 +62,7 @@ def warmup() -> LoopCache:
     Raises
     ------
     OSError
-        Where no folder can be written to keep them.
+        Where no folder can be written to keep them, or the disk is full.
 
     Examples
     --------
@@ -93,6 +93,8 @@ def warmup() -> LoopCache:
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
         raise OSError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
+    if failure := next(filter(None, (loop._cache.failure for loop in LOOPS)), None):
+        raise failure
     compiled = sum(_compiled(loop) for loop in LOOPS) - before
     there = sum(len(loop.signatures) for loop in LOOPS)
     return LoopCache(folders[0], compiled, there - compiled, time.perf_counter() - start)

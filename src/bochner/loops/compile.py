@@ -4,15 +4,19 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from typing import IO, Any
 
 from bochner.loops.clock import CLOCK
+from bochner.whole_files import replacing
 
 with CLOCK:
     import numba
     from numba import types
     from numba.core import event
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
     from numba.extending import intrinsic
 
 Loop = Any  # a dispatcher of Numba
@@ -21,17 +25,76 @@ PATIENCE = 2.0  # seconds of compilation that need not be explained where nobody
 _options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
+class _LoopFiles(IndexDataCacheFile):
+    """The code of a loop on disk: for each set of types its own index, which is written after the code.
+
+    Numba keeps one index for all types, and writes it first. Where two processes compile a loop for different types at
+    the same time, or one is killed in between, it may name the code of other types, or of an older version.
+    """
+
+    def __init__(self, folder: str, name: str, stamp: Any) -> None:
+        super().__init__(folder, name, stamp)
+        self.folder, self.name, self.stamp = folder, name, stamp
+
+    def of(self, key: Any) -> "_LoopFiles":
+        """The files of one set of types, processor and code."""
+        return _LoopFiles(
+            self.folder, f"{self.name}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}", self.stamp
+        )
+
+    def load(self, key: Any) -> Any:
+        return IndexDataCacheFile.load(self.of(key), key)
+
+    def save(self, key: Any, data: Any) -> None:
+        files = self.of(key)
+        files._save_data(f"{files.name}.nbc", data)
+        files._save_index({key: f"{files.name}.nbc"})
+
+    @contextmanager
+    def _open_for_write(self, path: str) -> Iterator[IO[bytes]]:
+        """As Numba does, but what a killed process leaves is removed by the next one."""
+        with replacing(path) as temporary, open(temporary, "xb") as file:
+            yield file
+
+
+class DiskCache(FunctionCache):
+    """Keeps a loop on disk where it can: a full disk is no reason to stop, and the next process compiles it again.
+
+    Attributes
+    ----------
+    failure : OSError or None
+        Why the last code was not kept.
+    """
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self.failure: OSError | None = None
+        self._cache_file = _LoopFiles(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, *arguments: Any) -> Any:
+        """The code from the disk, None where there is none that can be read."""
+        with suppress(OSError):
+            return super().load_overload(*arguments)
+
+    def save_overload(self, *arguments: Any) -> None:
+        """Keep the code."""
+        try:
+            super().save_overload(*arguments)
+        except OSError as error:
+            self.failure = error
+
+
 def compiled(function: Callable, fastmath: frozenset[str] = frozenset({"contract"})) -> Loop:
     """Compile with Numba: no GIL, IEEE arithmetic with fused multiply-add, kept on disk between processes.
 
-    Where no folder can be written (a read-only installation and home), the loop is compiled again in each process.
+    Where no folder can be written (a read-only installation and home), or the disk is full, the loop is compiled again
+    in each process.
     References to arrays are counted only in loops that make arrays: to count them takes a sixth of a compilation.
     """
     options = _options | {"fastmath": set(fastmath), "_nrt": "empty" in function.__code__.co_names}
-    try:
-        loop = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        loop = numba.njit(**options)(function)
+    loop = numba.njit(**options)(function)
+    with suppress(RuntimeError):  # no folder
+        loop._cache = DiskCache(function)
     LOOPS.append(loop)
     return loop
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bochner.data.files import replacing
 from bochner.persistence.container import (
     BLANK,
     ModelFileError,
@@ -23,6 +22,7 @@ from bochner.persistence.container import (
     read_header,
 )
 from bochner.persistence.tree import Decoder, Registry, TreeSummary, encode
+from bochner.whole_files import replacing
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bochner.data.files import replacing
 from bochner.engines.algebra import PANEL, gram, shifted_cholesky, solve_cholesky
 from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs
 from bochner.engines.local import in_threads, n_threads
@@ -20,6 +19,7 @@ from bochner.features.fourier import FourierFeatures
 from bochner.features.stored import StoredBytes, StoredFloats
 from bochner.kernels import Gaussian
 from bochner.solvers.shifted import Tridiagonal
+from bochner.whole_files import replacing
 
 REPEATS = 5  # of two under load the least was 1.4 times what five found, and is kept for good
 ROWS, SIDE = 512, 768  # of matrices that are multiplied, by each thread its own

@@ -43,7 +43,7 @@ from bochner.sources.base import READ_BYTES, SourceError, TableSource
 from bochner.sources.csv_files import whole_file
 from bochner.sources.dask_parts import is_collection, is_delayed
 from bochner.sources.opening import is_streamed, open_selected
-from bochner.sources.paths import files_of, kind_of
+from bochner.sources.paths import arrow_file, files_of, kind_of
 from bochner.sources.schema import Selection, require
 
 NAMES = {
@@ -328,7 +328,7 @@ def estimated_rows(path: str | os.PathLike[str]) -> int:
     """Rows of a file of text, by its size and its first lines."""
     total = os.path.getsize(path)
     codec = compression_of(path)
-    with pa.OSFile(os.fspath(path)) as file:
+    with arrow_file(path) as file:
         stream = file if codec is None else pa.CompressedInputStream(file, codec)
         try:
             lines, read = stream.read(HEAD).count(b"\n"), file.tell()

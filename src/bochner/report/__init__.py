@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bochner.data.files import replacing
 from bochner.report.findings import Origin, find
 from bochner.report.page import page
+from bochner.whole_files import replacing
 
 __all__ = ["Origin", "write_report"]
 

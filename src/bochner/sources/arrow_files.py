@@ -7,6 +7,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ import pyarrow as pa
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.column_values import index_columns, index_left_out
-from bochner.sources.paths import FileState, TemporaryFolder, labels, reason
+from bochner.sources.paths import FileState, TemporaryFolder, arrow_file, labels, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
@@ -251,10 +252,12 @@ class ParquetPart(FilePart):
                 yield batch
 
 
-def _opened(path: str, footer: Any = None) -> Any:
+@contextmanager
+def _opened(path: str, footer: Any = None) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
-    return ParquetFile(path, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    with arrow_file(path) as file:
+        yield ParquetFile(file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False)
 
 
 @lru_cache(maxsize=4)

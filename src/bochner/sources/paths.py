@@ -15,6 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from bochner.data.files import COMPRESSED, kind_by_content, kind_by_name
 from bochner.sources.base import Part, SourceError, require_file
 
@@ -77,6 +79,11 @@ class FileState:
         with open(self.path, "rb") as file:
             file.seek(max(stop - n_bytes, 0))
             return blake2b(file.read(min(n_bytes, stop)), digest_size=16).hexdigest()
+
+
+def arrow_file(path: str | os.PathLike[str], mode: str = "rb") -> pa.OSFile:
+    """A file that Arrow reads or writes, of any name: of text it takes only what is UTF-8."""
+    return pa.OSFile(os.fsencode(path), mode)
 
 
 def require_seen(parts: Sequence[Part]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bochner.sources.base import SourceError
-from bochner.sources.paths import TAIL, FileState, reason
+from bochner.sources.paths import TAIL, FileState, arrow_file, reason
 
 CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
 MOST_CUTS = 4096
@@ -49,10 +49,10 @@ class FileRange:
     def opened_bytes(self) -> Iterator[Any]:
         """A stream of the bytes."""
         if self.compression:
-            with pa.input_stream(self.file.path, compression=self.compression) as stream:
+            with arrow_file(self.file.path) as file, pa.CompressedInputStream(file, self.compression) as stream:
                 yield stream
         else:
-            with pa.OSFile(self.file.path) as file:
+            with arrow_file(self.file.path) as file:
                 yield file.get_stream(self.start, self.stop - self.start)
 
     def lines_above(self) -> int:

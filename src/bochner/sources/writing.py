@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import replacing, written_kind
+from bochner.data.files import written_kind
+from bochner.sources.paths import arrow_file
+from bochner.whole_files import replacing
 
 
 def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]) -> int:
@@ -34,10 +36,11 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.
     schema: Any = None
     writer: Any = None
     with replacing(path) as temporary, ExitStack() as stack:
+        file = stack.enter_context(arrow_file(temporary, "wb"))
         for columns in batches:
             table = columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
             if writer is None:
-                schema, writer = table.schema, _opened(temporary, kind, Path(path).suffix.lower(), table.schema, stack)
+                schema, writer = table.schema, _opened(file, kind, Path(path).suffix.lower(), table.schema, stack)
             if table.column_names != schema.names:
                 raise ValueError(f"{path}: columns {table.column_names} follow on {schema.names}")
             writer.write_table(table.cast(schema))
@@ -47,15 +50,15 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.
     return n_rows
 
 
-def _opened(path: str, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack) -> Any:
+def _opened(file: pa.NativeFile, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack) -> Any:
     """A writer of tables, which is closed with the stack."""
     if kind == "parquet":
         from pyarrow.parquet import ParquetWriter
 
-        return stack.enter_context(ParquetWriter(path, schema))
+        return stack.enter_context(ParquetWriter(file, schema))
     from pyarrow import csv
 
     compression = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
-    stream = stack.enter_context(pa.output_stream(path, compression=compression))
+    stream = stack.enter_context(pa.CompressedOutputStream(file, compression)) if compression else file
     options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
     return stack.enter_context(csv.CSVWriter(stream, schema, write_options=options))
