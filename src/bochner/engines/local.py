@@ -156,8 +156,10 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         if threads < 2:
             return [work(item) for item in items]
         tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
-        futures = [_pool.submit(copy_context().run, tasks.help) for _ in range(threads - 1)]
+        futures = list[Future]()
         try:
+            for _ in range(threads - 1):
+                futures.append(_pool.submit(copy_context().run, tasks.help))
             tasks.drain()
         except BaseException:  # an interrupt between two items
             tasks.stop()
