@@ -44,24 +44,25 @@ class _Limits:
     """
 
     def __init__(self, libraries: Sequence[_Library]) -> None:
-        self.libraries, self.former, self.users = libraries, [1] * len(libraries), set[ref]()
+        self.libraries, self.former, self.users = libraries, [1] * len(libraries), list[ref]()
 
     def enter(self, user: ref) -> None:
         found = [library.threads() for library in self.libraries]
         for k, threads in enumerate(found):
             if threads != 1 or not self.users:
                 self.former[k] = threads
-        self.users.add(user)
+        self.users.append(user)
         for library, threads in zip(self.libraries, found, strict=True):
             if threads != 1:
                 library.set_threads(1)
 
     def leave(self, user: ref) -> None:
-        if self.users == {user}:
+        if self.users == [user]:
             for library, threads in zip(self.libraries, self.former, strict=True):
                 if threads != 1 and library.threads() == 1:
                     library.set_threads(threads)
-        self.users.discard(user)
+        if user in self.users:
+            self.users.remove(user)
 
 
 class _Own(local):
