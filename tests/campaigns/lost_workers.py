@@ -43,14 +43,14 @@ Verdict = tuple[str, str, float]  # a case in words, what is wrong with it, and 
 N, GROUP, LIMIT = 6000, 250, 60.0
 FROZEN, LATE = 3.0, 0.05  # seconds that a worker stands still, and that a message is late
 PATIENCE, SILENCE = 10.0, "8s"  # of the engine, and of the scheduler with workers that do not answer
+PRELOADED = ["sklearn.linear_model", "pyarrow.parquet", "numba", "distributed", "bochner.engines.dask", "bochner"]
 FEATURES = bo.FourierFeatures(Gaussian(0.5), 60, random_state=0)
 FITS: dict[str, dict[str, Any]] = {"moments": {}, "gradients": {"solver": "cg", "tol": 1e-4}}
 
 
 @contextmanager
 def streams(folder: Path) -> Iterator[Path]:
-    """A folder of files, of which fits read so many rows in passes; new processes have what they need already."""
-    multiprocessing.set_forkserver_preload(["distributed", "bochner", "bochner.engines.dask", "pyarrow.parquet"])
+    """A folder of files, of which fits read so many rows in passes."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(N, 3)).astype(np.float32)
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]})
@@ -75,6 +75,7 @@ def fitted(name: str, folder: Path, engine: Any) -> str:
 @contextmanager
 def cluster() -> Iterator[Client]:
     """Two processes of one thread each."""
+    multiprocessing.set_forkserver_preload(PRELOADED)
     options: dict[str, Any] = {"processes": True, "dashboard_address": ":0", "silence_logs": 60}
     with (
         dask.config.set(
@@ -93,6 +94,7 @@ def cluster() -> Iterator[Client]:
 @contextmanager
 def pool() -> Iterator[ProcessPoolExecutor]:
     """Two processes, by an executor."""
+    multiprocessing.set_forkserver_preload(PRELOADED)
     executor = ProcessPoolExecutor(2, multiprocessing.get_context("forkserver"))
     list(executor.map(abs, range(4)))
     try:
@@ -175,31 +177,35 @@ def on_dask(number: int, folder: Path, first: int = 0, only: list[str] | None = 
             seeds = range(begin, min(begin + len(names), first + number))
             lasting = [seed for seed in seeds if names[seed % len(names)] in LASTING]
             with cluster() as client:
-                found = {name: _undisturbed(name, folder, client) for name in FITS}
+                found = {name: undisturbed(name, folder, client) for name in FITS}
                 for seed in seeds:
                     if seed not in lasting:
-                        yield _trial(seed, names, folder, client, found)
-                size = _scheduler_keeps(client)
+                        yield trial(seed, names, folder, client, found)
+                size = scheduler_keeps(client)
                 yield f"{begin} the scheduler", f"keeps {size}" if any(size.values()) else "", 0.0
             for seed in lasting:
                 with cluster() as client:
-                    _undisturbed("moments", folder, client)
-                    yield _trial(seed, names, folder, client, found)
+                    undisturbed("moments", folder, client)
+                    yield trial(seed, names, folder, client, found)
                 left = _left_over()
                 yield f"{seed} its processes", f"left {left}" if left else "", 0.0
 
 
-def _undisturbed(name: str, folder: Path, client: Client) -> tuple[str, float]:
+def undisturbed(name: str, folder: Path, client: Client) -> tuple[str, float]:
+    """The bits of a fit that nothing happens to, and its seconds once workers have begun."""
     fitted(name, folder, client)
     start = time.perf_counter()
     return fitted(name, folder, client), time.perf_counter() - start
 
 
-def _trial(seed: int, names: list[str], folder: Path, client: Client, found: dict[str, tuple[str, float]]) -> Verdict:
+def trial(seed: int, names: list[str], folder: Path, client: Client, found: dict[str, tuple[str, float]]) -> Verdict:
+    """One fit with a fault, and what is wrong with its end."""
     rng, start = np.random.default_rng(seed), time.perf_counter()
     kind, name = names[seed % len(names)], list(FITS)[seed // len(names) % len(FITS)]
     expected, seconds = found[name]
-    fit = partial(fitted, name, folder, DaskEngine(client, patience=PATIENCE))
+    engine = DaskEngine(client, patience=PATIENCE)
+    engine.result(engine.submit(int, "7"))  # it has seen all workers, by whose number sums are cut
+    fit = partial(fitted, name, folder, engine)
     moment = float(rng.uniform(0, 1.1 * seconds))
     stopped = [worker.pid for worker in client.cluster.workers.values()]
     try:
@@ -216,7 +222,7 @@ def _trial(seed: int, names: list[str], folder: Path, client: Client, found: dic
     return f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s", wrong, time.perf_counter() - start
 
 
-def _scheduler_keeps(client: Client) -> dict[str, int]:
+def scheduler_keeps(client: Client) -> dict[str, int]:
     """What the scheduler still knows of fits that are done."""
     scheduler, deadline = client.cluster.scheduler, time.monotonic() + 5
     while True:
