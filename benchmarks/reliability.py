@@ -174,6 +174,23 @@ def processors() -> list[tuple[str, str, str, str, str]]:
     return [campaign("other processors", verdicts())]
 
 
+def clusters() -> list[tuple[str, str, str, str, str]]:
+    """Fits on clusters and pools that lose workers."""
+    import lost_workers
+
+    folder = Path(tempfile.mkdtemp())
+    kinds = {"Dask clusters": lost_workers.on_dask, "pools of processes": lost_workers.on_pools}
+    return [campaign(name, work(repeats(200), folder)) for name, work in kinds.items()]
+
+
+def life() -> list[tuple[str, str, str, str, str]]:
+    """Fits, threads, forks and interrupts in one process."""
+    import long_life
+
+    kinds = long_life.KINDS.items()
+    return [campaign(name, work(-(-repeats(10_000) // long_life.SHARE[name]))) for name, work in kinds]
+
+
 PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
     "numbers": numbers,
     "models": models,
@@ -182,6 +199,8 @@ PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
     "pages": pages,
     "processors": processors,
     "machine": faults,
+    "clusters": clusters,
+    "life": life,
 }
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import ContextDecorator
 from ctypes import PYFUNCTYPE, c_int, c_void_p, cast
 from itertools import product
-from threading import Lock, local
+from threading import Lock, RLock, local
 from typing import Any
+from weakref import ref
 
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -39,27 +40,29 @@ class _Limits:
 
     Others may set the number of threads meanwhile, as libraries do that limit BLAS for themselves and then give back
     what they had found. Whoever comes next sets it to one again, and the last one gives back what the others had set.
+    An interrupt may end either method anywhere: a user that leaves once more undoes whatever was done.
     """
 
     def __init__(self, libraries: Sequence[_Library]) -> None:
-        self.libraries, self.former, self.users = libraries, [1] * len(libraries), 0
+        self.libraries, self.former, self.users = libraries, [1] * len(libraries), list[ref]()
 
-    def enter(self) -> None:
-        for k, library in enumerate(self.libraries):
-            threads = library.threads()
+    def enter(self, user: ref) -> None:
+        found = [library.threads() for library in self.libraries]
+        for k, threads in enumerate(found):
             if threads != 1 or not self.users:
                 self.former[k] = threads
+        self.users.append(user)
+        for library, threads in zip(self.libraries, found, strict=True):
             if threads != 1:
                 library.set_threads(1)
-        self.users += 1
 
-    def leave(self) -> None:
-        self.users -= 1
-        if self.users:
-            return
-        for library, threads in zip(self.libraries, self.former, strict=True):
-            if threads != 1 and library.threads() == 1:
-                library.set_threads(threads)
+    def leave(self, user: ref) -> None:
+        if self.users == [user]:
+            for library, threads in zip(self.libraries, self.former, strict=True):
+                if threads != 1 and library.threads() == 1:
+                    library.set_threads(threads)
+        if user in self.users:
+            self.users.remove(user)
 
 
 class _Own(local):
@@ -72,24 +75,24 @@ class _Process:
     """BLAS libraries of the process: most have one limit for all threads, those on OpenMP one for each."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = RLock()  # a user may be let go in the midst of what its own thread does here
         libraries = [_Library(one) for one in ThreadpoolController().select(user_api="blas").lib_controllers]
         self.each = [library for library in libraries if library.is_of_a_thread]
         self.shared = _Limits([library for library in libraries if not library.is_of_a_thread])
         self.own = _Own()
 
-    def enter(self) -> None:
+    def enter(self, user: ref) -> None:
         with self.lock:
-            self.shared.enter()
+            self.shared.enter(user)
         if self.each:
             self.own.limits = self.own.limits or _Limits(self.each)
-            self.own.limits.enter()
+            self.own.limits.enter(user)
 
-    def leave(self) -> None:
+    def leave(self, user: ref) -> None:
         if self.own.limits is not None:
-            self.own.limits.leave()
+            self.own.limits.leave(user)
         with self.lock:
-            self.shared.leave()
+            self.shared.leave(user)
 
 
 _lock = Lock()
@@ -121,14 +124,27 @@ class single_threaded_blas(ContextDecorator):
 
     The number of threads decides in which order BLAS adds, and so the last bits of its results. Here it is always the
     same, however many threads call at once, so that a seed gives one model. It serves as a decorator too.
+
+    An interrupt may come before the first line of `__exit__`, which is not called again: then the number comes back
+    when the object is let go.
     """
 
     def __enter__(self) -> None:
         self.process = _known()
-        self.process.enter()
+        self.user = ref(self, self.process.leave)
+        try:
+            self.process.enter(self.user)
+        except BaseException:
+            self.process.leave(self.user)
+            raise
 
     def __exit__(self, *failure: object) -> None:
-        self.process.leave()
+        try:
+            self.process.leave(self.user)
+        except BaseException:
+            self.process.leave(self.user)
+            raise
+        del self.user  # lest it calls when this is let go
 
     def _recreate_cm(self) -> single_threaded_blas:
         """Of a function that is decorated each call has its own."""

@@ -159,7 +159,8 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         shared, futures = [tasks], list[Future]()
         try:
             with suppress(RuntimeError):  # no thread can be started: a limit on their number or on memory
-                futures += (_pool.submit(copy_context().run, _help, shared) for _ in range(threads - 1))
+                for _ in range(threads - 1):
+                    futures.append(_pool.submit(copy_context().run, _help, shared))
             tasks.drain()
         except BaseException:  # an interrupt between two items
             tasks.stop()
