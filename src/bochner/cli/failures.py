@@ -65,9 +65,9 @@ def _names_file(text: str, path: Any) -> bool:
 
 
 def inconsistent(path: Any, error: Exception) -> CommandError:
-    """Error of a model file whose parts do not fit one another, which an error of Python tells when they are used."""
-    cure = "save the model again, or see where by --traceback"
-    return CommandError(f"{path}: the model in this file is inconsistent ({type(error).__name__}: {error}); {cure}")
+    """Error of a model file whose parts do not seem to fit one another, as they end in an error of Python in use."""
+    cure = "save the model again; if that does not help, it is a bug, and --traceback tells where"
+    return CommandError(f"{path}: the model in this file may be inconsistent ({type(error).__name__}: {error}); {cure}")
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def guarded(traceback: bool, model: Any = None) -> Iterator[None]:
     ----------
     traceback : bool
     model : path, optional
-        Of the model file that is used: any other error is put down to it.
+        Of the model file that is used, which any other error may come from.
     """
     if traceback or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
         yield
