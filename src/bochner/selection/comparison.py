@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import call
 
 import numpy as np
@@ -17,7 +17,7 @@ from bochner.features.base import FeatureMap
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report, RowsCurve
-from bochner.selection.validation import ValidationResult, Validator, average, standard_error
+from bochner.selection.validation import ValidationResult, Validator, average, mean_and_error, standard_error
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
@@ -212,27 +212,24 @@ class Race:
         small = entry.smaller
         if entry.has_bins and small is not None and small.trial.n_rows == entry.trial.n_rows:
             entry = small
-        n, known = entry.trial.n_rows, entry.trial.losses
+        n, known, validator = entry.trial.n_rows, entry.trial.losses, self.problem.validator
 
-        def losses(rows: Validator) -> NDArray:
-            features = concatenate(entry.of_size(entry.size)).draw(self.problem.n_columns)
-            features.fit_sample(rows.X, rows.weight)
-            if not entry.has_bins:
-                around = entry.trial.share * n / rows.n_rows * np.array(POLICY.around)
-                return rows.solve(features, around, self.problem.alphas).losses
-            return rows.iterate(features, entry.trial.penalty[np.newaxis], entry.trial.n_iter).losses
+        def losses(size: int) -> NDArray:
+            rows, features = validator.subsample(size), concatenate(entry.of_size(entry.size))
+            features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
+            if entry.has_bins:
+                return rows.iterate(features, entry.trial.penalty[np.newaxis], entry.trial.n_iter).losses
+            around = entry.trial.share * n / rows.n_rows * np.array(POLICY.around)
+            return rows.solve(features, around, self.problem.alphas).losses
 
-        sizes = [max(n // 4, 1), max(n // 2, 1)]
-        found = in_threads(lambda size: losses(self.validator.subsample(size)), sizes)
-        if len(known) != len(self.validator.weight_out):  # of several folds
-            known = losses(self.validator)
-        noise = partial(standard_error, weight=self.validator.weight_out)
-        means = [self.validator.average(one) for one in (*found, known)]
-        halved = found[-1] - known
-        gain, error = means[1] - means[2], noise(halved)
+        sizes = [max(n // 4, 1), max(n // 2, 1), n]
+        pooled = len(known) != len(validator.weight_out)  # of several folds
+        found = in_threads(losses, sizes if pooled else sizes[:2])
+        found = found if pooled else [*found, known]
+        means, errors = zip(*(mean_and_error(one, validator.weight_out) for one in found), strict=True)
+        gain, error = mean_and_error(found[1] - found[2], validator.weight_out)
         scale = means[1] if 0 < means[1] < np.inf else np.inf
-        errors = [noise(one) for one in (*found, known)]
-        return RowsCurve([*sizes, n], means, errors, gain / scale, error / scale)
+        return RowsCurve(sizes, list(means), list(errors), gain / scale, error / scale)
 
     def decide(self) -> tuple[CandidateResult, str]:
         """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.
