@@ -8,7 +8,7 @@ import nox
 
 ROOT = Path(__file__).parent
 OLDEST, NEWEST = "3.11", "3.14"
-PEERS_OF_OLDEST = ("pytest<9", "polars<2")  # the newest that scikit-learn 1.7 knows
+PEERS_OF_OLDEST = ("pytest<9", "polars<1.40")  # the newest that scikit-learn 1.7 knows
 AS_USERS = ("--strict", "--allow-untyped-defs", "--allow-untyped-calls", "--ignore-missing-imports")
 TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = TABLES["project"], TABLES["build-system"]["requires"]

@@ -23,6 +23,7 @@ TABLE = "a table of hashes is at most half full, so that a free slot is found"
 INNER = "each turn goes to an object inside of the former one"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
+    "cli/__init__.py _cause": [INNER],
     "data/checkpoint.py FileLock.__init__": [OTHERS],  # another process has removed the lock since
     "data/checkpoint.py _checksum": [INPUT],
     "data/encodings.py _unique": [COUNT],  # a name for each of the finite number of names in use at most

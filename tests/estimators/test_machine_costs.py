@@ -9,6 +9,7 @@ from bochner import KernelMachineRegressor
 from bochner.engines.costs import COSTS, Costs, plausible
 from bochner.planning import measured_costs
 from bochner.planning.measured_costs import machine_costs, measure
+from bochner.settings import settings
 
 
 @pytest.fixture
@@ -38,6 +39,13 @@ def test_are_measured_once(file, monkeypatch):
     machine_costs.cache_clear()
     assert machine_costs() == found
     assert len(calls) == 2
+
+
+def test_are_measured_within_any_memory_limit(file):
+    """The limit is for a fit, and whatever asks first is within it."""
+    with settings(memory_limit=1):
+        assert plausible(machine_costs())
+    assert file.exists()
 
 
 def test_are_the_usual_ones_where_the_clock_stands_still(file, monkeypatch):

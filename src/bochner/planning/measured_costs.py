@@ -18,6 +18,7 @@ from bochner.engines.local import in_threads, n_threads
 from bochner.features.fourier import FourierFeatures
 from bochner.features.stored import StoredBytes, StoredFloats
 from bochner.kernels import Gaussian
+from bochner.settings import settings
 from bochner.solvers.shifted import Tridiagonal
 from bochner.whole_files import replacing
 
@@ -38,7 +39,8 @@ def machine_costs() -> Costs:
     path = costs_file(n_threads())
     costs = read_costs(path)
     if costs is None:
-        costs = measure()
+        with settings(memory_limit=None):  # which is that of a fit, whatever asks first
+            costs = measure()
         if not plausible(costs):  # a clock that stands still, or a machine that was asleep
             return COSTS
         write_costs(costs, path)
