@@ -48,7 +48,8 @@ class Candidate:
 class RowsCurve:
     """Validation losses of the selected model with fewer training rows: would more of them help?
 
-    The metric and the kernel are those of all rows, and the features are as many.
+    The metric, the kernel and the number of features are the same for all numbers of rows. Bins may be fewer than those
+    of the candidate, which tells the same sooner, so that the losses are larger than its own.
 
     Attributes
     ----------
