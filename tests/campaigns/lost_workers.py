@@ -254,6 +254,7 @@ def _lives(process: psutil.Process) -> bool:
 POOL_FAULTS: dict[str, Callable[[int], object]] = {
     "a process killed": lambda pid: signalled(pid, signal.SIGKILL),
     "a process frozen": frozen,
+    "a process frozen for good": lambda pid: signalled(pid, signal.SIGSTOP),
 }
 
 
@@ -276,7 +277,9 @@ def on_pools(number: int, folder: Path, first: int = 0) -> Iterator[Verdict]:
                 fault: Callable[[], object] = partial(executor.shutdown, wait=False, cancel_futures=True)
                 if kind in POOL_FAULTS:
                     fault = partial(POOL_FAULTS[kind], pid)
-                wrong = end(partial(fitted, name, folder, FuturesEngine(executor)), fault, moment, expected)
+                engine = FuturesEngine(executor, PATIENCE)
+                wrong = end(partial(fitted, name, folder, engine), fault, moment, expected)
+                signalled(pid, signal.SIGCONT)
             if not wrong and (left := _left_over()):
                 wrong = f"left {left}"
             yield f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s", wrong, time.perf_counter() - start

@@ -89,6 +89,15 @@ def test_an_executor_that_was_shut_down():
         reduce(FuturesEngine(executor), [1], found)
 
 
+def test_an_executor_that_stands_still():
+    still = threading.Event()
+    with ThreadPoolExecutor(2) as executor:
+        with pytest.raises(EngineError, match=r"finished no work for 0\.1 s.*patience=3600"):
+            reduce(FuturesEngine(executor, patience=0.1), range(4), lambda part, _: still.wait(60) if part else 0)
+        still.set()
+        assert reduce(FuturesEngine(executor), [1], lambda part, _: part) == 1
+
+
 def test_what_is_shared_by_threads_stays_as_it_is():
     sums = [np.ones(2) * k for k in range(5)]
     with ThreadPoolExecutor(2) as executor:

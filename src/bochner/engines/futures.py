@@ -15,6 +15,7 @@ from bochner.engines.local import Task, ready_tasks
 from bochner.engines.remote import Call, at
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
+PATIENCE = 600.0  # seconds without any result; a part of the rows takes seconds
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,14 @@ class FuturesEngine:
     ----------
     executor : concurrent.futures.Executor
         Of processes, on this machine or on others; of threads, each of which does a work by itself.
+    patience : float, default=600
+        Seconds to wait while no work is done at all. Few executors notice that a process stands still.
     """
 
     is_remote, keeps_results = True, False
 
-    def __init__(self, executor: Executor) -> None:
-        self.executor, self._watched = executor, dict[Task, Callable[[], object]]()
+    def __init__(self, executor: Executor, patience: float = PATIENCE) -> None:
+        self.executor, self.patience, self._watched = executor, patience, dict[Task, Callable[[], object]]()
 
     @property
     def n_workers(self) -> int:
@@ -70,7 +73,7 @@ class FuturesEngine:
         Raises
         ------
         EngineError
-            Where a process of the executor has died, or it takes no work.
+            Where a process of the executor has died, it takes no work, or does none for as long as its patience.
         """
         if isinstance(handle, Packed):
             return handle.value()
@@ -80,7 +83,14 @@ class FuturesEngine:
                 while waiting and len(running) < AHEAD * self.n_workers:
                     task = waiting.pop()
                     running[self._give(task)] = task
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                done = wait(running, self.patience, FIRST_COMPLETED).done
+                if not done:
+                    raise EngineError(
+                        f"The executor has finished no work for {self.patience:g} s: a process of it may stand "
+                        "still. Make a new one and start again; if it only is slow, give it more time: "
+                        "engine=bochner.engines.futures.FuturesEngine(executor, patience=3600)."
+                    )
+                for future in done:
                     self._finish(running.pop(future), future.result())
         except BrokenExecutor as error:
             raise EngineError(
