@@ -10,9 +10,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.data.table import TableEncoder
+from bochner.engines.costs import COSTS
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.features import ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.leaves import leaves
+from bochner.inputs import training
+from bochner.inputs.training import KEPT_ENTRIES
 from bochner.kernels import Gaussian, Laplacian
 
 QUICK = {"n_components": 150, "random_state": 0}
@@ -513,9 +517,10 @@ def test_iterations_end_with_the_time(monkeypatch):
     assert other.n_steps_ <= 1
 
 
-def test_a_limit_fits_a_sample_of_many_rows(policy):
+def test_a_limit_fits_a_sample_of_many_rows(policy, monkeypatch):
     """Of the classes of all rows, those also that the sample may lack."""
     policy(row_seconds=0.01, rows_for_full_learning=300)
+    monkeypatch.setattr("bochner.planning.request.timed_costs", lambda limit: COSTS)
     X, y = make_friedman1(900, random_state=0)
     y = np.where(y > np.median(y), "high", "low").astype(object)
     y[0] = "only"
@@ -555,3 +560,23 @@ def test_targets_without_noise_on_few_cells_are_learned(n, most):
     X, y = cells(5_000, 1)
     model = KernelMachineRegressor(random_state=0).fit(*cells(n, 0))
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < most * y.std()
+
+
+def test_frames_that_are_kept_as_numbers_give_the_same_model(monkeypatch):
+    """To the bit, with text, levels, missing values and weights; blocks are encoded in every pass, or once."""
+    rng, n = np.random.default_rng(0), 700
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["x", "y", "zz"], n), "c": rng.integers(0, 9, n)})
+    X["d"] = X["c"].astype("category")
+    X.loc[::7, "a"] = np.nan
+    y, weight = X["c"] + 3.0 * (X["b"] == "x"), rng.uniform(0.5, 2.0, n)
+    found, encode, calls = [], TableEncoder.encode, []
+    monkeypatch.setattr(TableEncoder, "encode", lambda *args, **options: calls.append(1) or encode(*args, **options))
+    for kept in (0, KEPT_ENTRIES):
+        calls.clear()
+        monkeypatch.setattr(training, "KEPT_ENTRIES", kept)
+        model = KernelMachineRegressor(n_components=60, random_state=0).fit(X, y, sample_weight=weight)
+        found.append((model.coef_, model.predict(X), model.importance_.values, len(calls)))
+    (*before, often), (*after, seldom) = found
+    for one, other in zip(before, after, strict=True):
+        assert_array_equal(one, other)
+    assert seldom < often

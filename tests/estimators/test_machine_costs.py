@@ -1,14 +1,17 @@
 """Costs that are measured."""
 
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from bochner import KernelMachineRegressor
 from bochner.engines.costs import COSTS, Costs, plausible
+from bochner.loops.clock import CLOCK
 from bochner.planning import measured_costs
-from bochner.planning.measured_costs import machine_costs, measure
+from bochner.planning.measured_costs import machine_costs, measure, timed_costs
+from bochner.selection.budget import Budget
 from bochner.settings import settings
 
 
@@ -46,6 +49,38 @@ def test_are_measured_within_any_memory_limit(file):
     with settings(memory_limit=1):
         assert plausible(machine_costs())
     assert file.exists()
+
+
+def test_a_time_limit_goes_by_them(file, monkeypatch):
+    """A machine that is three times as slow in most things has a third of the rows, and no faster one has more."""
+    usual, double = asdict(COSTS), {"double": COSTS.double}
+    slow = Costs(**{name: 3 * cost for name, cost in usual.items()} | double | {"byte_pass": 30 * COSTS.byte_pass})
+    fast = Costs(**{name: cost / 8 for name, cost in usual.items()} | double)
+    assert (COSTS.pace, slow.pace, fast.pace) == (1.0, pytest.approx(3.0), 1.0)
+    usual, late, early = (Budget(1e6, costs=costs) for costs in (COSTS, slow, fast))
+    size = 10**9, 1000
+    assert late.usual_left == pytest.approx(usual.usual_left / 3, rel=1e-3)
+    assert late.part(0.5).usual_left == pytest.approx(usual.usual_left / 6, rel=1e-3)
+    assert late.n_rows(10) == pytest.approx(usual.n_rows(10) / 3, rel=1e-3)
+    assert late.n_fitted(10) == pytest.approx(usual.n_fitted(10) / 3, rel=1e-3)
+    assert early.n_fitted(10) == pytest.approx(usual.n_fitted(10), rel=1e-3)
+    assert late.least(*size) > 2.9 * usual.least(*size)
+    assert Budget(3.0, costs=slow).is_short
+    assert not Budget(3.0).is_short
+    budgets = Budget(9.0, costs=slow), Budget(3.0), Budget(9.0)
+    sizes = [budget.n_components(0.5, 100_000, 50, 20) for budget in budgets]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.2)
+    assert sizes[1] < sizes[2]
+    monkeypatch.setattr(measured_costs, "machine_costs", lambda: slow)
+    assert timed_costs(None) is COSTS
+    assert timed_costs(2.0) is slow
+
+
+def test_the_clock_stands_still_while_they_are_measured(file, monkeypatch):
+    monkeypatch.setattr(measured_costs, "machine_costs", lambda: time.sleep(0.3) or COSTS)
+    start = CLOCK.seconds()
+    timed_costs(1.0)
+    assert CLOCK.seconds() - start < 0.1
 
 
 def test_are_the_usual_ones_where_the_clock_stands_still(file, monkeypatch):

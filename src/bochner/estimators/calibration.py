@@ -206,16 +206,16 @@ def curve_of(
     link: NDArray,
     n_classes: int,
     largest: float = LARGEST_SCORE,
-    limit: float | None = None,
+    limit: float = np.inf,
 ) -> NDArray[np.float64] | None:
     """The curve of scores and probabilities where that is better than the link for rows left out; else None.
 
-    A time limit, of the fit, makes the scores fewer of which there is one.
+    A time limit of the fit, in seconds of the usual machine, makes the scores fewer of which there is one.
     """
     if n_classes < 2 or predictions is None:
         return None
     scores, targets, weight = by_class(predictions.distinct())
-    most = MOST_SCORES if limit is None else min(POLICY.timed_scores * limit, MOST_SCORES)
+    most = min(POLICY.timed_scores * limit, MOST_SCORES)
     return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest), most)
 
 

@@ -490,7 +490,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if self.loss != "auto":
             return self.loss
         few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
-        timely = timely and loss_comparison_seconds(design) <= rows.budget.left
+        timely = timely and loss_comparison_seconds(design) <= rows.budget.usual_left
         compares = given_alphas(self.alpha) is None and not few and timely and self.solver_ != "exact"
         return "auto" if compares else "squared"
 
@@ -507,7 +507,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = as_squared(solution)._replace(reason="other losses need all rows at once")
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self.time_limit)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.usual_limit)
         few = None if choice is None else choice.predictions  # by choices without the rows
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
         self.features_, self.intercept_ = found.features, found.intercept

@@ -238,7 +238,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
-        budget = Budget(self.time_limit)
+        budget = self._request.budget()
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
             if (few := self._fit_stream(stream, budget)) is None:
@@ -367,13 +367,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if classes is not None:
                 named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
                 overview = replace(overview, classes=named)
-            rows, _ = self._open_stream(stream, overview, "summed", Budget(self.time_limit))
+            rows, _ = self._open_stream(stream, overview, "summed", self._request.budget())
         else:
             X = self._rows(X, reset=True)
             target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
             targets = self._learn_target(target, classes)
             checked = CheckedRows(X, target.y, target.weight)
-            rows, _ = self._encode(checked, targets, "summed", Budget(self.time_limit))
+            rows, _ = self._encode(checked, targets, "summed", self._request.budget())
         self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):

@@ -44,6 +44,7 @@ AROUND = 1.5  # of what rows in memory take, over the rows alone
 GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
+KEPT_ENTRIES = 1 << 24  # numbers that data frames become, up to which they are kept as these
 AnyRows = TypeVar("AnyRows", Rows, Batch)
 Map = TypeVar("Map", bound=FeatureMap)
 
@@ -436,8 +437,11 @@ class CheckedRows:
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
         sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets)
         if self.stream is None or self.summary is None:
-            source = sample if encode is None else ArraySource(self.X, y, self.weight, encode, targets)
-            return TrainingSet(encoder, source, sample, sample.n_rows)
+            if encode is not None:
+                return TrainingSet(encoder, ArraySource(self.X, y, self.weight, encode, targets), sample, len(y))
+            if is_frame(self.X) and len(y) * encoder.n_features_out_ <= KEPT_ENTRIES and not current().memory_limit:
+                sample = sample.encoded(dtype)
+            return TrainingSet(encoder, sample, sample, len(y))
         table, summary, sample = self.stream.table, self.summary, sample.encoded(dtype)
         if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
             return TrainingSet(encoder, sample, sample, sample.n_rows)

@@ -18,6 +18,7 @@ from bochner.engines.local import in_threads, n_threads
 from bochner.features.fourier import FourierFeatures
 from bochner.features.stored import StoredBytes, StoredFloats
 from bochner.kernels import Gaussian
+from bochner.loops.clock import CLOCK
 from bochner.settings import settings
 from bochner.solvers.shifted import Tridiagonal
 from bochner.whole_files import replacing
@@ -34,7 +35,8 @@ COLUMNS = 16  # of rows whose features are computed
 def machine_costs() -> Costs:
     """Costs of this machine: from the folder of caches, or measured in some tenths of a second and kept there.
 
-    Solvers are chosen by them, never maps or sizes, which would not be the same elsewhere.
+    Solvers are chosen by them, and how much work a time limit allows; otherwise never maps or sizes, which would not be
+    the same elsewhere.
     """
     path = costs_file(n_threads())
     costs = read_costs(path)
@@ -45,6 +47,14 @@ def machine_costs() -> Costs:
             return COSTS
         write_costs(costs, path)
     return costs
+
+
+def timed_costs(limit: float | None) -> Costs:
+    """The costs that a fit with such a time limit goes by, the usual ones without; to measure them does not count."""
+    if limit is None:
+        return COSTS
+    with CLOCK:
+        return machine_costs()
 
 
 def write_costs(costs: Costs, path: Path) -> None:

@@ -15,6 +15,7 @@ from bochner.features.binning import require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
+from bochner.planning.measured_costs import timed_costs
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
@@ -84,6 +85,15 @@ class FitRequest:
         """Whether the fit is to keep what deviations ("std") or "intervals" need."""
         return self.uncertainty in (True, kind)
 
+    def budget(self) -> Budget:
+        """The clock of a fit that begins now."""
+        return Budget(self.time_limit, costs=timed_costs(self.time_limit))
+
+    @property
+    def usual_limit(self) -> float:
+        """The time limit in seconds of the usual machine; infinite where there is none."""
+        return np.inf if self.time_limit is None else self.budget().usual_limit
+
     @property
     def criterion(self) -> bool:
         """Whether alpha is chosen by a criterion of the direct solver, "gcv" or "loo"."""
@@ -120,10 +130,8 @@ class FitRequest:
 
     def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
         """The maps that may be learned for so many targets: bins would have too many coefficients for many of them."""
-        limit, least = np.inf if self.time_limit is None else self.time_limit, POLICY.final_grids[0]
-        if self.time_limit is not None:
-            least = POLICY.timed_grids[0]
-        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * limit)
+        least = POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
+        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * self.usual_limit)
         many = n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
         return "fourier" if wanted == "auto" and many else wanted
 
@@ -146,7 +154,7 @@ class FitRequest:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            timely = Budget(self.time_limit).n_components(POLICY.direct_share, n_rows, n_columns, n_outputs)
+            timely = self.budget().n_components(POLICY.direct_share, n_rows, n_columns, n_outputs)
             return int(min(choose_n_components(n_rows, weight), timely))
         return int(choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight))
 
