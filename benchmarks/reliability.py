@@ -78,6 +78,15 @@ def models() -> list[tuple[str, str, str, str, str]]:
     return [*found, campaign("model files, sealed trees in commands", by_commands())]
 
 
+def guided() -> list[tuple[str, str, str, str, str]]:
+    """Model files of a fuzzer that is guided by coverage."""
+    import guided_models
+
+    folder, runs = Path(tempfile.mkdtemp()), 1000
+    rounds = (guided_models.judge(folder, runs, seed) for seed in range(max(repeats(20_000) // runs, 1)))
+    return [campaign(f"model files, guided by coverage, rounds of {runs:,}", rounds)]
+
+
 def hostile() -> list[tuple[str, str, str, str, str]]:
     """Tables that are damaged or hostile."""
     import hostile_tables
@@ -194,6 +203,7 @@ def life() -> list[tuple[str, str, str, str, str]]:
 PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {
     "numbers": numbers,
     "models": models,
+    "guided": guided,
     "tables": hostile,
     "kills": killed,
     "pages": pages,
