@@ -219,6 +219,8 @@ def _change(model_tree: Any, tensors: dict[str, Any], rng: np.random.Generator) 
             owner["class"] = list(CLASSES)[rng.integers(len(CLASSES))]
         case 5:
             owner, other = (objects[int(k)] for k in rng.integers(len(objects), size=2))
+            if not isinstance(owner["state"], dict):  # as an earlier change has made it
+                return
             owner["state"][CACHES[rng.integers(len(CACHES))]] = {
                 "$": "dict",
                 "items": {"lookups": copy.deepcopy(other)},
@@ -239,7 +241,8 @@ def _change_array(node: dict[str, Any], other: dict[str, Any], tensors: dict[str
         size = [0, 1, 2, len(tensor) + 1][rng.integers(4)] if tensor.ndim else 1
         tensor = np.resize(tensor, (size, *tensor.shape[1:])) if tensor.ndim else np.resize(tensor, 1)
     elif kind == 2:
-        tensor = tensor.astype(["<f4", "<f8", "<i8", "<i4", "|u1"][rng.integers(5)])
+        with np.errstate(all="ignore"):
+            tensor = tensor.astype(["<f4", "<f8", "<i8", "<i4", "|u1"][rng.integers(5)])
     elif kind == 3:
         values = [np.nan, np.inf, 1e300, -1, 0, 2**31 - 1, 2**40, -(2**62)]
         with np.errstate(all="ignore"):
