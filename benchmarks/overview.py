@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 
-from report import PAGE, table
+from report import PAGE, processor, table
 
 STORE = PAGE.with_suffix("") / "peers.json"
 README = PAGE.parents[1] / "README.md"
-WRITTEN = ("errors", "table 1")  # in the README, between marks
+WRITTEN = ("errors", "table 1", "time and memory")  # in the README, between marks
 MARKS = [(f"<!-- python -m benchmarks overview: {name} -->", f"<!-- end of {name} -->") for name in WRITTEN]
 PROBLEMS = {
     "cpu_act": "cpu_act, RMSE / standard deviation",
@@ -34,14 +34,82 @@ PUBLISHED = {  # of the problems of that page: their names in the README, and th
         "7.3 % in 1.5 min (Fourier features); 6.2 % in 1.4 s (CVM), 18 % with rows reshuffled",
     ),
 }
+FIRST = r"([\d.]+)"  # the first number of a text
+FILES, FIT = "100,000,000 rows of files", "fit, 522,000 x 54, D = 2,000, alpha chosen too, solver="
+LOOK, DEFAULT = f"D = 500, {FILES}, a look at all of them first", f"no arguments, {FILES}"
+INTERVALS, CONFORMAL = "california_housing, 90 % intervals", r"CQR: ([\d.]+)"
+TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and the figures in these: see `over_machines`
+    (
+        "Forest Cover, 522,000 rows, default settings",
+        "{} % wrong, in {} times the training time of LightGBM with 500 trees of 255 leaves ({} % wrong)",
+        ("learning", "covtype: its test error"),
+        ("learning", "covtype: fit", 4),
+        ("forest", "the same: time of fit over LightGBM's, 500 trees of 255 leaves", 1, r"its error ([\d.]+)"),
+    ),
+    (
+        "100 million rows x 20 columns in Parquet files, 500 Fourier features",
+        "{} million rows a second, {} GB of memory",
+        ("scale", f"{LOOK}: by the clock"),
+        ("scale", f"{LOOK}: peak memory", 1, FIRST, 1000.0),
+    ),
+    (
+        "the same rows, default settings",
+        "{} minutes, {} GB; {} times the error of 10 million rows fitted in memory",
+        ("scale", f"{DEFAULT}: fit", 1, FIRST, 60.0),
+        ("scale", f"{DEFAULT}: peak memory", 1, FIRST, 1000.0),
+        ("scale", f"{DEFAULT}: error / sd", 4),
+    ),
+    (
+        "522,000 rows x 54 columns, 2,000 Fourier features, ridge penalty selected",
+        "{} times the time of the Gram matrix by BLAS, {} GB; by `solver='direct'` {} times, {} GB however many rows",
+        ("speed", f"{FIT}'auto'", 4),
+        ("speed", f"{FIT}'auto': extra memory", 1, FIRST, 1000.0),
+        ("speed", f"{FIT}'direct'", 4),
+        ("speed", f"{FIT}'direct': extra memory", 1, FIRST, 1000.0),
+    ),
+    (
+        "the same rows, 5,000 Fourier features",
+        "conjugate gradients are {} times faster than the Gram matrix, at the same error",
+        ("forest", "Fourier ridge, D = 5,000: Gram matrix and Cholesky over conjugate gradients"),
+    ),
+    (
+        "feature map, against scikit-learn's `RBFSampler`",
+        "{} times the rows a second in float32, {} times in float64, {} times the kernel error",
+        ("speed", "transform to 2,000 features, float32: rows a second over RBFSampler's"),
+        ("speed", "transform to 2,000 features, float64: rows a second over RBFSampler's"),
+        ("speed", "kernel error (RMS) at equal D, ours over RBFSampler's"),
+    ),
+    (
+        "fit and predict, against `RBFSampler` with `Ridge`, 200,000 rows",
+        "{} times faster, one part in {} of the memory",
+        ("speed", "RBFSampler + Ridge over ours, 200,000 x 54 float64: time"),
+        ("speed", "the same: peak extra memory"),
+    ),
+    (
+        "predict with 2,000 features",
+        "{} microseconds a row in batches, {} ms for a single row",
+        ("speed", "predict at D = 2,000, a row of many"),
+        ("speed", "predict at D = 2,000, a single row"),
+    ),
+    (
+        "90 % prediction intervals, california_housing",
+        "{} % of the targets inside, mean width {} standard deviations, Winkler score {}; LightGBM's quantiles with "
+        "conformal correction: {} %, {}, {}",
+        ("uncertainty", f"{INTERVALS}: % covered"),
+        ("uncertainty", f"{INTERVALS}: mean width / sd"),
+        ("uncertainty", f"{INTERVALS}: Winkler score / sd"),
+        ("uncertainty", f"{INTERVALS}: % covered", 3, CONFORMAL),
+        ("uncertainty", f"{INTERVALS}: mean width / sd", 3, CONFORMAL),
+        ("uncertainty", f"{INTERVALS}: Winkler score / sd", 3, CONFORMAL),
+    ),
+]
 LEARNERS = ("bochner", "bochner, 1 s", "LightGBM", "LightGBM, tuned", "XGBoost", "HistGradientBoosting")
 HEAD = """\
 # Benchmarks
 
 ![Test error against training time of fourteen models on two data sets](figures/error_against_time.png)
 
-*Each point is one model: median test error and training time over up to five runs, on two cores of an AMD EPYC
-(AVX-512).*
+*Each point is one model: median test error and training time over up to {seeds} runs, on {machine}.*
 
 ## Eight data sets
 
@@ -68,9 +136,10 @@ benchmarks/*
 """
 
 
-def keep_peers(errors: dict[str, dict[str, list[float]]], ranks: dict[str, float]) -> None:
+def keep_peers(errors: dict[str, dict[str, list[float]]], ranks: dict[str, float], seeds: int) -> None:
     """Keep median errors and seconds of a fit by data set and learner, and the mean ranks, and write the pages."""
-    STORE.write_text(json.dumps({"errors and seconds": errors, "mean ranks": ranks}, indent=1) + "\n")
+    kept = {"errors and seconds": errors, "mean ranks": ranks, "seeds": seeds, "machine": processor()}
+    STORE.write_text(json.dumps(kept, indent=1) + "\n")
     main()
 
 
@@ -90,22 +159,26 @@ def rows(learners: tuple[str, ...]) -> list[list[str]]:
 
 def overview() -> str:
     """The first page."""
-    ranks = sorted(json.loads(STORE.read_text())["mean ranks"].items(), key=lambda pair: pair[1])
+    kept = json.loads(STORE.read_text())
+    ranks = sorted(kept["mean ranks"].items(), key=lambda pair: pair[1])
+    head = HEAD.format(seeds=kept["seeds"], machine=kept["machine"])
     shown = table(["data set and error", *LEARNERS, "`bochner` trains in"], rows(LEARNERS))
     named = ", ".join(f"{learner} {rank:.1f}" for learner, rank in ranks)
     text = f"## Ranks\n\nMean rank of the test error over the eight data sets, 1 is best: {named}.\n"
     picture = "![Mean ranks of the learners, with the critical difference](figures/ranks.png)\n"
-    return "\n".join([HEAD, shown + "\n", text, picture, PAGES])
+    return "\n".join([head, shown + "\n", text, picture, PAGES])
 
 
 def readme() -> str:
-    """The table of errors of the README, and the sentence on ranks."""
+    """The table of errors of the README, and the sentences on ranks and the machine."""
     learners = ("bochner", "LightGBM", "LightGBM, tuned")
-    ranks = json.loads(STORE.read_text())["mean ranks"]
+    kept = json.loads(STORE.read_text())
+    ranks = kept["mean ranks"]
     shown = table(["data set and error", *learners, "`bochner` trains in"], rows(learners))
     best = min(ranks, key=lambda learner: ranks[learner])
     mean = ", ".join(f"{learner} {ranks[learner]:.1f}" for learner in learners)
-    return f"{shown}\n\nMean ranks among {len(ranks)} learners on these data sets: {mean}; {best} has the lowest.\n"
+    means = f"Mean ranks among {len(ranks)} learners on these data sets: {mean}; {best} has the lowest."
+    return f"{shown}\n\n{means} Measured on {kept['machine']}.\n"
 
 
 def table_1() -> str:
@@ -118,9 +191,24 @@ def table_1() -> str:
     return table(["problem", "published", "`bochner`"], lines) + "\n"
 
 
+def time_and_memory() -> str:
+    """What tasks take, each figure over all kinds of machines that it is kept of."""
+    lines = [[task, text.format(*(over_machines(*figure) for figure in figures))] for task, text, *figures in TASKS]
+    return table(["task", "measured"], lines) + "\n"
+
+
+def over_machines(script: str, what: str, column: int = 1, number: str = FIRST, unit: float = 1.0) -> str:
+    """A figure of a script, or the least and the largest of it over the kinds of machines that it is kept of."""
+    parts = json.loads((STORE.parent / f"{script}.json").read_text("utf-8")).values()
+    rows = [row for part in parts for kept in part.values() for row in kept["rows"] if row[0] == what]
+    values = [float(found[1]) / unit for row in rows if (found := re.search(number, str(row[column])))]
+    low, high = (f"{end(values):.3g}" for end in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
 def with_figures(text: str) -> str:
     """The README with its figures renewed."""
-    for (start, end), figures in zip(MARKS, (readme(), table_1()), strict=True):
+    for (start, end), figures in zip(MARKS, (readme(), table_1(), time_and_memory()), strict=True):
         before, _, rest = text.partition(start)
         text = f"{before}{start}\n{figures}{end}{rest.partition(end)[2]}"
     return text
