@@ -39,7 +39,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only
         as many rows of the batch are used as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
-        A map is copied. With a given map or kernel, columns are centred and not scaled.
+        A map is copied. With a map or a `Kernel` object, columns are centred and not scaled.
     n_components : int, default=500
         Number D of Fourier features.
     alpha : float, default=0.1
