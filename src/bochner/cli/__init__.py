@@ -1,4 +1,4 @@
-"""The command `bochner`: fit, predict, evaluate and inspect from a shell."""
+"""The command `bochner`: fit, predict, evaluate, explain and report from a shell."""
 
 from __future__ import annotations
 

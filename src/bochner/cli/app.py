@@ -283,7 +283,7 @@ def report(
     ],
     target: options.TrueTarget = None,
 ) -> dict[str, Any]:
-    """Write a report page of a model: one HTML file with scores, candidates, relevances, errors and costs.
+    """Write a report page of a model: one HTML file with scores, importances, effects, errors, candidates and costs.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
+"""Pictures of random features, of learned metrics, of model selection and of uncertainty, by matplotlib."""
 
 from bochner.display.attribution_displays import BeeswarmDisplay, InteractionDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay

@@ -39,9 +39,9 @@ def _of_output(explanation: Explanation, output: int | str | None) -> tuple[Expl
 class WaterfallDisplay(Display):
     """Steps from the mean prediction of the background rows to the prediction for one row.
 
-    Each bar is the Shapley value of a column, the largest on top, from where the ones below it have come to. The
-    smallest ones are one bar, at the bottom. `from_explanation` collects, and `plot` draws. Keywords of `plot` are
-    those of the bars, as `Axes.barh` takes them.
+    Each bar is the Shapley value of a column, the largest on top, and begins where the bar below it ends. The smallest
+    values share one bar at the bottom. `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords of
+    `plot` are those of the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ class WaterfallDisplay(Display):
         row : int, default=0
             Number of the row that is explained.
         output : int or str, optional
-            Which of several outputs.
+            Which output, if there are several.
         max_columns : int, default=10
-            Of more columns the smallest steps are one.
+            With more columns, the smallest steps share one bar.
         **options
-            Of `explain`, as its keywords.
+            Further arguments of `explain`.
 
         Returns
         -------
@@ -123,9 +123,9 @@ class WaterfallDisplay(Display):
         explanation : bochner.explanations.Explanation
         row : int, default=0
         output : int or str, optional
-            Which of several outputs.
+            Which output, if there are several.
         max_columns : int, default=10
-            Of more columns the smallest steps are one.
+            With more columns, the smallest steps share one bar.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class WaterfallDisplay(Display):
         Raises
         ------
         ValueError
-            Where the output is not known, or `max_columns` is not positive.
+            If the output is not known, or `max_columns` is not positive.
         """
         if max_columns < 1:
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
@@ -173,9 +173,9 @@ class WaterfallDisplay(Display):
 class BeeswarmDisplay(Display):
     """Shapley values of many rows: a row of points for each column, the column with the largest mean size on top.
 
-    Each point is a row of the table. Its colour is the place of its value among those of the column, from low (blue)
-    to high (red); columns that are not numbers are grey. `from_explanation` collects, and `plot` draws. Keywords of
-    `plot` are those of the points, as `Axes.scatter` takes them.
+    Each point is a row of the table. Its colour is the rank of its value in the column, from low (blue) to high (red);
+    columns that are not numbers are grey. `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords
+    of `plot` are those of the points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class BeeswarmDisplay(Display):
         Of the columns drawn, the first on top.
     values : array of shape (n, len(names))
     places : array of the same shape
-        Place of each value in its column, from 0 to 1; NaN where there is no order.
+        Rank of each value in its column, from 0 to 1; NaN if values have no order.
     unit : str, default=""
     title : str, default="Shapley values"
 
@@ -232,11 +232,11 @@ class BeeswarmDisplay(Display):
         model : fitted KernelMachineRegressor or KernelMachineClassifier
         X : rows of shape (n, d)
         output : int or str, optional
-            Which of several outputs.
+            Which output, if there are several.
         max_columns : int, default=15
-            Of more columns those with the largest mean absolute values are drawn.
+            With more columns, those with the largest mean absolute values are drawn.
         **options
-            Of `explain`, as its keywords.
+            Further arguments of `explain`.
 
         Returns
         -------
@@ -255,9 +255,9 @@ class BeeswarmDisplay(Display):
         ----------
         explanation : bochner.explanations.Explanation
         output : int or str, optional
-            Which of several outputs.
+            Which output, if there are several.
         max_columns : int, default=15
-            Of more columns those with the largest mean absolute values are drawn.
+            With more columns, those with the largest mean absolute values are drawn.
 
         Returns
         -------
@@ -267,7 +267,7 @@ class BeeswarmDisplay(Display):
         Raises
         ------
         ValueError
-            Where the output is not known, or `max_columns` is not positive.
+            If the output is not known, or `max_columns` is not positive.
         """
         if max_columns < 1:
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
@@ -305,8 +305,8 @@ class BeeswarmDisplay(Display):
 class InteractionDisplay(Display):
     """The interactions of pairs of columns as a matrix, the darker the stronger.
 
-    `from_interactions` collects, and `plot` draws. Keywords of `plot` are those of the image, as `Axes.imshow` takes
-    them.
+    `from_estimator` and `from_interactions` collect, and `plot` draws. Keywords of `plot` are those of the image, as
+    `Axes.imshow` takes them.
 
     Parameters
     ----------
@@ -347,9 +347,9 @@ class InteractionDisplay(Display):
         model : fitted KernelMachineRegressor or KernelMachineClassifier
         X : rows of shape (n, d)
         max_columns : int, default=10
-            Of more columns those with the largest interactions are drawn.
+            With more columns, those with the largest interactions are drawn.
         **options
-            Of `interactions`, as its keywords.
+            Further arguments of `interactions`.
 
         Returns
         -------
@@ -366,7 +366,7 @@ class InteractionDisplay(Display):
         ----------
         interactions : bochner.explanations.Interactions
         max_columns : int, default=10
-            Of more columns those with the largest interactions are drawn.
+            With more columns, those with the largest interactions are drawn.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class InteractionDisplay(Display):
         Raises
         ------
         ValueError
-            Where `max_columns` is not positive.
+            If `max_columns` is not positive.
         """
         if max_columns < 1:
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")

@@ -25,9 +25,9 @@ class EffectDisplay(Display):
     """Effects of columns, one panel each.
 
     The line is the mean effect, with its interval if the model has a posterior. Thin grey lines are predictions for
-    single rows, ticks at the bottom some values of the column, and shaded regions have no rows. Levels have dots, at
-    most the 12 first ones, and a missing value has a square at the right. Of several outputs there is a line each, of
-    the five with the largest effects. `from_effects` collects, and `plot` draws.
+    single rows, ticks at the bottom some values of the column, and shaded regions have no rows. Categories have dots,
+    the first 12 at most, and a missing value has a square at the right. With several outputs there is a line for each
+    of the five with the largest effects. `from_estimator` and `from_effects` collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines, as `Axes.plot` takes them.
 
@@ -80,7 +80,7 @@ class EffectDisplay(Display):
         columns : int, str or sequence of them, optional
             Columns by number or name; by default the most important ones.
         **options
-            Of `effects`, as its keywords.
+            Further arguments of `effects`.
 
         Returns
         -------

@@ -43,7 +43,7 @@ class ImportanceDisplay(Display):
         Importances, and their standard errors.
     loss : str
     n_columns : int, optional
-        Of the table, where not all are drawn.
+        Number of columns of the table, if not all are drawn.
     constant : float, optional
         Loss of a constant prediction; the bars are then in shares of it.
 
@@ -85,9 +85,9 @@ class ImportanceDisplay(Display):
         y : array of shape (n,) or (n, K)
             Their targets.
         max_columns : int, default=20
-            Of more columns the most important are drawn.
+            With more columns, the most important are drawn.
         **options
-            Of `importance`, as its keywords.
+            Further arguments of `importance`.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class ImportanceDisplay(Display):
         ----------
         importance : bochner.explanations.Importance
         max_columns : int, default=20
-            Of more columns the most important are drawn.
+            With more columns, the most important are drawn.
 
         Returns
         -------
@@ -206,9 +206,9 @@ class HypothesisDisplay(Display):
         ----------
         test : HypothesisTest
         max_columns : int, default=10
-            Of more columns those with the largest shares are drawn.
+            With more columns, those with the largest shares are drawn.
         encoded : bool, default=False
-            Categories, missing values and parts of dates, in the place of whole columns.
+            Whether to draw categories, missing values and parts of dates instead of whole columns.
 
         Returns
         -------

@@ -193,7 +193,7 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
 
 @dataclass(eq=False, repr=False)
 class DriftDisplay(Display):
-    """Scores over time of rows that were predicted before they were learned: where the world changes, they fall.
+    """Scores over time of rows that were predicted before they were learned: they fall if the distribution changes.
 
     `from_estimator` takes them from one online model, or from several to compare, such as with and without forgetting;
     `plot` draws.
@@ -203,7 +203,7 @@ class DriftDisplay(Display):
     Parameters
     ----------
     histories : dict of str to array of shape (m, 2)
-        By name, rows so far and the score of the last of them.
+        By name, rows so far and the score of the latest ones.
     what : str
         What the scores are.
 
@@ -302,19 +302,19 @@ UNITS = {"squared error": "squared error of standardised targets", "log loss": "
 
 @dataclass(eq=False, repr=False)
 class SizeDisplay(Display):
-    """The search of sizes, and the candidates for a model, by their loss on rows held out.
+    """The search for the scale of the metric, and the candidates for a model, by their loss on validation rows.
 
-    Two panels, each left out where there is nothing to show: the loss against the factor on the coordinates,
-    one line for each name, with a star at its minimum; and the candidates at their final sizes, the best on top, with
-    the standard errors of their losses, the chosen one in colour. `from_estimator` and `from_report` collect what
-    it takes, and `plot` draws it.
+    There are two panels, each left out if there is nothing to show. One has the loss against the scale of the metric,
+    one line for each name, with a star at its minimum. The other has the candidates at their final sizes, the best on
+    top, with the standard errors of their losses, the chosen one in colour. `from_estimator` and `from_report`
+    collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
 
     Parameters
     ----------
     sizes : sequence of (str, float, float)
-        Name, logarithm to base 2 of the factor, loss.
+        Name, logarithm to base 2 of the scale, loss.
     candidates : sequence of bochner.selection.Candidate
     chosen : str
         Name of the chosen candidate.

@@ -30,8 +30,8 @@ KNOWN = "k ± 2 sd, known for independent draws"
 class KernelDisplay(Display):
     """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the band of its deviations.
 
-    By Bochner's theorem the estimate is right in the mean (Rahimi and Recht, 2007, section 3); the band shows how far
-    one draw goes astray. It is the mean ± 2 standard deviations of independent draws or, for m independent pairs of
+    By Bochner's theorem the estimate is unbiased (Rahimi and Recht, 2007, section 3); the band shows how far single
+    draws stray. It is the mean ± 2 standard deviations of independent draws or, for m independent pairs of
     cosine and sine of a kernel k with k(0) = 1, the kernel ± 2 known ones:
 
         Var z(x)'z(x + t e) = ((1 + k(2t)) / 2 - k(t)^2) / m,
@@ -227,8 +227,8 @@ ORDERS = ("component", "given")
 class GramDisplay(Display):
     """The exact kernel matrix of some rows, and the products of random features of several sizes in its place.
 
-    With more features the noise goes: its size is printed above each picture. `from_estimator` computes, and `plot`
-    draws.
+    With more features the noise decreases. Its size is printed above each picture. `from_estimator` computes, and
+    `plot` draws.
 
     Keywords of `plot` are those of all pictures, as `Axes.imshow` takes them.
 
@@ -303,7 +303,7 @@ class GramDisplay(Display):
         order : {"component", "given"}, default="component"
             Rows are sorted by their first principal component, so that similar ones stand together, or left as given.
         max_rows : int, default=500
-            Of more rows so many are drawn at random.
+            Of more rows, this many are drawn at random.
         random_state : int, default=0
 
         Returns
@@ -434,7 +434,7 @@ class ErrorDisplay(Display):
         bound : array of shape (len(sizes),), or callable D -> float, optional
             Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those of the claims.
         max_rows : int, default=200
-            Of more rows so many are drawn at random.
+            Of more rows, this many are drawn at random.
         random_state : int, default=0
 
         Returns
@@ -515,8 +515,8 @@ class SpectrumDisplay(Display):
     """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
 
     By Bochner's theorem the kernel is the characteristic function of this distribution. The density is the smoothed
-    histogram of a large sample of it. Of distributions with heavy tails the axis shows the middle; how much is beyond
-    stands below. Distributions of numbers that come again, as of periodic kernels, have bars of their own, of
+    histogram of a large sample of it. For distributions with heavy tails the axis shows the middle, and a note the
+    share beyond it. Frequencies with a positive probability, as of periodic kernels, have bars of their own, of
     probability over the width of a cell of the histogram. `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the histogram of the drawn frequencies, as `Axes.bar` takes them.

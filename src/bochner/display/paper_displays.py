@@ -103,7 +103,7 @@ class CircleDisplay(Display):
         columns : two of int or str, default=(0, 1)
             By number, or name where they have names.
         max_rows : int, default=300
-            Of more rows so many are drawn at random.
+            Of more rows, this many are drawn at random.
         random_state : int, default=0
 
         Returns
@@ -209,8 +209,8 @@ STRIDE = 3  # of 7 colours: cells side by side, and corner to corner, differ
 class GridDisplay(Display):
     """Random grids over the points of two columns, and the features that they are: Figure 2 of Rahimi and Recht (2007).
 
-    Each grid of a map has pitches and shifts at random. Points in one cell have one colour; below, the indicators of
-    the cells for some of the rows, a 1 in each. Two rows meet in a grid with the probability that their kernel is.
+    Each grid of a map has random pitches and shifts. Points in one cell have one colour. Below are the indicators of
+    the cells for some of the rows, a single 1 for each row. The probability that two rows share a cell is their kernel.
     Other columns than the two split the cells further, which is not drawn. `from_estimator` collects, and `plot` draws.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
@@ -293,7 +293,7 @@ class GridDisplay(Display):
         n_grids : int, default=3
             At most so many.
         max_rows : int, default=300
-            Of more rows so many are drawn at random.
+            Of more rows, this many are drawn at random.
         random_state : int, default=0
 
         Returns

@@ -174,11 +174,11 @@ class Layout(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class MetricDisplay(Display):
-    """The columns that matter to a learned metric, its warps, and its linear map.
+    """The relevance of columns in a learned metric, its warps, and its linear map.
 
-    Three kinds of panels, each left out where there is nothing to show: the relevance of the columns, the 20 largest
-    as bars; the most relevant warped coordinates; the matrix of the linear map. `from_metric` and `from_estimator`
-    collect what it takes, and `plot` draws it.
+    There are three kinds of panels, each left out if there is nothing to show: the relevance of the columns, the 20
+    largest as bars; the most relevant warped coordinates; the matrix of the linear map. `from_metric` and
+    `from_estimator` collect, and `plot` draws.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Draws how sure predictions are, and whether rightly so: bands, coverage and widths of intervals, probabilities."""
+"""Draws uncertainty, and how well it is calibrated: bands, coverage and widths of intervals, probabilities."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class BandDisplay(Display):
         X : rows of shape (n, d)
             Rows that are predicted, at most 5,000 of them drawn at random; of a single column they give the range.
         y : array of shape (n,) or (n, K), optional
-            Targets of these rows, for the dots; of more than 1,000 rows so many are drawn at random.
+            Targets of these rows, for the dots; of more than 1,000 rows, 1,000 are drawn at random.
         column : int or str, default=0
             Of numbers, by its number, or by its name where columns have names.
         coverage : float or sequence of float, default=(0.5, 0.9)
@@ -330,10 +330,10 @@ def _named(values: NDArray) -> tuple[list[str], NDArray]:
 class CoverageDisplay(Display):
     """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
 
-    On the left coverage as measured against coverage as requested, which is right on the diagonal; on the right the
-    coverage of groups: intervals that are right in the mean may be too short for some rows and too long for others.
-    Bands and bars are Wilson's 95 % intervals; groups whose bar leaves out the coverage asked for stand out, of 20
-    groups one by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
+    The left panel has the measured coverage against the nominal one; right coverage lies on the diagonal. The right
+    panel has the coverage of groups: intervals that are right on average may be too short for some rows and too long
+    for others. Bands and bars are Wilson's 95 % intervals. Groups whose bar does not contain the nominal coverage are
+    marked; one group in 20 is marked by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of the line of coverages, as `Axes.plot` takes them.
 
@@ -544,9 +544,10 @@ class WidthBin(NamedTuple):
 class WidthDisplay(Display):
     """Absolute error against half the width of the prediction interval, by bins of width.
 
-    Dots are rows: those below the line are within their intervals. Intervals of 90 % that know where errors are large
-    have the 90 % quantile of each bin's errors on the line: above it they are too short, below it too long; where
-    the quantiles are level, the widths tell nothing. Bars are distribution-free 95 % intervals of the quantiles.
+    Dots are rows: those below the line are within their intervals. If the widths of 90 % intervals follow the errors,
+    the 90 % quantile of each bin's errors is on the line. Above it the intervals are too short, below it too long. If
+    the quantiles do not rise, the widths are not informative. Bars are distribution-free 95 % intervals of the
+    quantiles.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes them.

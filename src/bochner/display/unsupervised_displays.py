@@ -94,7 +94,7 @@ def categories(labels: ArrayLike) -> list[Category]:
 
 @dataclass(eq=False, repr=False)
 class EmbeddingDisplay(Display):
-    """Rows as points by two of their scores; colours tell categories, or numbers along a scale.
+    """Rows as points by two of their scores; colours show categories, or numbers on a scale.
 
     Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
@@ -208,7 +208,7 @@ class ClusterDisplay(Display):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured by cluster, and sizes.
 
     Given rows are drawn in their two columns, in the units of these, or by their first two principal components if they
-    have more columns. Without them the rows of the fit are drawn, by the first two principal components of the
+    have more columns. Without them the training rows are drawn, by the first two principal components of the
     coordinates in which they were clustered. A number marks the median of each cluster.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
@@ -259,7 +259,7 @@ class ClusterDisplay(Display):
         model : SpectralClustering or KernelKMeans
             Fitted.
         X : array, sparse matrix or data frame of shape (n, d), optional
-            Rows to draw; by default those of the fit, in the coordinates in which they were clustered.
+            Rows to draw; by default the training rows, in the coordinates in which they were clustered.
         max_rows : int, default=2000
             If there are more rows, this many are drawn at random.
         random_state : int, default=0
@@ -306,7 +306,7 @@ class ClusterDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class LabelDisplay(Display):
-    """Rows in two components: colours tell their classes, shades how certain these are, and large marks known labels.
+    """Rows in two components: colours show classes, shades how certain these are, and large markers known labels.
 
     Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
@@ -314,9 +314,9 @@ class LabelDisplay(Display):
     ----------
     points : array of shape (n, 2)
     labels : array of shape (n,)
-        Predicted, but of rows with a label this.
+        Predicted label, or for rows with a label this one.
     certainty : array of shape (n,)
-        From 0, where all classes are as likely, to 1.
+        From 0, if all classes are equally likely, to 1.
     known : bool array of shape (n,)
         Which rows have a label.
     names : tuple of str, default=("Component 1", "Component 2")
@@ -359,7 +359,7 @@ class LabelDisplay(Display):
     def from_estimator(
         cls, model: Any, X: Any, y: ArrayLike | None = None, *, max_rows: int = 2000, random_state: int = 0
     ) -> Self:
-        """Predict the classes of rows, in two columns in their own units, or else the main components of many.
+        """Predict the classes of rows, and place them by their two columns, or by two principal components of more.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class LabelDisplay(Display):
         y : array of shape (n,), optional
             Labels as in the fit, -1, None or NaN where there is none.
         max_rows : int, default=2000
-            Of more rows with a label, and of more without one, so many are drawn at random.
+            Maximum number of rows with a label, and of those without one; of more, this many are drawn at random.
         random_state : int, default=0
 
         Returns
@@ -489,7 +489,7 @@ class NoveltyDisplay(Display):
             Fitted.
         X : array, sparse matrix or data frame of shape (n, d)
         max_rows : int, default=1000
-            Of more rows so many are drawn at random; the contours' plane is that of all.
+            Of more rows, this many are drawn at random; the contours' plane is that of all.
         random_state : int, default=0
 
         Returns
@@ -597,7 +597,7 @@ class DensityDisplay(Display):
 
     @classmethod
     def from_estimator(cls, density: Any, *, n_points: int | None = None) -> Self:
-        """Read the density at even steps, from three bandwidths below the rows of the fit to three above them.
+        """Read the density at even steps, from three bandwidths below the training rows to three above them.
 
         Parameters
         ----------
@@ -729,14 +729,14 @@ def _draw_bars(
 
 @dataclass(eq=False, repr=False)
 class CorrelationDisplay(Display):
-    """Correlation of each pair of scores: of the rows of the fit as bars, of other rows as a line; and the first pair.
+    """Correlation of each pair of scores: training rows as bars, other rows as a line; and the first pair of scores.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
     Parameters
     ----------
     correlations : array of shape (K,)
-        Of the rows of the fit.
+        Of the training rows.
     others : array of shape (K,), optional
         Of other rows.
     scores : array of shape (n, 2), optional
@@ -777,13 +777,13 @@ class CorrelationDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
-        """Take the correlations of a fitted model, and those of other rows, where these are given.
+        """Take the correlations of a fitted model, and those of other rows if they are given.
 
         Parameters
         ----------
         model : fitted `KernelCCA`
         X, y : what its `transform` takes, optional
-            Other rows than those of the fit. Of more than 20,000 some of the scores are drawn, evenly spaced.
+            Rows other than the training rows. Of more than 20,000 some of the scores are drawn, evenly spaced.
 
         Returns
         -------

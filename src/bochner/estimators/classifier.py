@@ -58,12 +58,13 @@ FEW_ROWS = 20
 class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification in linear time, by random features.
 
-    By default, as in the seed paper, the fit is least squares on targets of -1 and 1. K classes are K right-hand sides
-    of one factorisation, or of one run of conjugate gradients. Probabilities are calibrated by a monotone link, or by
-    an isotonic curve if there are enough rows. It is fitted to the exact leave-one-out scores of up to 4,096 training
-    rows or, with conjugate gradients, to the scores of validation rows. Below some 250 distinct rows the model is the
-    exact kernel machine with one Gaussian lengthscale. This lengthscale, the ridge penalty and the scaling of the
-    columns are then selected by leave-one-out log loss, and the model keeps the training rows.
+    As in Rahimi and Recht (2007), the fit is least squares on targets of -1 and 1; other losses are tried besides. K
+    classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities are
+    calibrated by a monotone link, or by an isotonic curve if there are enough rows. Either is fitted to the exact
+    leave-one-out scores of up to 4,096 training rows or, with conjugate gradients, to the scores of validation rows. Up
+    to 250 distinct rows the model is by default the exact kernel machine with one Gaussian lengthscale. This
+    lengthscale, the ridge penalty and the scaling of the columns are then selected by leave-one-out log loss, and the
+    model keeps the training rows.
 
     Parameters
     ----------
@@ -99,13 +100,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         What the fit minimises, plus the ridge penalty. "squared" has a closed-form solution. "logistic" is the log loss
         of softmax(f), with alpha = 1 / C of scikit-learn; it ranks rare classes better. "squared_hinge" is
         max(0, 1 - y f)^2 of each class against the others. These two use Newton's method; with alpha="auto" bins of
-        the single columns are part of their features. "auto" is "squared", unless there are 1,000 rows, and a stack of
-        the scores by the squared and the logistic loss has a clearly lower log loss on validation rows, or a linear
-        model by the logistic loss one that is as low; not beyond 200 million rows times classes times grids.
+        the single columns are part of their features. "auto" is "squared" if `alpha` is given, with fewer than 1,000
+        rows, or beyond 200 million rows times classes times grids. Otherwise it may also be a stack of the scores by
+        the squared and the logistic loss, if this has a clearly lower log loss on validation rows, or a linear model by
+        the logistic loss, if its log loss is as low.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
         that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
-        and for large problems that it is estimated to solve in less than half the time. "exact" uses the n x n kernel
+        and for large problems that "cg" is estimated to solve in less than half the time. "exact" uses the n x n kernel
         matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
         gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
@@ -140,7 +142,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
         training rows where there was no such function, with dense features and conjugate gradients, and with bins and
         a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more
-        exact values, call `importance`. After `partial_fit` measured when it is read; after `refit` that of the fit.
+        exact values, call `importance`. After `partial_fit` it is measured when it is read; after `refit` it is still
+        that of `fit`.
     feature_importances_ : array of shape (d,)
         The same as shares: values below zero are zero, and the sum is 1. It raises where there is no `importance_`.
         Shares of columns in the learned distance are ``metric_.relevance_``.

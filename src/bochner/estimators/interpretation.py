@@ -288,7 +288,7 @@ class Interpretable(BaseKernelEstimator):
         n_repeats : int, default=5
             Permutations of each column.
         n_rows : int, default=5000
-            From more rows so many are drawn, by their weights.
+            From more rows, this many are drawn, by their weights.
         random_state : int, RandomState or None, default=None
             Seed of the rows and permutations.
 
@@ -343,7 +343,7 @@ class Interpretable(BaseKernelEstimator):
             Rows that the explained ones are compared with: columns that are not in a coalition have values of these
             rows. By default up to 100 training rows that the model keeps.
         n_background : int, "auto" or None, default="auto"
-            From more background rows so many are drawn at random. "auto" for 100, with a warning of the seconds where
+            From more background rows, this many are drawn at random. "auto" for 100, with a warning of the seconds where
             these are many. None for all.
 
         Returns
@@ -461,7 +461,7 @@ class Interpretable(BaseKernelEstimator):
         n_curves : int, default=50
             Number of rows whose own predictions are kept, for partial dependence.
         n_rows : int, default=500
-            Number of rows that predictions are averaged over; from more rows so many are drawn at random.
+            Number of rows that predictions are averaged over; from more rows, this many are drawn at random.
         coverage : float, default=0.9
             Of the intervals, which need a fit with ``uncertainty=True`` or "std". They are of the effect for these rows
             by the posterior of the function.

@@ -100,7 +100,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
         that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
-        and for large problems that it is estimated to solve in less than half the time. "exact" uses the n x n kernel
+        and for large problems that "cg" is estimated to solve in less than half the time. "exact" uses the n x n kernel
         matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
         gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
@@ -137,7 +137,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
         training rows where there was no such function, with dense features and conjugate gradients, and with bins and
         a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more
-        exact values, call `importance`. After `partial_fit` measured when it is read; after `refit` that of the fit.
+        exact values, call `importance`. After `partial_fit` it is measured when it is read; after `refit` it is still
+        that of `fit`.
     feature_importances_ : array of shape (d,)
         The same as shares: values below zero are zero, and the sum is 1. It raises where there is no `importance_`.
         Shares of columns in the learned distance are ``metric_.relevance_``.
@@ -162,11 +163,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     intercept_ : array of shape (K,)
         Intercepts, for standardised targets.
     target_mean_, target_scale_ : arrays of shape (K,)
-        Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
+        Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``; with loss="poisson" the
+        exponential of that.
+    n_steps_ : int
+        Number of Newton steps; only with another loss than "squared".
     spread_ : ErrorScale or None
-        With ``uncertainty=True``: the spread of the errors, which gives the intervals.
+        With ``uncertainty=True`` or "intervals": the spread of the errors, which gives the intervals.
     posterior_ : Posterior
-        With ``uncertainty=True``: the variances of the function and of the noise.
+        With ``uncertainty=True`` or "std": the variances of the function and of the noise.
     background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
     n_features_in_ : int
@@ -516,7 +520,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            With `return_std`, if the model was fitted without ``uncertainty=True``.
+            With `return_std`, if the model was fitted without ``uncertainty=True`` or "std".
         """
         if return_std and out is None and is_collection(X):
             return self._predict(X, False, n_jobs), self._deviations(X, n_jobs)
@@ -560,7 +564,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            If the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
+            If the model was fitted without ``uncertainty=True`` or "std", or `n_samples` is not positive.
 
         References
         ----------
@@ -655,8 +659,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If the model was fitted without ``uncertainty=True``, if the coverage is outside (0, 1), or if there are too
-            few calibration rows: a coverage c needs (1 + c) / (1 - c), 19 for 0.9.
+            If the model was fitted without ``uncertainty=True`` or "intervals", if the coverage is outside (0, 1), or
+            if there are too few calibration rows: a coverage c needs (1 + c) / (1 - c), 19 for 0.9.
 
         References
         ----------
@@ -708,8 +712,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If the model was fitted without ``uncertainty=True``, if q is outside (0, 1), or if there are too few
-            calibration rows for it: (1 - q) / q are needed, or q / (1 - q).
+            If the model was fitted without ``uncertainty=True`` or "intervals", if q is outside (0, 1), or if there are
+            too few calibration rows for it: (1 - q) / q are needed, or q / (1 - q).
 
         Examples
         --------

@@ -95,7 +95,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
 class ConcatenatedFeatures(FeatureMap):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
 
-    As the seed paper remarks at its end, Fourier features suit the smooth part of a target, and random binning features
+    As Rahimi and Recht (2007) remark, Fourier features suit the smooth part of a target, and random binning features
     the local part. `LinearFeatures` add a linear part.
 
     Parameters

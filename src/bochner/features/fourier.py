@@ -28,7 +28,7 @@ class FourierFeatures(DenseFeatureMap):
 
         z(x) = sqrt(v / m) [cos(w_1'x), ..., cos(w_m'x), sin(w_1'x), ..., sin(w_m'x)],
 
-    so that z(x)'z(x) = v exactly. The seed paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
+    so that z(x)'z(x) = v exactly. The paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
     uniform on [0, 2 pi], needs twice the projections for as many columns. Its variance is larger where k(2 (x - y)) <
     2 k(x - y)^2 / v, which always holds for the Gaussian. It is used for the last column if D is odd.
 

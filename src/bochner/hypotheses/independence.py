@@ -55,20 +55,20 @@ def independence_test(
 
         T = n sum_ij (v_i'C u_j)^2 / ((lam_i + g) (mu_j + g)),
 
-    which is the Hilbert-Schmidt independence criterion where g is large beside all eigenvalues (Gretton et al., 2007),
-    in random features (Zhang et al., 2018), and near the sum of squared canonical correlations where it is small. Half
-    of the level is for the one, and half for g = .01, which finds dependence in detail. Kernels are Gaussian, of the
-    median distance.
+    in random features (Zhang et al., 2018). If g is large compared with all eigenvalues, this is the Hilbert-Schmidt
+    independence criterion (Gretton et al., 2007). If g is small, it is near the sum of squared canonical correlations.
+    Half of the level is for the former, and half for g = .01, which finds fine-scale dependence. Kernels are Gaussian,
+    with the median distance as lengthscale.
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n, d), data frame, or what rows are read from
-        Of numbers, text, categories and dates. Paths, folders and other sources of `open_source` are read in passes
-        where they are large.
-    Y : the same, of as many rows; or str, or sequence of str
-        Names of columns of X, which are taken out of it. Beside an array X text is the labels of its rows.
+    X : array or sparse matrix of shape (n, d), data frame, or what `open_source` opens
+        Of numbers, text, categories and dates. Paths, folders and other sources are read in passes if they are large.
+    Y : the same with as many rows; or str, or sequence of str
+        Names of columns of X, which are taken out of it. If X is an array, a sequence of text has the labels of its
+        rows.
     null : {"auto", "permutation", "chi2"}, default="auto"
-        The distribution of the statistic where the tables are independent.
+        The distribution of the statistic if the tables are independent.
 
         - "permutation": the rows of Y are permuted within blocks of 4,096 rows, which is exact. To save work the test
           uses the 48 directions of largest variance of each table, or fewer if these have 99 % of it.
@@ -77,8 +77,8 @@ def independence_test(
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
     n_components : int, optional
-        Features of each table, an even number. By default 200, and of permutations of fewer than 10,000 rows two for
-        each square root of n, 64 at least.
+        Features of each table, an even number. By default 200, and for permutations of fewer than 10,000 rows
+        2 sqrt(n), but at least 64.
     standardize : {"auto", True, False}, default="auto"
         Whether to scale columns of numbers to unit variance. "auto" does so unless a table has many columns that share
         a unit, as pixels and counts do.
@@ -92,14 +92,15 @@ def independence_test(
     Raises
     ------
     ValueError
-        Where X and Y have other numbers of rows; fewer than 4 rows; no such columns; infinite values; NaN in an array.
+        If X and Y have different numbers of rows; for fewer than 4 rows, unknown columns, infinite values, and NaN in
+        an array.
     TypeError, ValueError
         If a parameter is of the wrong type or out of range.
 
     Notes
     -----
-    Pairs of rows must be independent of one another: of two series in time p is too small. With several thousand rows p
-    is small for dependence that does not matter: look at the `effect_size`.
+    Pairs of rows must be independent of one another: for two time series p is too small. With several thousand rows p
+    is small even for irrelevant dependence: look at the `effect_size`.
 
     References
     ----------

@@ -26,17 +26,17 @@ class HypothesisTest:
     hypothesis : str
         What is tested.
     statistic : float
-        The evidence against it: of permutations the largest -log10 of an approximate p-value among the members, less
-        the part of the level that the member has; by the chi-squared distribution the statistic over its mean.
+        The evidence against it. For permutations it is the largest -log10 of an approximate p-value among the members,
+        corrected for the share of the level that the member has; for "chi2" it is the statistic over its mean.
     p_value : float
         Exact for permutations: if the hypothesis holds, p <= a has probability a at most.
     effect_size : float
         0 on average if the hypothesis holds, whatever the number of rows, and at most 1. For two samples it is the
         share of the variance of the features that lies between them, for two tables the correlation of their kernels.
     null : array of shape (B,)
-        The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared distribution.
+        The statistic if the hypothesis holds: for permuted rows, or drawn from the chi-squared distribution.
     member : str
-        The width of the kernel, and the ridge penalty, of the member with the largest evidence.
+        Width of the kernel and ridge penalty of the member with the largest evidence.
     columns : tuple of str
         Names of the columns.
     shares : array of shape (n_columns,)
@@ -85,7 +85,7 @@ class HypothesisTest:
         ----------
         most : int, default=5
         encoded : bool, default=False
-            Categories, missing values and parts of dates, in the place of whole columns.
+            Whether to list categories, missing values and parts of dates instead of whole columns.
         """
         names, shares = (self.encoded_columns, self.encoded_shares) if encoded else (self.columns, self.shares)
         return [(names[j], float(shares[j])) for j in np.argsort(-shares, kind="stable")[:most]]
@@ -104,14 +104,14 @@ class HypothesisTest:
         return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 
     def plot(self, ax: Any = None, *, encoded: bool = False, **kwargs: Any) -> Any:
-        """Draw the statistic among those of permuted rows, and the shares of the columns.
+        """Draw the observed statistic with its null distribution, and the contributions of the columns.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             As of `HypothesisDisplay.plot`.
         encoded : bool, default=False
-            Draw the shares of categories, missing values and parts of dates, not those of whole columns.
+            Whether to draw categories, missing values and parts of dates instead of whole columns.
         **kwargs
             As of `HypothesisDisplay.plot`.
 

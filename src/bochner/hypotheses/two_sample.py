@@ -49,27 +49,26 @@ def two_sample_test(
         T = n m / (n + m) sum_i (v_i'd)^2 / (lam_i + g),
 
     for one ridge penalty g and one width of the kernel, or several together: the maximum mean discrepancy (Gretton et
-    al., 2012) in random features, with each direction divided by its standard deviation, which gives power
-    against fine-scale differences
-    (Hagrass, Sriperumbudur and Li, 2024; Mukherjee and Sriperumbudur, 2025). There are three members: the median
-    distance with g = .01 and .002, with two fifths of the level each, and a sixteenth of it to all of it with
-    g = .00001, with one fifth.
+    al., 2012) in random features, with each direction divided by its standard deviation, which gives power against
+    fine-scale differences (Hagrass, Sriperumbudur and Li, 2024; Mukherjee and Sriperumbudur, 2025). There are three
+    members. Two have the median distance as width, with g = .01 and .002 and two fifths of the level each. One has
+    widths from a sixteenth of it to all of it, with g = .00001 and one fifth of the level.
 
-    Of permuted rows d is a product of signs and features, (B x N)(N x D). The evidence of all members together has a
-    rank among its permuted values that is exact for any number of rows, columns and features: if both samples
-    come from one distribution and rows are independent, p <= a has probability a at most. With more than 4,096 rows,
-    groups of equal size are permuted, not single rows. This is exact as well (Domingo-Enrich, Dwivedi and Mackey,
-    2025), and files are read in two passes: one for the columns, one for features.
+    For permuted rows d is a product of signs and features, (B x N)(N x D). The p-value is the rank of the evidence of
+    all members together among its permuted values. It is exact for any number of rows, columns and features: if both
+    samples come from one distribution and rows are independent, p <= a has probability a at most. With more than 4,096
+    rows, groups of equal size are permuted, not single rows. This is exact as well (Domingo-Enrich, Dwivedi and
+    Mackey, 2025), and files are read in two passes: one for the columns, one for features.
 
     Parameters
     ----------
-    X, Y : array or sparse matrix of shape (n, d) and (m, d), data frames, or what rows are read from
+    X, Y : array or sparse matrix of shape (n, d) and (m, d), data frame, or what `open_source` opens
         With the same columns, of numbers, text, categories and dates, with missing values in frames. Paths, folders
-        and other sources of `open_source` are read in passes where they are large. 4 rows each, or more.
+        and other sources are read in passes if they are large. 4 rows each, or more.
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
     n_components : int, default=400
-        Features D of each map, the one of the median distance and the one of all widths; an even number.
+        Features D of each of the two maps: that of the median distance and that of several widths. An even number.
     standardize : {"auto", True, False}, default="auto"
         Whether to scale columns of numbers to unit variance over both samples together. "auto" does so unless there
         are many columns that share a unit, as pixels and counts do.
@@ -83,16 +82,16 @@ def two_sample_test(
     Raises
     ------
     ValueError
-        Where columns differ in number, names or kinds; fewer than 4 rows; infinite values; NaN in an array.
+        If columns differ in number, names or kinds; for fewer than 4 rows; for infinite values, and NaN in an array.
     TypeError, ValueError
         If a parameter is of the wrong type or out of range.
 
     Notes
     -----
-    Rows must be independent: repeated measurements of a person, or a series in time, are not, and make p too small.
+    Rows must be independent: repeated measurements of a person, or a time series, are not, and make p too small.
     Fixed features cannot detect every difference: distributions that differ only in frequencies that were not drawn
     look alike. The number of features that is needed grows with detail and columns (Choi and Kim, 2024).
-    With several thousand rows p is small for differences that do not matter: look at the `effect_size`.
+    With several thousand rows p is small even for irrelevant differences: look at the `effect_size`.
 
     References
     ----------

@@ -107,7 +107,7 @@ class Laplacian(Stationary):
 class Cauchy(Stationary):
     """Cauchy kernel, the product over the features of 1 / (1 + ((x - y) / l)^2).
 
-    Its frequencies are Laplace (double exponential), independently per feature. The seed paper's Figure 1 writes the
+    Its frequencies are Laplace (double exponential), independently per feature. Figure 1 of the paper writes the
     factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors are concave up to distance l / sqrt(3), so it is not a
     mixture of hats.
 

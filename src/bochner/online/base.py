@@ -1,4 +1,4 @@
-"""Learning from one block of rows after the other: recursive least squares, and scores over time in bounded memory."""
+"""Learning from blocks of rows in turn: recursive least squares, and scores over time in bounded memory."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class OnlineKernelMachine(FixedByFirstRows, BaseKernelEstimator):
 
     @property
     def score_history_(self) -> NDArray[np.float64]:
-        """Rows so far and the score of the last of them before they were learned, shape (m, 2), m at most 512."""
+        """Rows so far and the score of the latest ones before they were learned, shape (m, 2), m at most 512."""
         self._solved()
         assert self._history is not None
         return self._history.scores()

@@ -1,4 +1,4 @@
-"""Kernel classification of rows that come one after the other."""
+"""Kernel classification of rows that arrive one after another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMON_LINK = (2.0, 2 / 3)  # of few
 
 
 class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
-    """Kernel classification of rows that come one after the other, which may forget old ones.
+    """Kernel classification of rows that arrive one after another, with optional forgetting of old rows.
 
     Least squares on targets of -1 and 1, one for each class, by the recursion of `OnlineKernelRegressor`.
 
@@ -36,15 +36,15 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only
         as many rows of the batch are used as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
-        A map is copied; it, like a kernel that is given, sees columns that are centred only.
+        A map is copied. With a map or a `Kernel` object, columns are centred and not scaled.
     n_components : int, default=500
         Number D of Fourier features.
     alpha : float, default=0.1
-        Ridge penalty, beside a sum over rows of features of length one.
+        Ridge penalty, for a sum over rows of features of length one.
     forgetting : float, default=1.0
         Factor on the weights of earlier rows with each new one; 1 forgets nothing.
     half_life : float, optional
-        Rows after which a weight is halved, in the place of `forgetting`.
+        Rows after which a weight is halved, instead of `forgetting`.
     block_size : int, default=256
         Rows after which the equations are solved again, for the scores over time.
     random_state : int, RandomState or None, default=None
@@ -59,28 +59,27 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
-        a and b of p = softmax(a f + b f^3), f the scores of the classes, fitted to the last 2,048 rows that were
-        predicted before they were learned; a common one where there are fewer than 50.
+        a and b of p = softmax(a f + b f^3), with f the scores of the classes, fitted to the last 2,048 rows that were
+        predicted before they were learned; a default with fewer than 50 such rows.
     n_rows_ : int
     score_history_ : array of shape (m, 2)
-        Rows so far, and the share of the last of them that was predicted rightly before they were learned; at most 512
-        entries.
+        Rows so far, and the accuracy of the latest ones before they were learned; at most 512 entries.
     prequential_score_ : float
-        The same of all rows that were predicted before they were learned.
+        The same for all rows that were predicted before they were learned.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
     Raises
     ------
     ValueError, TypeError
-        As `OnlineKernelRegressor`; for labels that are none of the classes.
+        As `OnlineKernelRegressor`; for labels that are not among the classes.
     NotFittedError
         At predict and the attributes of the solution, before there are rows.
 
     See Also
     --------
     OnlineKernelRegressor : Notes on what the first batch fixes, and on time, hold here too.
-    KernelMachineClassifier : For rows that are all there.
+    KernelMachineClassifier : For rows that are all available.
 
     Examples
     --------
@@ -126,7 +125,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         y : array of shape (n,) or str
             Labels, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
-            Not negative. Without forgetting a weight of w counts as w equal rows.
+            Non-negative. Without forgetting a weight of w counts as w equal rows.
 
         Returns
         -------
@@ -145,7 +144,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         X, y, sample_weight
             As in `fit`; columns as in the first batch.
         classes : array of shape (K,), optional
-            All labels that there will be; needed at the first call only.
+            All labels that may occur; needed at the first call only.
 
         Returns
         -------
@@ -154,7 +153,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         Raises
         ------
         ValueError
-            Where classes are not named at the first call, and for labels that are not among them.
+            If classes are not named at the first call, and for labels that are not among them.
         """
         if self._sums is None:
             if classes is None:
@@ -176,7 +175,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         X, y, sample_weight
             As in `fit`; a source must fit into memory.
         classes : array of shape (K,), optional
-            All labels that there will be; those of y by default.
+            All labels that may occur; by default those of y.
 
         Returns
         -------
@@ -192,7 +191,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         n_jobs : int or None, default=None
-            Threads to use at most; the result is the same to the bit.
+            Maximum number of threads. The result does not depend on it.
 
         Returns
         -------
@@ -210,7 +209,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most; the result is the same to the bit.
+            Maximum number of threads. The result does not depend on it.
         out : path-like, optional
             A Parquet or CSV file, by its name, that predictions are written to block by block.
 
@@ -229,7 +228,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most; the result is the same to the bit.
+            Maximum number of threads. The result does not depend on it.
         out : path-like, optional
             A Parquet or CSV file, by its name, that predictions are written to block by block.
 

@@ -1,4 +1,4 @@
-"""Kernel regression of rows that come one after the other."""
+"""Kernel regression of rows that arrive one after another."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from bochner.sources.rowwise import rowwise, rowwise_score
 
 
 class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
-    """Kernel ridge regression of rows that come one after the other, which may forget old ones.
+    """Kernel ridge regression of rows that arrive one after another, with optional forgetting of old rows.
 
     After n rows with weights s_i it is the solution of
 
         min_w  sum_i f^(n - i) s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2,
 
-    with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all
-    rows, whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows,
-    and are factorised once for a block, so that a row costs O(D^2). The ridge penalty does not decay
-    (`bochner.online.base`).
+    with z random Fourier features and f the forgetting factor. With f = 1 this is the solution of
+    `KernelMachineRegressor` for all rows, for any division into batches. The algorithm is recursive least squares in
+    blocks: sums of products decay by f^b with b new rows, and are factorised once for a block, so that a row costs
+    O(D^2). The ridge penalty does not decay (`bochner.online.base`).
 
     Parameters
     ----------
@@ -39,19 +39,19 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         error of the first batch; "auto" also chooses between a Gaussian and a Laplacian kernel. With forgetting, only
         as many rows of the batch are used as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
-        A map is copied; it, like a kernel that is given, sees columns that are centred only.
+        A map is copied. With a map or a `Kernel` object, columns are centred and not scaled.
     n_components : int, default=500
         Number D of Fourier features.
     alpha : float, default=0.1
-        Ridge penalty, beside a sum over rows of features of length one: about the variance of the noise over that of
-        the function.
+        Ridge penalty, for a sum over rows of features of length one: about the variance of the noise over that of the
+        function.
     forgetting : float, default=1.0
         Factor f on the weights of earlier rows with each new one; 1 forgets nothing.
     half_life : float, optional
-        Rows after which a weight is halved, in the place of `forgetting`: f = 0.5^(1 / half_life).
+        Rows after which a weight is halved, instead of `forgetting`: f = 0.5^(1 / half_life).
     block_size : int, default=256
-        Rows after which the equations are solved again, for the scores over time. Rows that come one by one wait until
-        there are so many, or until something is asked of the model.
+        Rows after which the equations are solved again, for the scores over time. Rows that arrive one by one are
+        buffered until there are this many, or until the model is used.
     random_state : int, RandomState or None, default=None
         Seed of the features.
 
@@ -68,11 +68,11 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     intercept_ : array of shape (K,)
     n_rows_ : int
     score_history_ : array of shape (m, 2)
-        Rows so far, and the score of the last of them before they were learned: 1 less the mean squared error over the
-        variance of the target in the first batch, averaged over targets. At most 512 entries; where there would be
-        more, two become one.
+        Rows so far, and the score of the latest ones before they were learned: 1 minus the mean squared error over the
+        variance of the target in the first batch, averaged over targets. At most 512 entries; beyond that, pairs of
+        entries are merged.
     prequential_score_ : float
-        The same of all rows that were predicted before they were learned.
+        The same for all rows that were predicted before they were learned.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -86,16 +86,16 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 
     See Also
     --------
-    KernelMachineRegressor : Chooses alpha and D too, and learns a metric, where all rows are there.
+    KernelMachineRegressor : Chooses alpha and D too, and learns a metric, if all rows are available.
 
     Notes
     -----
-    The first batch fixes the scales of columns and target, the kernel and the features. Where it has fewer than 256
-    rows they are fixed again whenever the number of rows has doubled, until there are 256. A column that is constant in
-    the rows that fix the scales is ignored later on too: `prepare` with a sample that shows what is to come.
+    The first batch fixes the scales of columns and target, the kernel and the features. If it has fewer than 256 rows,
+    they are fixed again whenever the number of rows has doubled, until there are 256. A column that is constant in the
+    rows that fix the scales stays ignored: call `prepare` with a sample in which it varies.
 
-    With forgetting, time goes by rows, whatever their weights are. A prediction after each single row costs a
-    factorisation each, O(D^3); blocks do not.
+    With forgetting, time is counted in rows, whatever their weights are. A prediction after each single row costs a
+    factorisation each time, O(D^3); predictions in blocks do not.
 
     References
     ----------
@@ -136,7 +136,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         y : array of shape (n,) or (n, K), or str or list of str
             Targets, or the columns of X that hold them.
         sample_weight : array of shape (n,) or str, optional
-            Not negative. Without forgetting a weight of w counts as w equal rows.
+            Non-negative. Without forgetting a weight of w counts as w equal rows.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most; the result is the same to the bit.
+            Maximum number of threads. The result does not depend on it.
         out : path-like, optional
             A Parquet or CSV file, by its name, that predictions are written to block by block.
 

@@ -48,7 +48,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     - "spreading": F = (I - alpha S)^-1 Y (Zhou et al., 2004), for new rows alpha z(x)'L^-1/2 (I - alpha A'A)^-1 A'Y
       with A = Z L^-1/2;
     - "poisson": (I - alpha S) u = Y - the mean of the labels (Calder et al., 2020), for one or few labels of a class;
-    - "ridge": least squares on the smoothest eigenvectors of S, the rough ones of which are held back.
+    - "ridge": least squares on the smoothest eigenvectors of S, with a larger penalty on the rougher ones.
 
     The rows and columns of S sum to one, so each class keeps the mass of its labels. Class mass normalisation has no
     effect here; pass `class_prior` to impose other proportions. No n x n matrix is formed, and s numbers are kept for
@@ -78,9 +78,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     ----------
     classes_ : array of shape (K,)
     transduction_ : array of shape (n,) or None
-        Label of each training row; None if rows are read from files and their landmarks would take more than 1 GB.
+        Label of each training row; None if the features of all rows take more than 1 GB, or the number of rows was not
+        known before they were read.
     label_distributions_ : array of shape (n, K) or None
-        Probabilities of the classes of each row of the fit.
+        Probabilities of the classes of each training row.
     method_ : {"spreading", "poisson", "ridge"}
     method_scores_ : dict of str to float
         Leave-one-out log loss of each method that was tried.
@@ -103,7 +104,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     Warns
     -----
     UserWarning
-        At fit, where -1 stands beside one other label alone, and may be meant as a class.
+        At fit, if there is one class besides -1, which may be meant as a class too; and for text such as "-1" or "nan",
+        which is taken for a class.
 
     References
     ----------

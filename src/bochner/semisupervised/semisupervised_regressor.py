@@ -24,9 +24,9 @@ LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no p
 class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     """Regression on rows of which few have a target, by a graph of all of them.
 
-    The graph is that of `SemiSupervisedClassifier`. By "spreading", the targets and the number one of each row that has
-    one spread, (I - alpha S)^-1 [Y, 1], and the ratio of both is a mean of the targets near in the graph; "ridge" is
-    least squares on its smoothest eigenvectors.
+    The graph is that of `SemiSupervisedClassifier`. "spreading" spreads the targets, and the number one for each row
+    with a target: (I - alpha S)^-1 [Y, 1]. The ratio of both is a mean of the targets that are near in the graph.
+    "ridge" is least squares on the smoothest eigenvectors of the graph.
 
     Parameters
     ----------
@@ -49,7 +49,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     Attributes
     ----------
     transduction_ : array of shape (n,) or (n, K), or None
-        The target of each training row; None if rows are read from files and their landmarks would take more than 1 GB.
+        The target of each training row; None if the features of all rows take more than 1 GB, or the number of rows was
+        not known before they were read.
     method_ : {"spreading", "ridge"}
     method_scores_ : dict of str to float
         Leave-one-out squared error of each method that was tried, over the variance of the targets.
@@ -99,7 +100,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         y : array of shape (n,) or (n, K), or name of a column, or names
-            Targets; NaN and None mark rows without one. Of several targets a row has all or counts as without.
+            Targets; NaN and None mark rows without one. A row that lacks one of several targets counts as without.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
 

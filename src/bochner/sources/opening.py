@@ -41,16 +41,18 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, again in every pass. Files are recognised by their content. A folder stands for all
-    files in it and in its subfolders, sorted by name, except those whose names begin with a dot or an underscore. Their
-    columns are matched by name. The index of a data frame is left out unless `columns` names it: columns that a Parquet
-    or Arrow file declares as one, and first columns of a CSV without a name that number the rows.
+    Its rows are read part by part, again in every pass. Files are recognised by their content, and text by its name: it
+    is CSV without one of the endings below. A folder stands for all files in it and in its subfolders, sorted by name,
+    except those whose names begin with a dot or an underscore. Their columns are matched by name. The index of a data
+    frame is left out unless `columns` names it: columns that a Parquet or Arrow file declares as one, and first columns
+    of a CSV without a name that number the rows.
 
     Parameters
     ----------
     data : path, list of paths, array, sparse matrix, data frame, collection, Dataset, LazyFrame, callable or iterator
         - The path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow
-          IPC (Feather), CSV and TSV, plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.libsvm``).
+          IPC (Feather), CSV and TSV (``.tsv``), plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``,
+          ``.svmlight``, ``.libsvm``).
         - NumPy arrays (memory-mapped ones too), SciPy sparse matrices, data frames of pandas, polars or Arrow.
         - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed again in each pass.
         - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed into a temporary file.

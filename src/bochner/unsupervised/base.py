@@ -100,9 +100,9 @@ def map_for(features: Any, kernel: Any, sample: ArraySource, seed: int, n_landma
     Parameters
     ----------
     features : FeatureMap, transformer or "auto"
-        The last for landmarks of the kernel, or Fourier features where it has no formula.
+        "auto" is landmarks of the kernel, or Fourier features if the kernel has no formula.
     kernel : Kernel or "auto"
-        The last for a Gaussian of the median distance.
+        "auto" is a Gaussian whose lengthscale is set by the median distance between rows.
     sample : ArraySource
         Encoded rows.
     seed : int
@@ -111,7 +111,7 @@ def map_for(features: Any, kernel: Any, sample: ArraySource, seed: int, n_landma
     Raises
     ------
     TypeError, ValueError
-        For other words, a kernel beside a map, and bins without buckets.
+        For other words, a kernel in addition to a map, and bins without buckets.
     """
     if isinstance(kernel, str):
         if kernel != "auto":

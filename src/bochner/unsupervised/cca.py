@@ -85,8 +85,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Raises
     ------
     ValueError
-        At fit: parameters out of range, other numbers of rows, weights of one source alone. At transform: other
-        columns.
+        At fit: parameters out of range, tables with different numbers of rows, weights of one source alone. At
+        transform: other columns.
 
     References
     ----------
@@ -147,7 +147,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
-            Files and collections are read in passes, two of them.
+            Files and collections are read in two passes.
         y : the same of shape (n, e), or names of columns of X
             A second table of the same rows, in the same order; one column may be an array of shape (n,). Two sources
             are read on all threads and workers where their parts have the same rows, as those of one table do.
@@ -261,7 +261,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Parameters
         ----------
         X, y : what `fit` takes
-            Rows, as a rule others than those of the fit.
+            Rows, usually not the training rows.
 
         Returns
         -------
@@ -276,7 +276,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Parameters
         ----------
         X, y : what `fit` takes
-            Rows, as a rule others than those of the fit.
+            Rows, usually not the training rows.
 
         Returns
         -------

@@ -139,7 +139,7 @@ class Clusterer(ClusterMixin, RowModel):
         return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the rows of the fit, or others given as `X`, by cluster; see `ClusterDisplay.from_estimator`."""
+        """Draw the training rows, or others given as `X`, by cluster; see `ClusterDisplay.from_estimator`."""
         from bochner.display.unsupervised_displays import ClusterDisplay
 
         return ClusterDisplay.from_estimator(self, **options).plot(ax)
@@ -157,8 +157,9 @@ class SpectralClustering(Clusterer):
     ----------
     n_clusters : int, default=8
     features : "anchors", "fourier", "binning", a feature map or a scikit-learn transformer, default="anchors"
-        Anchors, 1,000 of them or one for every three rows, follow bent and thin clusters, as graphs of neighbours do.
-        Waves and bins by name have the scale of the median distance of two rows, and find what kernel k-means finds.
+        "anchors" takes one for every three rows, up to 1,000. They follow bent and thin clusters, as graphs of
+        neighbours do. "fourier" and "binning" get their lengthscale from the median distance between rows, and find
+        similar clusters to kernel k-means.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
@@ -175,7 +176,7 @@ class SpectralClustering(Clusterer):
     embedding_ : array of shape (n, k)
         Leading eigenvectors, rows of length one.
     eigenvalues_ : array of shape (k,)
-        Of the affinities, the largest first; a gap after the k-th speaks for k clusters.
+        Of the affinities, the largest first; a gap after the k-th suggests k clusters.
     centers_ : array of shape (n_clusters, k)
     projection_ : array of shape (D, k)
         From features to eigenvectors.
@@ -187,7 +188,7 @@ class SpectralClustering(Clusterer):
     Raises
     ------
     ValueError
-        At fit: numbers of clusters or runs that are not positive, more clusters than rows; features of no such name.
+        At fit: numbers of clusters or runs that are not positive, more clusters than rows; an unknown name of features.
     NotFittedError
         At predict, before fit.
 
@@ -277,7 +278,7 @@ class KernelKMeans(Clusterer):
     embedding_ : array of shape (n, r)
         Principal components of the features.
     centers_ : array of shape (n_clusters, r)
-        Of them.
+        Means of the clusters, in these components.
     cluster_centers_ : array of shape (n_clusters, D)
         The same in the space of the features.
     inertia_ : float
@@ -292,7 +293,7 @@ class KernelKMeans(Clusterer):
     Raises
     ------
     ValueError
-        At fit: numbers of clusters or runs that are not positive, more clusters than rows; features of no such name.
+        At fit: numbers of clusters or runs that are not positive, more clusters than rows; an unknown name of features.
     NotFittedError
         At predict, before fit.
 

@@ -32,11 +32,11 @@ VALIDATED_POINTS = 1 << 21  # of a grid by which they are validated
 class KernelDensity(RowModel):
     """Estimate the density of one to three columns by a sum of Gaussian kernels, in one pass and by a grid.
 
-    Each row is shared among the corners of its cell of a grid, whose steps are a quarter of the bandwidth h; the
-    grid is smoothed by a Gaussian, column by column, and read between its points by linear interpolation. Both steps
-    widen the kernel by step² / 6; the smoothing Gaussian is narrowed to compensate. The estimate equals that of the
-    Gaussian kernel up to (step / h)^4. It is a density itself and never negative. The cost for each row does not depend
-    on the number of rows.
+    Each row is shared among the corners of its cell of a grid. The step of the grid is a quarter of the bandwidth h, or
+    a third or half of it if the grid would be too large. The grid is smoothed by a Gaussian, column by column, and read
+    between its points by linear interpolation. Sharing and reading each widen the kernel by step² / 6; the smoothing
+    Gaussian is narrowed to compensate. The estimate equals that of the Gaussian kernel up to (step / h)^4. It is a
+    density itself and never negative. The cost for each row does not depend on the number of rows.
 
     In higher dimensions a kernel estimate mostly reflects the kernel and not the data. Use `NoveltyDetector` there.
 
@@ -63,8 +63,8 @@ class KernelDensity(RowModel):
     Raises
     ------
     ValueError
-        For more than three columns, columns that are not all numbers or miss values, and bandwidths so small against
-        the range of the rows that the grid would have more than 2^24 points.
+        For more than three columns, columns that are not numbers or have missing values, and bandwidths so small
+        compared with the range of the rows that the grid would have more than 2^24 points.
 
     References
     ----------
@@ -204,7 +204,7 @@ class KernelDensity(RowModel):
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the density at rows.
 
-        Rows that are more than eight bandwidths from all others have the floor, that of a kernel's tail there.
+        Rows that are more than eight bandwidths from all training rows have the floor, the tail of one kernel there.
 
         Parameters
         ----------

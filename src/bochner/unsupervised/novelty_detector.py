@@ -1,4 +1,4 @@
-"""Novelty detection: rows unlike those of the fit, by the leverages of Fourier features and by empty bins."""
+"""Novelty detection: rows unlike the training rows, by the leverages of Fourier features and by empty bins."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
     familiarity_ : array of shape (number of bins, 1)
         count / (count + 0.1) of each bin.
     leverage_table_, bin_table_ : arrays of shape (m, 2)
-        Suspicion, and the logarithm of the share of the rows that are at least as suspicious.
+        Values of each measure, and the logarithm of the share of the training rows that are at least as novel.
     known_ : array of shape (n,) or None
-        Hashes of the rows of the fit, ascending, where `contamination` is a number and these are at most 16,384.
+        Hashes of the training rows, ascending, if `contamination` is a number and there are at most 16,384 rows.
     known_scores_ : array of shape (n,) or None
         Their scores, each as if the row had been left out.
     encoder_ : TableEncoder
@@ -98,7 +98,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
     Raises
     ------
     ValueError
-        Where `contamination`, `false_alarms`, `scale` or `ridge` are out of their range, or rows cannot be encoded.
+        If `contamination`, `false_alarms`, `scale` or `ridge` is out of range, or rows cannot be encoded.
 
     References
     ----------
@@ -156,7 +156,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `open_source` opens
-            Files, folders and collections are read in three passes: a look, the features, the bins.
+            Files, folders and collections are read in three passes: for statistics, for the features, and for the bins.
         y : ignored
         sample_weight : array of shape (n,), or str, optional
             A weight of w counts as w equal rows, up to the noise of the pairs of rows that choose the lengthscales; a
@@ -238,7 +238,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     @rowwise("score")
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """How normal rows are: the logarithm of the share of rows that are as suspicious, the smaller of the two.
+        """How normal rows are: the logarithm of the share of training rows that are as novel, the smaller of the two.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Returns
         -------
         array of shape (n,)
-            Near 0 for the most normal rows; -4.6 where a hundredth of the rows are as suspicious.
+            Near 0 for the most normal rows; -4.6 if a hundredth of the training rows are as novel.
         """
         return self._mapped(X, self.score_encoded, self._dtype)
 

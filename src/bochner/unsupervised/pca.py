@@ -100,12 +100,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     Raises
     ------
     ValueError
-        At fit: parameters out of range, a kernel beside a map, bins without buckets, X without values, an inverse of
-        columns that are not numbers. At transform: other columns.
+        At fit: parameters out of range, a kernel in addition to a map, bins without buckets, X without values, an
+        inverse of columns that are not numbers. At transform: other columns.
     TypeError
-        At fit: what is no kernel or no map.
+        At fit: `kernel` is not a kernel, or `features` not a map.
     MemoryError
-        At fit, before the pass: the moments do not fit the memory that is free.
+        At fit, before the pass: the moments do not fit in the free memory.
 
     References
     ----------
@@ -256,7 +256,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     @available_if(attrgetter("fit_inverse_transform"))
     @any_arrays
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Rows, in the units of the fit, whose scores would be about these.
+        """Rows whose scores would be about these, in the units of the training rows.
 
         Parameters
         ----------
@@ -452,7 +452,7 @@ def learn_pre_images(
         Of encoded rows.
     encoder : TableEncoder
     alpha : float or "auto"
-        Ridge penalty; the last for the one of least generalised cross-validation error.
+        Ridge penalty; "auto" minimises the generalised cross-validation error.
     seed : int
     """
     shift, scale = units_of(encoder)
