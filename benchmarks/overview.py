@@ -107,9 +107,9 @@ LEARNERS = ("bochner", "bochner, 1 s", "LightGBM", "LightGBM, tuned", "XGBoost",
 HEAD = """\
 # Benchmarks
 
-![Test error against training time of fourteen models on two data sets](figures/error_against_time.png)
+![Test error against training time of many learners on two data sets](figures/error_against_time.png)
 
-*Each point is one model: median test error and training time over up to {seeds} runs, on {machine}.*
+*Each point is one learner: median test error and training time over up to {seeds} runs, on {machine}.*
 
 ## Eight data sets
 
@@ -153,7 +153,8 @@ def rows(learners: tuple[str, ...]) -> list[list[str]]:
         cells = [f"{errors[learner]:.{digits}f}" if learner in errors else "" for learner in learners]
         best = f"{min(errors.values()):.{digits}f}"
         cells = [f"**{cell}**" if cell == best else cell for cell in cells]
-        lines.append([label, *cells, f"{found[name]['bochner'][1]:.2g} s"])
+        seconds = found[name]["bochner"][1]
+        lines.append([label, *cells, f"{float(f'{seconds:.2g}'):g} s"])
     return lines
 
 

@@ -19,13 +19,18 @@ FAMILIES = {
     "other kernel machines": ("#666666", "s", ()),
 }
 PLACES = {  # of the labels beside their points: right, up, alignment
-    "SVC / SVR": (3, -13, "left"),
+    "SVC / SVR": (3, -15, "left"),
+    "Nystroem + ridge": (7, -6, "left"),
+    "ThunderSVM": (8, -8, "left"),
     "neo-ls-svm": (-7, 3, "right"),
     "RBFSampler + ridge": (-7, -8, "right"),
     "RBFSampler + ridge, tuned": (0, 15, "center"),
     "LightGBM": (-7, -3, "right"),
-    "LightGBM, tuned": (0, -14, "center"),
+    "LightGBM, tuned": (0, 8, "center"),
+    ("LightGBM, tuned", "house_16H"): (0, -14, "center"),
     ("XGBoost", "california_housing"): (2, -13, "left"),
+    ("XGBoost", "house_16H"): (-7, 2, "right"),
+    ("HistGradientBoosting", "house_16H"): (0, -14, "center"),
 }
 
 
