@@ -52,9 +52,9 @@ def test_are_measured_within_any_memory_limit(file):
 
 
 def test_a_time_limit_goes_by_them(file, monkeypatch):
-    """A machine that is three times as slow in most things has a third of the rows, and no faster one has more."""
+    """A machine that is nine times as slow in most things has a third of the rows, and no faster one has more."""
     usual, double = asdict(COSTS), {"double": COSTS.double}
-    slow = Costs(**{name: 3 * cost for name, cost in usual.items()} | double | {"byte_pass": 30 * COSTS.byte_pass})
+    slow = Costs(**{name: 9 * cost for name, cost in usual.items()} | double | {"byte_pass": 90 * COSTS.byte_pass})
     fast = Costs(**{name: cost / 8 for name, cost in usual.items()} | double)
     assert (COSTS.pace, slow.pace, fast.pace) == (1.0, pytest.approx(3.0), 1.0)
     usual, late, early = (Budget(1e6, costs=costs) for costs in (COSTS, slow, fast))
@@ -67,7 +67,7 @@ def test_a_time_limit_goes_by_them(file, monkeypatch):
     assert late.least(*size) > 2.9 * usual.least(*size)
     assert Budget(3.0, costs=slow).is_short
     assert not Budget(3.0).is_short
-    budgets = Budget(9.0, costs=slow), Budget(3.0), Budget(9.0)
+    budgets = Budget(9.0, costs=slow), Budget(1.0), Budget(9.0)
     sizes = [budget.n_components(0.5, 100_000, 50, 20) for budget in budgets]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.2)
     assert sizes[1] < sizes[2]

@@ -73,9 +73,12 @@ class Costs:
 
     @property
     def pace(self) -> float:
-        """How many times as long as usual work takes, by the median of all costs; at least once, as Python does."""
+        """How many times as long as usual a fit takes, which is also Python's work: by the root of the median of costs.
+
+        Never less than once.
+        """
         own, usual = asdict(self), asdict(COSTS)
-        return max(median(own[name] / usual[name] for name in own if name != "double"), 1.0)
+        return max(math.sqrt(median(own[name] / usual[name] for name in own if name != "double")), 1.0)
 
     def gram_work(self, seconds: float) -> float:
         """The n D^2 for which there are so many seconds."""

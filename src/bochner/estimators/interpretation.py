@@ -343,7 +343,7 @@ class Interpretable(BaseKernelEstimator):
             Rows that the explained ones are compared with: columns that are not in a coalition have values of these
             rows. By default up to 100 training rows that the model keeps.
         n_background : int, "auto" or None, default="auto"
-            From more background rows, this many are drawn at random. "auto" for 100, with a warning of the seconds where
+            From more background rows, this many are drawn at random. "auto" for 100, with a warning of the seconds if
             these are many. None for all.
 
         Returns

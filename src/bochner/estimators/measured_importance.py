@@ -119,7 +119,7 @@ def importance_of_fit(
     if not size:
         return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
-    if (timely := _n_timely(rows, scores, d, budget)) < rows.n_rows:
+    if (timely := _n_timely(rows, scores, row_loss(model), d, budget)) < rows.n_rows:
         size = timely
         rows, scores, name = _evaluated(model, unseen, source, size, seed)
     if rows.n_rows < 2:
@@ -150,13 +150,14 @@ def _evaluated(
     return held_out.source, scores, held_out.name
 
 
-def _n_timely(rows: ArraySource, scores: Scores, n_columns: int, budget: Budget) -> int:
-    """How many of the rows half of the time left is enough for, by the seconds that their scores take once."""
+def _n_timely(rows: ArraySource, scores: Scores, loss: RowLoss, n_columns: int, budget: Budget) -> int:
+    """How many of the rows half of the time left is enough for, by the seconds that their losses take once."""
     if budget.limit is None or not rows.n_rows:
         return rows.n_rows
     clock = Budget()
     if not budget.is_over:
-        scores(rows.whole().X, np.arange(rows.n_rows))
+        X, T, _ = rows.whole()
+        loss.of(T, scores(X, np.arange(rows.n_rows)))
     few = int(min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0) * rows.n_rows)
     return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0
 
