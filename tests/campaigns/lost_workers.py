@@ -42,7 +42,7 @@ from bochner.selection import policy
 Verdict = tuple[str, str, float]  # a case in words, what is wrong with it, and its seconds
 N, GROUP, LIMIT = 6000, 250, 60.0
 FROZEN, LATE = 3.0, 0.05  # seconds that a worker stands still, and that a message is late
-PATIENCE, SILENCE = 10.0, "8s"  # of the engine, and of the scheduler with workers that do not answer
+PATIENCE, SILENCE = 6.0, "8s"  # of the engine, and of the scheduler with workers that do not answer
 PRELOADED = ["sklearn.linear_model", "pyarrow.parquet", "numba", "distributed", "bochner.engines.dask", "bochner"]
 FEATURES = bo.FourierFeatures(Gaussian(0.5), 60, random_state=0)
 FITS: dict[str, dict[str, Any]] = {"moments": {}, "gradients": {"solver": "cg", "tol": 1e-4}}
