@@ -143,6 +143,15 @@ def test_labels_that_are_classes(labels):  # warnings are errors here
     KernelMachineClassifier(**FAST).fit(X, np.resize(labels, 30))
 
 
+@pytest.mark.parametrize(("text", "what"), [("NaN", "NaN"), ("inf", "infinity"), ("1e999", "infinity")])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_targets_of_text_that_are_no_numbers(text, what, rows):
+    """Such text is read as a number."""
+    y = np.array([text, "1", "2"][:rows])
+    with pytest.raises(ValueError, match=f"Input y contains {what}"):
+        KernelMachineRegressor().fit(np.arange(rows)[:, np.newaxis], y)
+
+
 def test_targets_of_regression():
     with pytest.raises(ValueError, match="could not convert string to float"):
         KernelMachineRegressor(**FAST).fit(X, ["a"] * 30)

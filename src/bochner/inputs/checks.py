@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import _check_y, assert_all_finite, check_consistent_length, column_or_1d, validate_data
 
 from bochner.data.columns import first_row, missing_targets
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_lazy, refuse_text, require_finite
@@ -43,6 +43,7 @@ def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> NDArray[
     except ValueError as error:
         text = "could not convert string" in str(error)
         raise ValueError(f"{error}. For classes use {classifier}.") if text else error from None
+    assert_all_finite(y, input_name="y")  # also of text, as "NaN"
     check_consistent_length(X, y)
     return y
 
