@@ -573,7 +573,7 @@ def together(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
         shutil.rmtree(folder.parent / "loops")
     wrong = next(filter(None, (outcome(lab, name, out, before, done) for done in found)), "")
     failed = [done.err for done in found if done.code]
-    return f"two of {name}{', no loops' * empty}", wrong or (f"failed: {failed}" if failed else "")
+    return f"two of {name}{', no loops' if empty else ''}", wrong or (f"failed: {failed}" if failed else "")
 
 
 LIMITED = """
