@@ -43,7 +43,8 @@ def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> NDArray[
     except ValueError as error:
         text = "could not convert string" in str(error)
         raise ValueError(f"{error}. For classes use {classifier}.") if text else error from None
-    assert_all_finite(y, input_name="y")  # also of text, as "NaN"
+    with np.errstate(invalid="ignore"):  # of a sum of inf and -inf
+        assert_all_finite(y, input_name="y")  # also of text, as "NaN"
     check_consistent_length(X, y)
     return y
 
