@@ -92,7 +92,7 @@ class FitRequest:
     @property
     def usual_limit(self) -> float:
         """The time limit in seconds of the usual machine; infinite where there is none."""
-        return np.inf if self.time_limit is None else self.budget().usual_limit
+        return self.budget().usual_limit
 
     @property
     def criterion(self) -> bool:
