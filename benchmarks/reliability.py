@@ -110,7 +110,7 @@ def killed() -> list[tuple[str, str, str, str, str]]:
     commands, rng = kills.trials(Path(tempfile.mkdtemp())), np.random.default_rng(0)
 
     def verdicts(number: signal.Signals) -> Iterator[tuple[str, str, float]]:
-        for _ in range(repeats(70)):
+        for _ in range(repeats(70 if number == signal.SIGKILL else 17)):
             for trial in commands:
                 start = time.perf_counter()
                 yield trial.name, kills.kill(trial, number, rng), time.perf_counter() - start
@@ -125,7 +125,7 @@ def killed() -> list[tuple[str, str, str, str, str]]:
     data = kills.rows_of(Path(tempfile.mkdtemp()))
     for solver, name in (("direct", "moments"), ("cg", "conjugate gradients")):
         judge = partial(kills.killed_fit, kills.Fits(data, solver))
-        rows.append(campaign(f"streamed fits, {name}, SIGKILL until done", timed(judge, 20)))
+        rows.append(campaign(f"streamed fits, {name}, SIGKILL until done", timed(judge, 10)))
     return [*rows, campaign("compilations, SIGKILL", timed(kills.killed_compilation, 20))]
 
 

@@ -330,4 +330,4 @@ KINDS: dict[str, Callable[[int], Iterator[Verdict]]] = {
     "children": children,
     "threads that run": crowds,
 }
-SHARE = {"fits in one process": 1, "interrupts": 5, "threads at once": 20, "children": 50, "threads that run": 100}
+SHARE = {"fits in one process": 1, "interrupts": 5, "threads at once": 4, "children": 50, "threads that run": 100}
