@@ -20,6 +20,7 @@ from typing import Any
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
+ADDRESSES = 1 << 27  # that are left before threads start or loops load
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
 
@@ -200,6 +201,30 @@ def resident_bytes() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def free_addresses() -> int | None:
+    """Bytes of addresses that a limit of the process (``ulimit -v``) leaves; None where there is none."""
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+
+        limit = getrlimit(RLIMIT_AS)[0]
+        if limit == RLIM_INFINITY:
+            return None
+        with open("/proc/self/statm") as file:
+            return max(limit - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE"), 0)
+    except (ImportError, OSError, ValueError, IndexError):
+        return None
+
+
+def require_addresses(what: str, n_bytes: int = ADDRESSES) -> None:
+    """Raise MemoryError where so few addresses are left that libraries would abort, or wait for ever, in this work."""
+    free = free_addresses()
+    if free is not None and free < n_bytes:
+        raise MemoryError(
+            f"{what} takes {as_size(n_bytes)} of addresses, and the limit on the memory of this process leaves "
+            f"{as_size(free)}: raise it (ulimit -v)."
+        )
 
 
 def peak_bytes() -> int | None:

@@ -156,6 +156,44 @@ def test_libraries_that_cannot_be_loaded_are_told_in_a_line(monkeypatch):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_a_command_with_few_addresses_does_not_wait_for_ever():
+    """OpenBLAS would, while it is loaded."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)\n" + machine_faults.COMMAND
+    done = subprocess.run([sys.executable, "-c", code, "inspect", "model"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: The command takes 1.1 GB of addresses, and the limit on the memory of this")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_limit_on_addresses_counts(tmp_path):
+    """A process under ``ulimit -v`` knows what is left, and reads no CSV and loads no loop with too little of it."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n1,2\n3,4\n")
+    code = f"""
+import resource
+import bochner.loops.trig, pyarrow.csv
+from bochner.engines.local import available_memory
+from bochner.settings import free_addresses
+from bochner import open_source
+assert free_addresses() is None
+taken = 4096 * int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), resource.RLIM_INFINITY))
+assert 0 < available_memory() <= free_addresses() <= 64 << 20
+try:
+    open_source({str(path)!r})
+except MemoryError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+print(open_source({str(path)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert not done.stderr
+    refused, *opened = done.stdout.splitlines()
+    assert refused.startswith("Reading a CSV file takes 134 MB of addresses")
+    assert refused.endswith("raise it (ulimit -v).")
+    assert "2 rows x 2 columns" in opened[0]
+
+
 @pytest.fixture
 def folder_of_loops(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
@@ -220,3 +258,10 @@ def test_what_a_killed_process_was_compiling_is_removed(tmp_path):
     (tmp_path / f".bochner-{_machine()}-999999999-00000000.tmp").touch()
     loops._LoopFiles(str(tmp_path), "loop", 0).save("a", np.ones(2))
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".nbc", ".nbi"]
+
+
+def test_a_loop_is_not_loaded_with_few_addresses(folder_of_loops, monkeypatch):
+    """LLVM would abort the process."""
+    monkeypatch.setattr(sys.modules["bochner.settings"], "free_addresses", lambda: 1 << 20)
+    with pytest.raises(MemoryError, match=r"A compiled loop takes 134 MB of addresses, .* leaves 1\.0 MB"):
+        loops.compiled(double)(1.5)

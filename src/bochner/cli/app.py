@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect as inspection
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -13,8 +14,10 @@ import typer
 from bochner.cli import options
 from bochner.cli.failures import guarded
 from bochner.estimators.parameters import Given, conflict
+from bochner.settings import require_addresses
 
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted, 143 terminated."
+LIBRARY_ADDRESSES = 1 << 30  # with fewer OpenBLAS tries to load for ever
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False)
 
@@ -45,6 +48,8 @@ def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     @wraps(work)
     def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
         with guarded(traceback, arguments.get("model")):
+            if "numpy" not in sys.modules:
+                require_addresses("The command", LIBRARY_ADDRESSES)
             from bochner.cli.printing import show
 
             report = {"command": work.__name__} | work(**arguments)

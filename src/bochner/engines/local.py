@@ -19,12 +19,12 @@ from joblib import cpu_count
 
 from bochner.engines.base import sum_in_place
 from bochner.engines.blas import single_threaded_blas
-from bochner.settings import as_size, current, resident_bytes
+from bochner.settings import as_size, current, free_addresses, resident_bytes
 
 
 def free_bytes() -> int | None:
-    """Bytes that are free by the system's and the container's account; None where unknown."""
-    figures = []
+    """Bytes that are free by the account of the system, the container and the process; None where unknown."""
+    figures = [] if (addresses := free_addresses()) is None else [addresses]
     try:
         meminfo = Path("/proc/meminfo").read_text()
         figures.append(int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024)

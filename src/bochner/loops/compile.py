@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import IO, Any
 
 from bochner.loops.clock import CLOCK
+from bochner.settings import require_addresses
 from bochner.whole_files import replacing
 
 with CLOCK:
@@ -72,7 +73,8 @@ class DiskCache(FunctionCache):
         self._cache_file = _LoopFiles(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, *arguments: Any) -> Any:
-        """The code from the disk, None where there is none that can be read."""
+        """The code from the disk, None where there is none that can be read; it is compiled then."""
+        require_addresses("A compiled loop")
         with suppress(OSError):
             return super().load_overload(*arguments)
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.engines.local import in_threads
 from bochner.notices import listed, warn
+from bochner.settings import require_addresses
 from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError
 from bochner.sources.column_values import (
     Values,
@@ -147,6 +148,7 @@ class CsvPart(FileRange):
         """
         from pyarrow import csv
 
+        require_addresses("Reading a CSV file")  # its threads are waited for, also where they cannot begin
         block, done = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES), 0
         while True:
             skip, known = done, {name: kind for name, kind in types.items() if name in (columns or types)}
