@@ -24,6 +24,7 @@ NOTE = "Failed: what broke the promise of its campaign. The first failures are p
 def campaign(name: str, verdicts: Iterator[tuple[str, str, float]]) -> tuple[str, str, str, str, str]:
     """Count verdicts of cases, what is wrong with each ("" for nothing) and its seconds."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
     tried = failed = 0
     slowest, before = 0.0, used()
     for case, wrong, seconds in verdicts:
