@@ -21,6 +21,7 @@ HALVED = "an interval is halved, or a size multiplied, until it reaches a bound"
 INPUT = "each turn uses up input"
 TABLE = "a table of hashes is at most half full, so that a free slot is found"
 INNER = "each turn goes to an object inside of the former one"
+LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
     "cli/__init__.py _cause": [INNER],
@@ -33,10 +34,10 @@ ENDS = {
     "engines/dask.py Cluster.workers": [OTHERS],
     "engines/dask.py DaskEngine.result": [OTHERS],
     "engines/futures.py FuturesEngine.result": [OTHERS, INPUT],
+    "engines/local.py _Pool._serve": [LIFE],
     "engines/local.py _Tasks.drain": [INPUT],
     "engines/local.py fold.add": [HALVED],
     "engines/local.py shards": [HALVED],
-    "engines/prefetch.py _empty": [INPUT],
     "engines/prefetch.py in_turn": [INPUT],
     "engines/prefetch.py prefetched": [INPUT],
     "engines/ray.py RayEngine.result": [OTHERS],

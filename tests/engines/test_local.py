@@ -234,14 +234,15 @@ class TestManyCallers:
 
     def test_nobody_waits_for_threads_that_have_not_begun(self, monkeypatch):
         """Another caller keeps the whole pool busy."""
-        release, size = threading.Event(), local._pool._max_workers
-        blocked = [local._pool.submit(release.wait, 60) for _ in range(size)]
+        release, done = threading.Event(), [threading.Event() for _ in range(local._pool.size)]
+        for one in done:
+            local._pool.submit(lambda one=one: release.wait(60) and one.set())
         try:
             monkeypatch.setattr(local, "n_threads", lambda: 4)
             assert in_threads(lambda item: item + 1, range(10)) == list(range(1, 11))
         finally:
             release.set()
-        assert all(future.result() for future in blocked)
+        assert all(one.wait(10) for one in done)
 
     def test_an_interrupt_comes_before_other_failures(self):
         both = threading.Barrier(2, timeout=30)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock, local
 from typing import Any, Generic, TypeVar
 
@@ -156,19 +157,19 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         if threads < 2:
             return [work(item) for item in items]
         tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
-        shared, futures = [tasks], list[Future]()
+        shared = [tasks]
         try:
             with suppress(RuntimeError):  # no thread can be started: a limit on their number or on memory
                 for _ in range(threads - 1):
-                    futures.append(_pool.submit(copy_context().run, _help, shared))
+                    _pool.submit(partial(copy_context().run, _help, shared))
             tasks.drain()
         except BaseException:  # an interrupt between two items
             tasks.stop()
             raise
         finally:
+            shared.clear()  # what nobody has begun stays in the pool, and must hold nothing
             with tasks.crew.resting():
-                _finish(tasks, futures)
-            shared.clear()  # what could not be submitted waits in the pool, and must hold nothing
+                tasks.wait()
     return tasks.outcome()
 
 
@@ -246,14 +247,35 @@ class _Tasks(Generic[T, R]):
         self.work, self.items, self.results = work, items, [None] * len(items)
         self.outer, self.crew = outer, crew
         self.lock, self.taken, self.failures = Lock(), 0, dict[int, BaseException]()
+        self.helping, self.ended = list[Any](), False  # locks that helpers hold as long as they work
 
     def help(self) -> None:
-        """Take items, unless enough others work for the same caller."""
+        """Take items, unless enough others work for the same caller, or it has ended."""
         if self.crew.enter():
-            try:
-                self.drain()
-            finally:
-                self.crew.leave()
+            with (own := Lock()):
+                with self.lock:
+                    self.helping += [own] * (not self.ended)
+                try:
+                    if own in self.helping:
+                        self.drain()
+                finally:
+                    self.crew.leave()
+
+    def wait(self) -> None:
+        """Wait for those who help, also where an interrupt comes meanwhile; nobody begins any more."""
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            self._wait()
+            raise
+
+    def _wait(self) -> None:
+        with self.lock:
+            self.ended = True
+        for helper in self.helping:
+            with helper:
+                pass
 
     def drain(self) -> None:
         """Take items until none are left, or one has failed."""
@@ -304,24 +326,46 @@ def _help(shared: Sequence[_Tasks]) -> None:
         tasks.help()
 
 
-def _finish(tasks: _Tasks, futures: Sequence[Future]) -> None:
-    """Wait for the threads that have begun, also where an interrupt comes meanwhile."""
-    begun = [future for future in futures if not future.cancel()]
-    try:
-        wait(begun)
-    except BaseException:
-        tasks.stop()
-        wait(begun)
-        raise
+class _Pool:
+    """Threads that take work from a queue as long as the process lives; one is started where all others have work.
+
+    An interrupt inside of a lock that is written in Python, as those of `concurrent.futures` are, can leave it locked
+    for ever. Here are locks and queues of C only.
+    """
+
+    def __init__(self) -> None:
+        self.size, self.queue = max(os.cpu_count() or 1, 2), SimpleQueue[Callable[[], object]]()
+        self.lock, self.started, self.idle = Lock(), 0, 0
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Have a thread do this, some time; RuntimeError where none can be started."""
+        self.queue.put(work)
+        if self.started < self.size and self.queue.qsize() > self.idle:
+            start_new_thread(self._serve, ())
+
+    def _serve(self) -> None:
+        with self.lock:
+            if self.started == self.size:
+                return
+            self.started += 1
+        while True:
+            with self.lock:
+                self.idle += 1
+            work = self.queue.get()
+            with self.lock:
+                self.idle -= 1
+            with suppress(BaseException):  # of the threads' own affairs, for tasks keep what their work raises
+                work()
+            del work
 
 
 _mine = _Mine()
-_pool = ThreadPoolExecutor(max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
+_pool = _Pool()
 
 
 def _renew() -> None:
     global _pool
-    _pool = ThreadPoolExecutor(max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
+    _pool = _Pool()
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from contextvars import copy_context
-from queue import Empty, Queue
-from threading import Event, Thread
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 from bochner.engines.local import at_most
@@ -28,9 +28,12 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     depth : int, default=2
         Items that wait at most; one more is being made meanwhile.
     """
-    ready: Queue[tuple[bool, Any]] = Queue(depth)
-    stop = Event()
-    thread = Thread(target=copy_context().run, args=(_fill, items, ready, stop), name="bochner-ahead", daemon=True)
+    # Queues of C: an interrupt inside of those in Python, or of their events, can leave a lock locked for ever.
+    ready, room, stopped = SimpleQueue[tuple[bool, Any]](), SimpleQueue[None](), list[bool]()
+    for _ in range(depth):
+        room.put(None)
+    arguments = _fill, items, ready, room, stopped
+    thread = Thread(target=copy_context().run, args=arguments, name="bochner-ahead", daemon=True)
     try:
         thread.start()
     except RuntimeError:  # no more threads can be started: each item is made when it is asked for
@@ -40,6 +43,7 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     try:
         while True:
             more, item = ready.get()
+            room.put(None)
             if more:
                 yield item
                 del item
@@ -48,8 +52,8 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
             else:
                 raise item
     finally:
-        stop.set()
-        _empty(ready)
+        stopped.append(True)
+        room.put(None)
         thread.join()
 
 
@@ -79,31 +83,26 @@ def _alone(items: Iterator[T]) -> Iterator[T]:
         yield from items
 
 
-def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:
+def _fill(
+    items: Iterator[Any], ready: SimpleQueue[tuple[bool, Any]], room: SimpleQueue[None], stopped: list[bool]
+) -> None:
     """Put pairs (True, item), and at the end (False, what was raised); nothing more once the consumer has stopped."""
     failure = None
     try:
         with _closed(items):
             for item in items:
+                room.get()
+                if stopped:
+                    return
                 ready.put((True, item))
                 del item
-                if stop.is_set():
+                if stopped:
                     return
     except BaseException as raised:
         failure = raised
-    if not stop.is_set():
-        ready.put((False, failure))
+    ready.put((False, failure))
 
 
 def _closed(items: Iterator[Any]) -> AbstractContextManager[Any]:
     """Close what is a generator after the block."""
     return closing(items) if isinstance(items, Generator) else nullcontext()
-
-
-def _empty(ready: Queue) -> None:
-    """Make room for an item that waits to be put."""
-    try:
-        while True:
-            ready.get_nowait()
-    except Empty:
-        pass
