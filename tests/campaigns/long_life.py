@@ -289,8 +289,9 @@ def children(number: int) -> Iterator[Verdict]:
 
 
 def crowds(number: int) -> Iterator[Verdict]:
-    """Fits during which another process looks at how many threads run."""
-    alone()
+    """Fits during which a thread looks at how many of the others run."""
+    all_again()
+    time.sleep(0.5)  # OpenBLAS ends its threads before a fork; those that it starts next wait actively, for 0.1 s
     cores = len(os.sched_getaffinity(0))
     for k in range(number):
         name, start = list(MODELS)[k % len(MODELS)], time.perf_counter()
