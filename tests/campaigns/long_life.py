@@ -2,7 +2,8 @@
 
 Each model has predictions that it made alone, at the beginning. Whatever the process has done since, another fit gives
 the same bits. Memory, threads and open files do not grow, an interrupt ends a fit at once and leaves nothing behind,
-processes that are made afterwards can fit, and threads that compute at once are as many as there are processors.
+processes that are made afterwards can fit, and threads that compute at once are as many as there are processors. The
+kind of Jupyter kernels needs ipykernel (``pip install ipykernel``).
 """
 
 from __future__ import annotations
@@ -324,11 +325,59 @@ def _look(stop: threading.Event, looks: list[int]) -> None:
         looks.append(running)
 
 
+def notebooks(number: int) -> Iterator[Verdict]:
+    """Fits in a Jupyter kernel that is interrupted at random moments, each with another fit after it."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+
+    def cell(code: str, found: str = "None") -> dict[str, Any]:
+        options: dict[str, Any] = {"timeout": LIMIT, "output_hook": lambda message: None}
+        return client.execute_interactive(code, user_expressions={"found": found}, **options)["content"]
+
+    try:
+        cell(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import long_life")
+        cell("long_life.MODELS['default'] = lambda: long_life.bo.KernelMachineRegressor(random_state=0)")
+        cell("long_life.alone()")
+        names = [*MODELS, "default"]
+        seconds = {name: float(_shown(cell("", f"long_life._seconds({name!r})"))) for name in names}
+        for seed in range(number):
+            name, start = names[seed % len(names)], time.perf_counter()
+            moment = float(np.random.default_rng(seed).uniform(0, 1.1 * seconds[name]))
+            button = threading.Timer(moment, manager.interrupt_kernel)
+            button.start()
+            reply = cell(f"long_life.again({name!r})")
+            button.join()
+            time.sleep(0.1)  # for an interrupt after the work
+            error = reply.get("ename", "KeyboardInterrupt")
+            wrong = "" if error == "KeyboardInterrupt" else f"{error}: {reply['evalue']}"
+            if not wrong and _shown(cell("", f"long_life.differing({{{name!r}: long_life.again({name!r})}})")) != "''":
+                wrong = "other bits after it"
+            yield f"{seed} {name} in a kernel", wrong, _since(start)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _shown(reply: dict[str, Any]) -> str:
+    """What a cell has found, as text; its error if it has failed."""
+    found = reply.get("user_expressions", {}).get("found", reply)
+    return str(found["data"]["text/plain"] if found["status"] == "ok" else found)
+
+
 KINDS: dict[str, Callable[[int], Iterator[Verdict]]] = {
     "fits in one process": fits,
     "interrupts": interrupts,
     "threads at once": together,
     "children": children,
     "threads that run": crowds,
+    "Jupyter kernel": notebooks,
 }
-SHARE = {"fits in one process": 1, "interrupts": 5, "threads at once": 4, "children": 50, "threads that run": 100}
+SHARE = {
+    "fits in one process": 1,
+    "interrupts": 5,
+    "threads at once": 1,
+    "children": 50,
+    "threads that run": 100,
+    "Jupyter kernel": 50,
+}
