@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,11 +28,20 @@ def campaign(name: str, verdicts: Iterator[tuple[str, str, float]]) -> tuple[str
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
     tried = failed = 0
     slowest, before = 0.0, used()
-    for case, wrong, seconds in verdicts:
+    for case, wrong, seconds in to_the_end(verdicts):
         tried, failed, slowest = tried + 1, failed + bool(wrong), max(slowest, seconds)
         if wrong and failed <= 20:
             print(f"{name}: {case}: {wrong}", file=sys.stderr, flush=True)
     return name, f"{tried:,}", f"{failed:,}", f"{used() - before:,.0f}", f"{slowest:.2f}"
+
+
+def to_the_end(verdicts: Iterator[tuple[str, str, float]]) -> Iterator[tuple[str, str, float]]:
+    """Verdicts, and one of a campaign that ends in an error, lest the others that it has are lost."""
+    try:
+        yield from verdicts
+    except Exception as error:
+        traceback.print_exc()
+        yield "campaign", f"ended by {type(error).__name__}: {error}", 0.0
 
 
 def used() -> float:

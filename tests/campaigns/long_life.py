@@ -331,8 +331,12 @@ def notebooks(number: int) -> Iterator[Verdict]:
 
     manager, client = start_new_kernel(kernel_name="python3")
 
-    def cell(code: str, found: str = "None") -> dict[str, Any]:
-        options: dict[str, Any] = {"timeout": LIMIT, "output_hook": lambda message: None}
+    def cell(code: str, found: str = "None", begins: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        def hook(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "execute_input":
+                begins()
+
+        options: dict[str, Any] = {"timeout": LIMIT, "output_hook": hook}
         return client.execute_interactive(code, user_expressions={"found": found}, **options)["content"]
 
     try:
@@ -343,10 +347,12 @@ def notebooks(number: int) -> Iterator[Verdict]:
         seconds = {name: float(_shown(cell("", f"long_life._seconds({name!r})"))) for name in names}
         for seed in range(number):
             name, start = names[seed % len(names)], time.perf_counter()
-            moment = float(np.random.default_rng(seed).uniform(0, 1.1 * seconds[name]))
+            moment = float(np.random.default_rng(seed).uniform(0, seconds[name]))
             button = threading.Timer(moment, manager.interrupt_kernel)
-            button.start()
-            reply = cell(f"long_life.again({name!r})")
+            try:
+                reply = cell(f"long_life.again({name!r})", begins=button.start)
+            except TimeoutError:  # of an interrupt in the kernel's own code, which loses its reply; the next cell tells
+                reply = {}
             button.join()
             time.sleep(0.1)  # for an interrupt after the work
             error = reply.get("ename", "KeyboardInterrupt")
