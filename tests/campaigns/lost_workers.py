@@ -1,8 +1,9 @@
 """Clusters and pools that lose what works for them, in the midst of a fit.
 
 A trial begins a fit whose passes run elsewhere, and at a random moment a worker is killed or frozen, the scheduler or
-the client is closed, or all results come late. The fit gives the bits of an undisturbed one, or there is one
-`EngineError`, within a minute, and no process is left. The scheduler forgets fits that are done.
+the client is closed, the network becomes slow or loses all connections, or all results come late. The fit gives the
+bits of an undisturbed one, or there is one `EngineError`, within a minute, and no process is left. The scheduler
+forgets fits that are done.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakSet
 
 import dask
 import numpy as np
@@ -72,11 +74,50 @@ def fitted(name: str, folder: Path, engine: Any) -> str:
     return sha256(np.ascontiguousarray(model.coef_).tobytes()).hexdigest()
 
 
+class Network:
+    """What connects a scheduler with its workers and clients: it can be slow, and lose all connections."""
+
+    def __init__(self) -> None:
+        self.port, self.delay, self._writers = 0, 0.0, WeakSet[asyncio.StreamWriter]()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        server = self._run(asyncio.start_server(self._connect, "127.0.0.1", 0))
+        self.address = f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, questions = await asyncio.open_connection("127.0.0.1", self.port)
+        await asyncio.gather(self._carry(reader, questions), self._carry(answers, writer), return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while content := await reader.read(1 << 16):
+                await asyncio.sleep(self.delay)
+                writer.write(content)
+                await writer.drain()
+        finally:
+            writer.close()
+
+    def cut(self) -> None:
+        """Lose all connections. New ones can be made."""
+
+        async def abort() -> None:
+            for writer in list(self._writers):
+                writer.transport.abort()
+
+        self._run(abort())
+
+
 @contextmanager
 def cluster() -> Iterator[Client]:
-    """Two processes of one thread each."""
+    """Two processes of one thread each, and a network of their own to the scheduler."""
+    network = Network()
     multiprocessing.set_forkserver_preload(PRELOADED)
     options: dict[str, Any] = {"processes": True, "dashboard_address": ":0", "silence_logs": 60}
+    options["scheduler_kwargs"] = {"contact_address": network.address}
     with (
         dask.config.set(
             {
@@ -85,10 +126,14 @@ def cluster() -> Iterator[Client]:
                 "distributed.comm.retry.count": 0,
             }
         ),
-        LocalCluster(n_workers=2, threads_per_worker=1, **options) as made,
-        Client(made, set_as_default=False) as client,
+        LocalCluster(n_workers=0, threads_per_worker=1, **options) as made,
     ):
-        yield client
+        network.port, made.network = made.scheduler.port, network
+        made.scale(2)
+        with Client(network.address, set_as_default=False) as client:
+            client.cluster = made
+            client.wait_for_workers(2, timeout=LIMIT)
+            yield client
 
 
 @contextmanager
@@ -145,12 +190,14 @@ FAULTS: dict[str, Callable[[Client, np.random.Generator], object]] = {
     ],
     "a worker frozen": lambda client, rng: frozen(worker_of(client, rng)),
     "results late": lambda client, rng: None,
+    "a network that is slow": lambda client, rng: setattr(client.cluster.network, "delay", LATE),
     "a worker frozen for good": lambda client, rng: signalled(worker_of(client, rng), signal.SIGSTOP),
     "scheduler closed": lambda client, rng: client.cluster.sync(client.cluster.scheduler.close),
     "cluster closed": lambda client, rng: client.cluster.close(timeout=5),
     "client closed": lambda client, rng: client.close(timeout=5),
+    "connections lost": lambda client, rng: client.cluster.network.cut(),
 }
-LASTING = list(FAULTS)[4:]  # after which there is no cluster to go on with
+LASTING = list(FAULTS)[5:]  # after which there is no cluster to go on with
 
 
 def end(fit: Callable[[], str], fault: Callable[[], object], moment: float, expected: str) -> str:
@@ -217,6 +264,8 @@ def trial(seed: int, names: list[str], folder: Path, client: Client, found: dict
         else:
             wrong = end(fit, partial(FAULTS[kind], client, rng), moment, expected)
     finally:
+        if kind == "a network that is slow":
+            client.cluster.network.delay = 0.0
         for pid in stopped:
             signalled(pid, signal.SIGCONT)
     if not wrong and kind not in LASTING:
