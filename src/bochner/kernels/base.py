@@ -144,7 +144,8 @@ class Kernel(Parametrised, ABC):
         >>> kernel = Gaussian(2.0)
         >>> kernel([0.0, 0.0], [2.0, 0.0])
         0.6065306597126334
-        >>> SVC(kernel=kernel).fit([[0.0, 1.0], [1.0, 0.0], [3.0, 1.0]], [0, 0, 1]).predict([[4.0, 0.0]])
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [3.0, 1.0], [4.0, 1.0]], [0, 0, 1, 1]
+        >>> SVC(kernel=kernel).fit(X, y).predict([[4.0, 0.0]])
         array([1])
         """
         if Y is not None and np.ndim(X) == np.ndim(Y) == 1:
