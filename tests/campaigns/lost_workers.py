@@ -88,7 +88,10 @@ class Network:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers, questions = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            answers, questions = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:  # a scheduler that has ended
+            return writer.close()
         await asyncio.gather(self._carry(reader, questions), self._carry(answers, writer), return_exceptions=True)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
