@@ -19,6 +19,7 @@ from bochner.data.table import TableEncoder
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.design.passes import Groups
+from bochner.engines.base import RangeSum, reduce, whole, with_sum
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.estimators.ridge import RidgeProblem, solve
@@ -28,7 +29,7 @@ from bochner.sources.base import SourceError
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.rows import Roles
 from bochner.sources.scan import scan
-from bochner.sources.stream import StreamSource
+from bochner.sources.stream import StreamSource, even_ranges
 from farm import Farm, copied
 
 N, D, GROUP = 6000, 3, 250
@@ -205,6 +206,44 @@ def test_conjugate_gradients(kind, way, folder):
 
 
 @pytest.mark.parametrize("kind", ["dense", "bins"])
+@pytest.mark.parametrize("most", [256, 5, 4])
+def test_any_number_of_workers_gives_the_same_bits(kind, most, folder, monkeypatch):
+    """As many ranges as there are parts, or fewer; held or computed again."""
+    monkeypatch.setattr("bochner.design.design.RANGES", most)
+    source = encoded(folder)
+    expected = solved(source, kind, Farm(1))
+    for engine in (Farm(2), Farm(3), Farm(100), Farm(2, worker_memory=1), Farm(3, keeps_results=False)):
+        assert_array_equal(solved(source, kind, engine).coef, expected.coef)
+
+
+@pytest.mark.parametrize("n", [*range(1, 18), 33])
+def test_ranges_are_added_in_the_tree_of_all_sums(n):
+    """Whatever groups they come in."""
+    parts = [[i] for i in range(n)]
+    expected = reduce(LOCAL, parts, lambda part, _: Tree(part[0]))
+    for most in range(1, n + 1):
+        sums = []
+        for first, stop in even_ranges([1] * n, most):
+            own = []
+            for k in range(first, stop):
+                own = with_sum(own, RangeSum(k, 1, Tree(k)))
+            for one in own:
+                sums = with_sum(sums, one)
+        assert whole(sums).added == expected.added
+
+
+class Tree:
+    """A sum that remembers how it was added."""
+
+    def __init__(self, added):
+        self.added = added
+
+    def __iadd__(self, other):
+        self.added = (self.added, other.added)
+        return self
+
+
+@pytest.mark.parametrize("kind", ["dense", "bins"])
 def test_conjugate_gradients_of_executors(kind, folder, engine):
     source = encoded(folder, ONE)
     here, there = solved(source, kind), solved(source, kind, engine)
@@ -273,7 +312,7 @@ def test_groups_are_all_parts_in_order(counts, most, folder):
     parts = source.table.parts[: len(counts or range(6))]
     known = tuple(counts or [None] * 6)
     source = replace(source, table=replace(source.table, parts=parts), counts=known, checksums=(None,) * len(parts))
-    groups = source.worker_ranges(most)
+    groups = source.part_ranges(most)
     assert [part for group in groups for part in group.parts] == list(parts)
     assert sum((group.counts for group in groups), ()) == known
     assert 1 <= len(groups) <= most

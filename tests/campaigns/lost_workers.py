@@ -254,8 +254,6 @@ def trial(seed: int, names: list[str], folder: Path, client: Client, found: dict
     kind, name = names[seed % len(names)], list(FITS)[seed // len(names) % len(FITS)]
     expected, seconds = found[name]
     engine = DaskEngine(client, patience=PATIENCE)
-    while engine.n_processes < 2:  # sums are cut by this number; a worker may be listed still, and be gone
-        time.sleep(0.05)
     engine.result(engine.submit(int, "7"))
     fit = partial(fitted, name, folder, engine)
     moment = float(rng.uniform(0, 1.1 * seconds))

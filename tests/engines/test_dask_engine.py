@@ -173,16 +173,6 @@ class TestResults:
         assert engine.worker_memory == int(0.6 * min(limits))
         assert engine.result(engine.share(None)) is None
 
-    def test_workers_that_are_lost_count_as_long_as_the_fit(self, local_cluster):
-        """Sums of later passes are cut by their number, and had other bits where a worker was lost before."""
-        with local_cluster(2, processes=False) as client:
-            engine = DaskEngine(client)
-            engine.result(engine.submit(int, "7"))
-            client.cluster.scale(1)
-            while len(client.scheduler_info(n_workers=-1)["workers"]) > 1:
-                time.sleep(0.05)
-            assert (engine.n_processes, DaskEngine(client).n_processes) == (2, 1)
-
     def test_a_work_for_a_whole_worker_has_its_threads(self, local_cluster):
         with local_cluster(1, threads=2, processes=False, memory_limit=0) as client:
             engine = DaskEngine(client)

@@ -14,7 +14,7 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.table_input import finite_predictions
 from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
 from bochner.design.moments import Moments
-from bochner.design.passes import Groups, Passes
+from bochner.design.passes import Group, Groups, Passes
 from bochner.design.reductions import (
     OWN_MOMENTS_FEATURES,
     Blocks,
@@ -32,10 +32,12 @@ from bochner.features.base import Centres, DenseFeatures, FeatureMap
 from bochner.features.binning import DenseBins, hashed_bins
 from bochner.features.device_features import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
+from bochner.sources.stream import even_ranges
 
 STORED_BYTES = 1 << 30
 MANY_OUTPUTS = 64  # whose products with one another are not taken
 STORED_SHARE = 0.5
+RANGES = 256  # of parts at most, whose sums are added in a tree: no more workers have something to do in a pass
 GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
@@ -350,13 +352,16 @@ class Design:
         """The blocks on the workers of the engine, held there where it and their memory allow it."""
         engine, passes = self.engine, self._passes(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
-        spans = self.source.worker_ranges(n_groups)
+        ranges = self.source.part_ranges(RANGES)
+        edges = even_ranges([one.n_rows or len(one.parts) for one in ranges], n_groups)
+        groups = [Group(first, tuple(ranges[first:stop])) for first, stop in edges]
         row = self.features.stored_bytes(self.dtype, packed=False)
         free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups
-        need = (row + 8 * (self.source.n_outputs + 1)) * max(span.n_rows for span in spans)
+        most = max(sum(one.n_rows for one in group.ranges) for group in groups)
+        need = (row + 8 * (self.source.n_outputs + 1)) * most
         held = engine.keeps_results and self.source.n_rows is not None and need <= HELD_SHARE * free
         rows = max(256, min(passes.rows, GROUP_BYTES // row))
-        return Groups(engine, replace(passes, rows=rows), spans, row, held)
+        return Groups(engine, replace(passes, rows=rows), groups, row, held)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where they overflow."""

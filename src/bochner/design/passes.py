@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bochner.design.reductions import Blocks
-from bochner.engines.base import Engine, results
+from bochner.engines.base import Engine, RangeSum, results, whole, with_sum
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, FeatureMap
 from bochner.features.device_features import DeviceFeatures
@@ -60,33 +60,47 @@ class Passes:
         return replace(self, source=self.source.with_parts(span))
 
 
+class Group(NamedTuple):
+    """Consecutive ones of the ranges of parts that sums are made of, from the first of them on, or their blocks."""
+
+    first: int
+    ranges: tuple[Any, ...]
+
+
 @dataclass(frozen=True)
 class GroupWork:
-    """Work on the blocks of a group, which are held or else computed again.
+    """Work on the ranges of a group, whose blocks are held or else computed again.
 
     Attributes
     ----------
-    work : callable (blocks, ...)
+    work : callable (blocks, ...), or None
+        None makes a group that holds its blocks.
     n_bytes : int
         Memory of a call.
     whole_worker : bool
         Whether it may use all threads of its worker.
     """
 
-    work: Callable[..., Any]
+    work: Callable[..., Any] | None
     n_bytes: int
     whole_worker: bool = True
 
-    def __call__(self, group: list[StoredRows] | PartRange, passes: Passes | None, *arguments: Any) -> Any:
-        """Do the work on blocks, or on those that a map makes of a range of parts."""
-        blocks = passes.with_parts(group) if isinstance(group, PartRange) and passes is not None else group
-        return self.work(blocks, *arguments)
+    def __call__(self, group: Group, passes: Passes | None, *arguments: Any) -> Group | list[RangeSum]:
+        """Do the work on the blocks, or on those that a map makes of the parts, and add what may be added."""
+        ranges = group.ranges if passes is None else map(passes.with_parts, group.ranges)
+        if self.work is None:
+            return Group(group.first, tuple(list(blocks) for blocks in ranges))
+        sums: list[RangeSum] = []
+        for k, blocks in enumerate(ranges, group.first):
+            sums = with_sum(sums, RangeSum(k, 1, self.work(blocks, *arguments)))
+        return sums
 
 
 class Groups:
     """Blocks of features on the workers of an engine, a group of consecutive ones for each; they never come here.
 
-    A group is one work in each pass, whatever worker does it: so sums have the same bits where one is lost.
+    A group is one work in each pass, whatever worker does it. Its ranges are added in the tree of `reduce`: sums have
+    the same bits with any number of workers.
 
     Parameters
     ----------
@@ -94,8 +108,7 @@ class Groups:
         One that is remote.
     passes : Passes
         Over all rows.
-    spans : sequence of Span
-        The groups.
+    groups : sequence of Group
     row_bytes : int
         Memory that the features of a row take.
     held : bool
@@ -107,30 +120,29 @@ class Groups:
         As of `Passes`.
     """
 
-    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], row_bytes: int, held: bool) -> None:
+    def __init__(self, engine: Engine, passes: Passes, groups: Sequence[Group], row_bytes: int, held: bool) -> None:
         self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
-        self.n_rows = [span.n_rows for span in spans]
+        self.n_rows = [sum(span.n_rows for span in group.ranges) for group in groups]
         self.n_bytes = 3 * passes.rows * row_bytes + Blocks.reading_bytes
         shared = engine.share(passes.without_parts())
         self.passes = None if held else shared
-        self.groups: list[Any] = list(spans)
+        self.groups: list[Any] = list(groups)
         if held:
             self.groups = [
-                engine.submit(GroupWork(list, row_bytes * span.n_rows + self.n_bytes), span, shared) for span in spans
+                engine.submit(GroupWork(None, row_bytes * n_rows + self.n_bytes), group, shared)
+                for group, n_rows in zip(groups, self.n_rows, strict=True)
             ]
 
     def total(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the sum of ``work(blocks, *arguments)`` over the groups, added in their order; it must have ``+=``."""
+        """Return the sum of ``work(blocks, *arguments)`` over the ranges; it must have ``+=``."""
         sent = [self.engine.share(value) if getattr(value, "nbytes", 0) > SENT_BYTES else value for value in arguments]
-        task, total = GroupWork(work, self.n_bytes), None
+        task, sums = GroupWork(work, self.n_bytes), list[RangeSum]()
         handles = [self.engine.submit(task, group, self.passes, *sent) for group in self.groups]
         for n_rows, own in zip(self.n_rows, results(self.engine, handles), strict=True):
-            if total is None:
-                total = deepcopy(own)  # which may be read-only
-            else:
-                total += own
+            for one in deepcopy(own):  # which may be read-only
+                sums = with_sum(sums, one)
             self.advance(n_rows)
-        return total
+        return whole(sums)
 
 
 def summed(blocks: Any, work: Callable[..., Any], *arguments: Any) -> Any:

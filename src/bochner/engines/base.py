@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import reduce as fold
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from bochner.engines.journal import Journal  # heavy: the command's errors import this module
@@ -108,6 +109,28 @@ def _sum(
     halves = [_sum(engine, parts, work, common, journal, half, advance) for half in ((first, middle), (middle, stop))]
     add = _sum_of if engine.is_remote else sum_in_place
     return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
+
+
+class RangeSum(NamedTuple):
+    """The sum over a number of parts, a power of two, from the first of them on."""
+
+    first: int
+    size: int
+    total: Any
+
+
+def with_sum(sums: list[RangeSum], own: RangeSum) -> list[RangeSum]:
+    """Sums over consecutive ranges and the next one, neighbours added where the tree of `reduce` does; in place."""
+    sums = [*sums, own]
+    while len(sums) > 1 and sums[-2].size == sums[-1].size and sums[-2].first % (2 * sums[-1].size) == 0:
+        left, right = sums[-2:]
+        sums[-2:] = [RangeSum(left.first, 2 * left.size, sum_in_place(left.total, right.total))]
+    return sums
+
+
+def whole(sums: Sequence[RangeSum]) -> Any:
+    """The sum over all parts, as `reduce` returns it, of ranges that are added as far as `with_sum` does; in place."""
+    return fold(lambda right, left: sum_in_place(left, right), [one.total for one in reversed(sums)])
 
 
 def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:

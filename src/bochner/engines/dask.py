@@ -33,17 +33,11 @@ class Cluster:
     client : distributed.Client
     patience : float
         Seconds that are waited for an answer, and for workers.
-
-    Attributes
-    ----------
-    most_workers : int
-        Workers that were there at a time, at the most, by all looks so far.
     """
 
     def __init__(self, client: Client, patience: float) -> None:
         self.client, self.patience = client, patience
         self._memory: tuple[int, int] | None = None
-        self.most_workers = 0
         self.begin_to_look()
 
     @property
@@ -74,7 +68,6 @@ class Cluster:
         found = within(self.patience, lambda: self.client.scheduler_info(n_workers=-1), lost)
         if self.client.status != "running":
             raise EngineError(lost)
-        self.most_workers = max(self.most_workers, len(found["workers"]))
         return found["workers"]
 
     def look(self) -> None:
@@ -286,13 +279,8 @@ class DaskEngine:
 
     @property
     def n_processes(self) -> int:
-        """Workers of the cluster: processes, which keep results each for itself.
-
-        Those that have been lost count too, as sums are cut by this number: they have the same bits where one is lost
-        meanwhile, and its successor is still to come.
-        """
-        self.cluster.workers()
-        return max(self.cluster.most_workers, 1)
+        """Workers of the cluster: processes, which keep results each for itself."""
+        return max(len(self.cluster.workers()), 1)
 
     @property
     def worker_memory(self) -> int | None:
@@ -310,8 +298,6 @@ class DaskEngine:
             Where a worker has not the memory that the work says it takes.
         """
         self.cluster.require_same_versions()
-        if not self.cluster.most_workers:
-            self.cluster.workers()
         self.cluster.require_memory(work)
         try:
             return self._send(work, *arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -41,6 +41,13 @@ class PartRange:
     def n_rows(self) -> int:
         """Number of rows, as far as it is known."""
         return sum(count or 0 for count in self.counts)
+
+
+def even_ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Cut consecutive things into so many ranges at most, of about the same size: where they begin and stop."""
+    ends = np.cumsum(sizes)
+    inner = [int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)]
+    return list(pairwise(sorted({0, *inner, len(sizes)})))
 
 
 @dataclass(frozen=True)
@@ -106,13 +113,10 @@ class StreamSource:
         part = slice(first, stop)
         return PartRange(self.table.parts[part], self.counts[part], self.checksums[part])
 
-    def worker_ranges(self, most: int) -> list[PartRange]:
+    def part_ranges(self, most: int) -> list[PartRange]:
         """All parts, in so many groups of consecutive ones at most, of about as many rows each."""
         sizes = [1] * self.n_parts if self.n_rows is None else [count or 0 for count in self.counts]
-        ends = np.cumsum(sizes)
-        inner = [int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)]
-        edges = sorted({0, *inner, self.n_parts})
-        return [self.part_range(*edge) for edge in pairwise(edges)]
+        return [self.part_range(*edges) for edges in even_ranges(sizes, most)]
 
     def without_parts(self) -> StreamSource:
         """The same without parts, and with one row of the sample: what is sent once for all spans of it."""
