@@ -30,6 +30,7 @@ ENDS = {
     "data/encodings.py _unique": [COUNT],  # a name for each of the finite number of names in use at most
     "data/weights.py _probabilities": [COUNT],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
+    "engines/base.py with_sum": [INPUT],
     "engines/dask.py Cluster._wait_for_one": [OTHERS],
     "engines/dask.py Cluster.workers": [OTHERS],
     "engines/dask.py DaskEngine.result": [OTHERS],

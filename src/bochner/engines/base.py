@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from functools import reduce as fold
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -130,7 +129,10 @@ def with_sum(sums: list[RangeSum], own: RangeSum) -> list[RangeSum]:
 
 def whole(sums: Sequence[RangeSum]) -> Any:
     """The sum over all parts, as `reduce` returns it, of ranges that are added as far as `with_sum` does; in place."""
-    return fold(lambda right, left: sum_in_place(left, right), [one.total for one in reversed(sums)])
+    total = sums[-1].total
+    for one in reversed(sums[:-1]):
+        total = sum_in_place(one.total, total)
+    return total
 
 
 def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
