@@ -22,9 +22,9 @@ from bochner import KernelMachineClassifier, load, save
 from bochner.kernels import Gaussian
 
 X, y = load_digits(return_X_y=True)
-model = KernelMachineClassifier(Gaussian(25.0), n_components=1000, random_state=0).fit(
-    X[:1200], y[:1200]
-)
+model = KernelMachineClassifier(
+    Gaussian(25.0), n_components=1000, loss="squared", random_state=0
+).fit(X[:1200], y[:1200])
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "digits.safetensors"
