@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -81,8 +81,8 @@ class Network:
         self.port, self.delay, self._writers = 0, 0.0, WeakSet[asyncio.StreamWriter]()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        server = self._run(asyncio.start_server(self._connect, "127.0.0.1", 0))
-        self.address = f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._server = self._run(asyncio.start_server(self._connect, "127.0.0.1", 0))
+        self.address = f"tcp://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
@@ -113,15 +113,20 @@ class Network:
 
         self._run(abort())
 
+    def close(self) -> None:
+        """Make no more connections, and end the thread."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
 
 @contextmanager
 def cluster() -> Iterator[Client]:
     """Two processes of one thread each, and a network of their own to the scheduler."""
-    network = Network()
     multiprocessing.set_forkserver_preload(PRELOADED)
     options: dict[str, Any] = {"processes": True, "dashboard_address": ":0", "silence_logs": 60}
-    options["scheduler_kwargs"] = {"contact_address": network.address}
     with (
+        closing(Network()) as network,
         dask.config.set(
             {
                 "distributed.worker.multiprocessing-method": "forkserver",
@@ -129,7 +134,9 @@ def cluster() -> Iterator[Client]:
                 "distributed.comm.retry.count": 0,
             }
         ),
-        LocalCluster(n_workers=0, threads_per_worker=1, **options) as made,
+        LocalCluster(
+            n_workers=0, threads_per_worker=1, scheduler_kwargs={"contact_address": network.address}, **options
+        ) as made,
     ):
         network.port, made.network = made.scheduler.port, network
         made.scale(2)
