@@ -72,7 +72,7 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     busy, taken = (time.process_time() - busy) / n_threads(), time.perf_counter() - start
     alphas = None if case.alpha is None else np.array([case.alpha])
     K = len(model.classes_) if case.classes and len(model.classes_) > 2 else 1
-    sizes, wide = (n, K, float(n)), model.coef_.dtype == np.float64
+    sizes, wide = (n, K, float(n)), model.feature_weights_.dtype == np.float64
     task = ProblemSize(*sizes, alphas, case.classes, wide, n_columns=X.shape[1])
     foretell = direct_seconds if solver == "direct" else iterative_seconds
     foretold = foretell(case.D, task, costs)

@@ -98,7 +98,10 @@ def speed() -> list[Row]:
             Row(f"{what}: whole fit", f"{two.fit:.1f} s, {one.fit / two.fit:.2f} times as fast", ""),
         ]
         for where, other in (("one process", one), ("no cluster", local)):
-            error = np.abs(two.model.coef_ - other.model.coef_).max() / np.abs(other.model.coef_).max()
+            error = (
+                np.abs(two.model.feature_weights_ - other.model.feature_weights_).max()
+                / np.abs(other.model.feature_weights_).max()
+            )
             same = "same bits" if digest(two.model) == digest(other.model) else f"{error:.1e}"
             rows.append(Row(f"{what}: coefficients against {where}", same, bars[name]))
     return rows

@@ -99,7 +99,7 @@ def warm_up(model: str) -> None:
 
 def digest(model: Any) -> str:
     """Hash of all numbers that predictions are made of, to the bit."""
-    arrays = (model.coef_, model.intercept_, model.target_mean_, model.target_scale_)
+    arrays = (model.feature_weights_, model.intercept_, model.target_mean_, model.target_scale_)
     return blake2b(b"".join(np.ascontiguousarray(values).tobytes() for values in arrays)).hexdigest()
 
 
@@ -154,7 +154,7 @@ def done(job: Job) -> Done:
             return Done(refused=f"{type(error).__name__}: {error}")
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
     error, distance = judged(model, job.n_unseen)
-    about = f"{type(model.features_).__name__}, {len(model.coef_):,} columns, by {model.solver_}"
+    about = f"{type(model.features_).__name__}, {len(model.feature_weights_):,} columns, by {model.solver_}"
     written = (writing.seconds, writing.count) if writing else (0.0, 0)
     return Done(seconds, busy, digest(model), error, distance, *written, about)
 

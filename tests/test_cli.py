@@ -423,7 +423,7 @@ def test_printed_line_fits_the_same_model(folder, done, more):
     one, two = (load(name) for name in ("model.safetensors", "again.safetensors"))
     assert list(one.feature_names_in_) == list(two.feature_names_in_)
     assert "kind" not in one.feature_names_in_
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.feature_weights_, two.feature_weights_)
     told = [describe(name)["metadata"]["scores"] for name in ("model.safetensors", "again.safetensors")]
     assert told[0] == told[1]
 
@@ -496,12 +496,12 @@ def test_binning(folder, run, done):
     assert (facts["n_iter"], facts["residual"]) == (model.n_iter_, model.residual_)
     assert facts["solver_reason"] == model.solver_reason_
     (part,) = facts["maps"]
-    assert part["n_features"] == facts["n_features"] == len(model.coef_)
-    assert part["rows_per_bin"] == pytest.approx(N * 16 / len(model.coef_))
+    assert part["n_features"] == facts["n_features"] == len(model.feature_weights_)
+    assert part["rows_per_bin"] == pytest.approx(N * 16 / len(model.feature_weights_))
     assert (part["alone"], part["n_buckets"], part["weight"]) == (model.features_.singleton_share_, None, 1.0)
     code, out, err = run("inspect", "m")
     assert (code, err) == (0, "")
-    assert f"16 grids, {len(model.coef_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out
+    assert f"16 grids, {len(model.feature_weights_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out
     assert f"conjugate gradients, {model.n_iter_} iterations (the features are sparse)" in out
 
 
@@ -609,7 +609,7 @@ def test_models_with_maps_of_a_program(folder, run, done, features, lines, targe
     facts = done("inspect", "own.safetensors")["model"]
     parts = getattr(features, "maps", [features])
     assert [part["map"] for part in facts["maps"]] == [type(part).__name__ for part in parts]
-    assert facts["n_features"] == sum(part["n_features"] for part in facts["maps"]) == len(model.coef_)
+    assert facts["n_features"] == sum(part["n_features"] for part in facts["maps"]) == len(model.feature_weights_)
     assert [part["weight"] for part in facts["maps"]] == list(getattr(model.features_, "weights_", [1.0]))
     assert facts["kernel"] == (facts["maps"][0]["kernel"] if len(parts) == 1 else None)
     code, out, err = run("inspect", "own.safetensors")

@@ -68,7 +68,7 @@ def test_small_folders_are_fitted_as_one_file(folder, done, data):
     many = fit(done, data, "--out", "many.safetensors")
     for key in ("rows", "columns", "rows_train", "rows_test", "scores", "baseline"):
         assert one[key] == many[key]
-    np.testing.assert_array_equal(load("one.safetensors").coef_, load("many.safetensors").coef_)
+    np.testing.assert_array_equal(load("one.safetensors").feature_weights_, load("many.safetensors").feature_weights_)
 
 
 @pytest.mark.parametrize("data", ["rows", "texts/*.csv", "all.parquet", "all.csv"])
@@ -258,7 +258,7 @@ def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
 def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkeypatch):
     arguments = ("rows", "--checkpoint", "rows.ckpt", "--out", "model.safetensors")
     whole = fit(done, *arguments)
-    before = load("model.safetensors").coef_
+    before = load("model.safetensors").feature_weights_
     os.remove("model.safetensors")
 
     def fails(*args):
@@ -274,7 +274,7 @@ def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkey
     again = fit(done, *arguments, "--resume")
     assert not fits  # but a refit of the model that was scored
     assert again["scores"] == whole["scores"]
-    np.testing.assert_array_equal(load("model.safetensors").coef_, before)
+    np.testing.assert_array_equal(load("model.safetensors").feature_weights_, before)
     assert "rows.ckpt.scored" not in os.listdir()
 
 

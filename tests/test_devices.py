@@ -85,7 +85,7 @@ def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way):
         assert found.device == DEVICE
         np.testing.assert_allclose(to_host(found), getattr(model, name)(X), atol=1e-4)
         np.testing.assert_allclose(getattr(other, name)(X), to_host(found), atol=1e-10)
-    assert type(other.coef_) is np.ndarray
+    assert type(other.feature_weights_) is np.ndarray
     assert abs(other.score(on_strict(X), on_strict(y)) - model.score(X, y)) < 1e-6
 
 
@@ -216,7 +216,7 @@ def test_torch_on_the_processor():
     other = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True)
     model.fit(X, y)
     other.fit(torch.as_tensor(X), torch.as_tensor(y))
-    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.feature_weights_, other.feature_weights_)
     found, deviations = other.predict(torch.as_tensor(X), return_std=True)
     assert isinstance(found, torch.Tensor)
     assert isinstance(deviations, torch.Tensor)
@@ -237,7 +237,7 @@ def test_numpy_on_the_device_of_the_settings(place, monkeypatch):
     for kind in (KernelMachineRegressor, KernelMachineClassifier):
         target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
         model = machine(kind, **WAYS["given"]).fit(X, target)
-        assert model.coef_.dtype == np.float32
+        assert model.feature_weights_.dtype == np.float32
         with bochner.settings(device=place):
             other = machine(kind, **WAYS["given"]).fit(X, target)
             found = other.predict(X)
@@ -326,7 +326,7 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     model = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
     with bochner.settings(device=parse_device(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
         other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
-    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+    np.testing.assert_allclose(other.feature_weights_, model.feature_weights_, atol=1e-6)
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -435,7 +435,7 @@ def test_what_stays_on_the_processor_says_so(why):
     with pytest.warns(UserWarning, match=why) as caught:
         other.fit(on_strict(X), on_strict(y))
     assert [warning.filename for warning in caught] == [__file__]
-    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.feature_weights_, other.feature_weights_)
     np.testing.assert_allclose(to_host(other.predict(on_strict(X))), model.predict(X), atol=1e-6)
 
 

@@ -828,7 +828,9 @@ def test_former_names_of_classes_are_read(path):
     craft(path, json.loads(text), tensors)
     loaded = load(path)
     np.testing.assert_array_equal(loaded.predict_interval(X[:5]), expected)
-    np.testing.assert_array_equal(loaded.partial_fit(X, X[:, 1]).coef_, model.partial_fit(X, X[:, 1]).coef_)
+    np.testing.assert_array_equal(
+        loaded.partial_fit(X, X[:, 1]).feature_weights_, model.partial_fit(X, X[:, 1]).feature_weights_
+    )
 
 
 def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):

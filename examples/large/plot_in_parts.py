@@ -42,7 +42,7 @@ merged = merge(machines)
 whole = deepcopy(first).partial_fit(X[:2000], y[:2000])
 print(
     "Largest difference of the merged coefficients from those of one fit:",
-    np.abs(merged.coef_ - whole.coef_).max(),
+    np.abs(merged.feature_weights_ - whole.feature_weights_).max(),
 )
 
 # %%

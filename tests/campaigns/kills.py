@@ -140,7 +140,7 @@ for number in range({lives}):
 FIT = """
     with bo.settings(checkpoint={point!r}, resume=True, every=0):
         model.fit(bo.open_source({data!r}, sample=1000), "y")
-    np.save({out!r}, model.coef_)
+    np.save({out!r}, model.feature_weights_)
 """
 MODEL = """
 import bochner as bo

@@ -71,7 +71,7 @@ def fitted(name: str, folder: Path, engine: Any) -> str:
     model = bo.KernelMachineRegressor(features=FEATURES, alpha=1.0, random_state=0, **FITS[name])
     with bo.settings(engine=engine):
         model.fit(folder / "rows.parquet", "y")
-    return sha256(np.ascontiguousarray(model.coef_).tobytes()).hexdigest()
+    return sha256(np.ascontiguousarray(model.feature_weights_).tobytes()).hexdigest()
 
 
 class Network:

@@ -171,9 +171,9 @@ def without(name):
 
 def shorter(state, tensors):
     """Cut the coefficients."""
-    name = state["coef_"]["tensor"]
+    name = state["feature_weights_"]["tensor"]
     tensors[name] = tensors[name][:5].copy()
-    state["coef_"]["shape"] = list(tensors[name].shape)
+    state["feature_weights_"]["shape"] = list(tensors[name].shape)
 
 
 @pytest.mark.parametrize("name", damaged_models.COMMANDS)

@@ -113,7 +113,7 @@ DEFAULT = """
     print("ready", flush=True)
     sys.stdin.readline()
     with bochner.settings(memory_limit="300 MB"):
-        assert len(model.fit({path!r}, "y").coef_)
+        assert len(model.fit({path!r}, "y").feature_weights_)
     print("done", flush=True)
     sys.stdin.readline()
 """

@@ -41,12 +41,12 @@ CODE = """
 
         def regressor(self, rows=many, features="auto", **options):
             model = KernelMachineRegressor(features=features, random_state=0, **options).fit(X[rows], y[rows])
-            return model.coef_, model.intercept_, model.predict(X[-2500:])
+            return model.feature_weights_, model.intercept_, model.predict(X[-2500:])
 
         def classifier(self, rows=many, features="auto", **options):
             labels = np.digitize(y, [0.5, 1.0])
             model = KernelMachineClassifier(features=features, random_state=0, **options).fit(X[rows], labels[rows])
-            return model.coef_, model.link_, model.predict_proba(X[-2500:])
+            return model.feature_weights_, model.link_, model.predict_proba(X[-2500:])
 
         def fourier(self):
             return self.regressor(features=fourier)

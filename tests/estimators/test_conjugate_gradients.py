@@ -213,7 +213,7 @@ class TestQuality:
         model = regressor(kernel=kernel, features="binning", n_components=60, alpha="auto").fit(X[:120], y[:120])
         assert isinstance(model.kernel_, Hat if kernel == "hat" else Laplacian)
         assert model.score(X[120:], y[120:]) > 0.3
-        assert model.coef_.shape == (model.features_.n_features_out, 1)
+        assert model.feature_weights_.shape == (model.features_.n_features_out, 1)
         assert len(model.features_.values_) == 60
 
     @pytest.mark.parametrize("K", [2, 3])
@@ -340,16 +340,16 @@ def test_the_tolerance_holds_for_bins(alpha):
     gram = None
     for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-8):
         model = regressor(**options, tol=tol).fit(X, y)
-        assert model.coef_.dtype == (np.float32 if tol >= 1e-2 else np.float64)
+        assert model.feature_weights_.dtype == (np.float32 if tol >= 1e-2 else np.float64)
         if gram is None:
             Z = model.features_.transform(model.encoder_.encode(X, dtype=np.float64))
             mean = np.asarray(Z.mean(axis=0))
             gram = (Z.T @ Z).toarray() - len(X) * mean.T @ mean + alpha * np.eye(Z.shape[1])
             rhs = Z.T @ (y - y.mean()) / model.target_scale_
             expected = np.linalg.solve(gram, rhs)
-        off = model.coef_[:, 0] - expected
+        off = model.feature_weights_[:, 0] - expected
         assert np.sqrt(off @ gram @ off / (expected @ gram @ expected)) <= tol
-        residual = np.linalg.norm(gram @ model.coef_[:, 0] - rhs) / np.linalg.norm(rhs)
+        residual = np.linalg.norm(gram @ model.feature_weights_[:, 0] - rhs) / np.linalg.norm(rhs)
         assert model.residual_ == pytest.approx(residual, rel=0.05, abs=1e-10 if tol < 1e-2 else 1e-5)
 
 
@@ -408,7 +408,7 @@ class TestEqualInputs:
         double = regressor(**options, alpha=1.0, tol=5e-3).fit(X, y)
         policy(double_seconds=0)
         single = regressor(**options, alpha=1.0, tol=5e-3).fit(X, y)
-        assert single.coef_.dtype == np.float32
+        assert single.feature_weights_.dtype == np.float32
         size = np.linalg.norm(y - y.mean())
         assert np.linalg.norm(single.predict(X) - double.predict(X)) <= 5e-3 * size
 

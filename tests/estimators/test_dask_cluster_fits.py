@@ -65,9 +65,9 @@ class TestFits:
         held = regressor().fit(*rows)
         with client.as_current():
             found = regressor().fit(*rows)
-        assert np.array_equal(found.coef_, held.coef_)
+        assert np.array_equal(found.feature_weights_, held.feature_weights_)
         with bochner.settings(engine=client):
-            assert np.array_equal(regressor().fit(*rows).coef_, held.coef_)
+            assert np.array_equal(regressor().fit(*rows).feature_weights_, held.feature_weights_)
 
     @pytest.mark.parametrize("kind", ["frame", "array"])
     def test_persisted_rows(self, client, frame, kind):
@@ -75,7 +75,7 @@ class TestFits:
         held = regressor().fit(X, y)
         with client.as_current():
             persisted = X.persist(), y if isinstance(y, str) else y.persist()
-            assert np.array_equal(regressor().fit(*persisted).coef_, held.coef_)
+            assert np.array_equal(regressor().fit(*persisted).feature_weights_, held.feature_weights_)
             np.testing.assert_allclose(held.predict(persisted[0]).compute(), held.predict(X).compute(), rtol=1e-6)
 
     def test_conjugate_gradients_on_bins(self, client, frame):
@@ -102,7 +102,7 @@ class TestFits:
         X, y = (rows[:900] for rows in rows_of(frame, "array"))
         held = regressor(loss="huber").fit(X, y)
         with client.as_current():
-            assert np.array_equal(regressor(loss="huber").fit(X, y).coef_, held.coef_)
+            assert np.array_equal(regressor(loss="huber").fit(X, y).feature_weights_, held.feature_weights_)
 
     def test_errors_name_the_partition(self, client):
         X = da.ones((N, 3), chunks=(700, 3))

@@ -96,25 +96,25 @@ class TestFits:
         assert held._fit_stream(Stream(of_arrays(X, y), Roles(None)), Budget()) is None
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"
-        assert np.array_equal(found.coef_, held.coef_)
-        assert np.array_equal(regressor().fit(dX, y).coef_, held.coef_)
+        assert np.array_equal(found.feature_weights_, held.feature_weights_)
+        assert np.array_equal(regressor().fit(dX, y).feature_weights_, held.feature_weights_)
 
     def test_small_ones_are_gathered(self, frame):
         X, y = arrays(frame, 3)
         model = regressor(loss="huber").fit(X, y)
         held = regressor(loss="huber").fit(X.compute(), y.compute())
-        assert np.array_equal(model.coef_, held.coef_)
+        assert np.array_equal(model.feature_weights_, held.feature_weights_)
 
     def test_targets_and_weights_by_name_or_apart(self, frame, streams):
         rows = lazy(frame, 3)
         named = regressor().fit(rows[[*NAMES, "y", "w"]], "y", "w")
         apart = regressor().fit(rows[NAMES], rows["y"], rows["w"])
         mixed = regressor().fit(rows[[*NAMES, "w"]], frame["y"], "w")
-        assert np.array_equal(named.coef_, apart.coef_)
-        assert np.array_equal(named.coef_, mixed.coef_)
+        assert np.array_equal(named.feature_weights_, apart.feature_weights_)
+        assert np.array_equal(named.feature_weights_, mixed.feature_weights_)
         several = regressor().fit(rows[NAMES], rows[["y", "w"]])
-        assert several.coef_.shape[1] == 2
-        assert regressor().fit(rows[[*NAMES, "y", "w"]], ["y", "w"]).coef_.shape[1] == 2
+        assert several.feature_weights_.shape[1] == 2
+        assert regressor().fit(rows[[*NAMES, "y", "w"]], ["y", "w"]).feature_weights_.shape[1] == 2
 
     def test_labels(self, frame, streams):
         rows = lazy(frame, 3)
@@ -129,13 +129,13 @@ class TestFits:
     def test_delayed_partitions(self, frame, streams):
         rows = lazy(frame[[*NAMES, "y"]], 3)
         parts = [dask.delayed(rows.partitions[k].compute()) for k in range(3)]
-        assert np.array_equal(regressor().fit(parts, "y").coef_, regressor().fit(rows, "y").coef_)
+        assert np.array_equal(regressor().fit(parts, "y").feature_weights_, regressor().fit(rows, "y").feature_weights_)
 
     def test_refit_plan_and_partial_fit(self, frame, streams):
         rows = lazy(frame[[*NAMES, "y"]], 3)
         model = regressor().fit(rows, "y")
-        coef = model.coef_
-        assert np.array_equal(model.refit(rows, "y").coef_, coef)
+        coef = model.feature_weights_
+        assert np.array_equal(model.refit(rows, "y").feature_weights_, coef)
         assert "a Dask data frame of 3 partitions" in str(regressor().plan(rows, "y"))
         assert "a Dask array of 4 partitions" in str(regressor().plan(*arrays(frame, 4)))
         part = rows.partitions[0].iloc[:, :4].loc[:500], frame["y"].loc[:500]

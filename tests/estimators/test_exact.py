@@ -176,7 +176,7 @@ def test_equal_rows_and_rows_without_weight():
     repeated = KernelMachineRegressor(**options).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
     weighted = KernelMachineRegressor(**options).fit(X, Y, sample_weight=counts)
     np.testing.assert_allclose(repeated.predict(NEW), weighted.predict(NEW), atol=1e-9)
-    assert len(repeated.coef_) == len(weighted.coef_) == np.count_nonzero(counts)
+    assert len(repeated.feature_weights_) == len(weighted.feature_weights_) == np.count_nonzero(counts)
 
 
 def test_a_ridge_term_below_rounding():

@@ -86,7 +86,7 @@ def test_regression_by_moments(features, targets, weight, engine, folder, stream
     here, there = both(fit, engine)
     assert there.solver_ == "direct"
     if features is FOURIER:
-        assert_array_equal(there.coef_, here.coef_)
+        assert_array_equal(there.feature_weights_, here.feature_weights_)
         assert_array_equal(there.intercept_, here.intercept_)
     frame = pl.from_arrow(table()).select(NAMES)
     assert_allclose(there.predict(frame), here.predict(frame), atol=1e-5)
@@ -99,7 +99,7 @@ def test_classification(class_weight, engine, folder, streams):
         return machine.fit(opened(folder, "side"), "side")
 
     here, there = both(fit, engine)
-    assert_array_equal(there.coef_, here.coef_)
+    assert_array_equal(there.feature_weights_, here.feature_weights_)
     assert list(there.classes_) == ["high", "low"]
 
 
@@ -118,16 +118,16 @@ def test_all_is_chosen(engine, folder, streams):
     )
     here, there = both(fit, engine)
     assert there.alpha_ == here.alpha_
-    assert_array_equal(there.coef_, here.coef_)
+    assert_array_equal(there.feature_weights_, here.feature_weights_)
 
 
 @pytest.mark.parametrize("solver", ["direct", "cg"])
 def test_refit(solver, engine, folder, streams):
     model = regressor(solver=solver, tol=1e-6).fit(opened(folder, "y"), "y")
-    expected = model.coef_
+    expected = model.feature_weights_
     with settings(engine=engine):
         model.refit(opened(folder, "y"), "y")
-    assert_allclose(model.coef_, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    assert_allclose(model.feature_weights_, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
 def test_prepare_looks_elsewhere(folder, streams):
@@ -164,17 +164,17 @@ def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(fol
 def test_iterators_are_read_from_their_temporary_file(processes, streams):
     rows = table().select([*NAMES, "y"])
     batches = [rows.slice(k, 600) for k in range(0, N, 600)]
-    expected = regressor().fit(lambda: iter(batches), "y").coef_
+    expected = regressor().fit(lambda: iter(batches), "y").feature_weights_
     with settings(engine=processes), pytest.warns(UserWarning, match="is written to"):
         model = regressor().fit(iter(batches), "y")
-    assert_allclose(model.coef_, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(model.feature_weights_, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_large_arrays_are_sent(engine, streams):
     rows = table().to_pandas()
     X, y = rows[NAMES].to_numpy(), rows["y"].to_numpy()
     here, there = both(lambda: regressor().fit(X, y), engine)
-    assert_array_equal(there.coef_, here.coef_)
+    assert_array_equal(there.feature_weights_, here.feature_weights_)
 
 
 def test_no_checkpoint_of_what_others_do(folder, streams, tmp_path):

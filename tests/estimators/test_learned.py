@@ -575,7 +575,7 @@ def test_frames_that_are_kept_as_numbers_give_the_same_model(monkeypatch):
         calls.clear()
         monkeypatch.setattr(training, "KEPT_ENTRIES", kept)
         model = KernelMachineRegressor(n_components=60, random_state=0).fit(X, y, sample_weight=weight)
-        found.append((model.coef_, model.predict(X), model.importance_.values, len(calls)))
+        found.append((model.feature_weights_, model.predict(X), model.importance_.values, len(calls)))
     (*before, often), (*after, seldom) = found
     for one, other in zip(before, after, strict=True):
         assert_array_equal(one, other)

@@ -105,4 +105,4 @@ def test_decide_on_the_solver_alone(monkeypatch):
     assert (one.solver_, two.solver_) == ("cg", "direct")
     np.testing.assert_array_equal(one.features_.frequencies_, two.features_.frequencies_)
     assert one.kernel_.get_params() == two.kernel_.get_params()
-    assert one.coef_.dtype == two.coef_.dtype
+    assert one.feature_weights_.dtype == two.feature_weights_.dtype

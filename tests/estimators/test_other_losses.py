@@ -127,7 +127,7 @@ class TestAuto:
         stacked = models["auto"]
         assert stacked.loss_ == "stacked"
         Z = stacked.features_.transform(stacked.encoder_.transform(X[:50]))
-        scores = Z @ stacked.coef_ + stacked.intercept_
+        scores = Z @ stacked.feature_weights_ + stacked.intercept_
         f, g = np.split(np.hstack([-scores, scores])[:, [0, 2, 1, 3]] / 2 if n_classes == 2 else scores, 2, axis=1)
         f = np.clip(f, -2, 2)
         a, b, c = stacked.stack_

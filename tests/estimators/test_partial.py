@@ -62,7 +62,7 @@ def test_single_precision_is_summed_in_double():
     X, y, _ = rows(40_000)
     whole = regressor(alpha=10.0).fit(X, y)
     parts = in_parts(regressor(alpha=10.0).prepare(X, y), X, y, size=5000)
-    assert parts.coef_.dtype == whole.coef_.dtype == np.float32
+    assert parts.feature_weights_.dtype == whole.feature_weights_.dtype == np.float32
     np.testing.assert_allclose(parts.predict(X), whole.predict(X), atol=1e-5 * y.std())
 
 
@@ -88,8 +88,8 @@ def test_ridge_term_is_chosen_for_the_rows_so_far():
     whole = regressor(alpha="auto").fit(X, y)
     assert model.alpha_ == pytest.approx(whole.alpha_, rel=10)
     assert model.score(X, y) == pytest.approx(whole.score(X, y), abs=2e-3)
-    before = model.coef_
-    assert not np.array_equal(model.partial_fit(X[:100], y[:100]).coef_, before)
+    before = model.feature_weights_
+    assert not np.array_equal(model.partial_fit(X[:100], y[:100]).feature_weights_, before)
 
 
 def test_default_regressor():
@@ -193,7 +193,7 @@ def test_what_cannot_be_summed_is_refused():
 def test_a_prepared_model_has_no_rows():
     X, y, _ = rows(500)
     model = regressor().prepare(X, y)
-    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "feature_weights_")
     with pytest.raises(NotFittedError, match="has no rows yet: call partial_fit"):
         model.predict(X)
     with pytest.raises(AttributeError, match="no attribute 'nonsense_'"):
@@ -226,8 +226,8 @@ def test_what_needs_all_rows_is_refused():
 def test_fit_and_partial_fit_begin_anew():
     X, y, _ = rows(800)
     model = regressor().partial_fit(X, y)
-    once = model.coef_
-    np.testing.assert_array_equal(model.fit(X, y).coef_.shape, once.shape)
+    once = model.feature_weights_
+    np.testing.assert_array_equal(model.fit(X, y).feature_weights_.shape, once.shape)
     with pytest.warns(UserWarning, match="starts again"):
         model.partial_fit(X[:400], y[:400])
     np.testing.assert_allclose(model.predict(X), regressor().fit(X[:400], y[:400]).predict(X), atol=1e-6)

@@ -86,8 +86,8 @@ def test_is_the_product_of_features_and_coefficients(name, precision):
     """By the sparse or dense features themselves, in double precision; each row is a sum of 49 terms at most."""
     model = regressor(name)
     Z = model.features_.transform(model.encoder_.encode(NEW, precision)).astype(float)
-    scores = Z @ model.coef_.astype(float) + model.intercept_
-    size = np.asarray((abs(Z) @ np.abs(model.coef_)).max())
+    scores = Z @ model.feature_weights_.astype(float) + model.intercept_
+    size = np.asarray((abs(Z) @ np.abs(model.feature_weights_)).max())
     found = (model.predict(NEW) - model.target_mean_) / model.target_scale_
     np.testing.assert_allclose(found, scores, rtol=0, atol=60 * np.finfo(precision).eps * size)
 
@@ -158,8 +158,8 @@ def test_sparse_rows_have_the_bins_of_dense_ones():
     model.fit(sparse, Y)
     rows = sp.csr_array(NEW * (np.abs(NEW) > 1))
     encoded = model.encoder_.encode(rows, np.float64)
-    found = model.features_.dot(encoded, model.coef_)
-    np.testing.assert_allclose(found, model.features_.dot(encoded.toarray(), model.coef_), rtol=0, atol=1e-6)
+    found = model.features_.dot(encoded, model.feature_weights_)
+    np.testing.assert_allclose(found, model.features_.dot(encoded.toarray(), model.feature_weights_), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["predict_interval", "decision_function", "predict_set"])

@@ -158,8 +158,11 @@ class TestMeaning:
 
     def test_number_of_features(self, rows):
         X, y = rows
-        assert KernelMachineRegressor(OPTIONS["kernel"], alpha=1.0).fit(X, y).coef_.shape == (300, 1)
-        assert KernelMachineRegressor(**OPTIONS | {"n_components": np.int64(7)}).fit(X, y).coef_.shape == (7, 1)
+        assert KernelMachineRegressor(OPTIONS["kernel"], alpha=1.0).fit(X, y).feature_weights_.shape == (300, 1)
+        assert KernelMachineRegressor(**OPTIONS | {"n_components": np.int64(7)}).fit(X, y).feature_weights_.shape == (
+            7,
+            1,
+        )
 
     def test_single_precision_is_near(self, rows, policy):
         """Large problems are computed in single precision: an error of 1e-7 times condition 150 / 0.1, and sums."""
@@ -167,7 +170,7 @@ class TestMeaning:
         double = KernelMachineRegressor(**OPTIONS).fit(X, y)
         policy(double_seconds=0)
         single = KernelMachineRegressor(**OPTIONS).fit(X, y)
-        assert single.coef_.dtype == np.float32
+        assert single.feature_weights_.dtype == np.float32
         assert np.abs(single.predict(X) - double.predict(X)).max() <= 60 * 6e-8 * 1500
 
     def test_scores_on_a_sample_of_the_rows(self, rows, monkeypatch):
@@ -194,8 +197,14 @@ class TestEqualInputs:
 
     def test_number_of_features_counts_weights_as_rows(self, rows):
         X, y = rows
-        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 3)).coef_.shape == (900, 1)
-        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 0.01)).coef_.shape == (300, 1)
+        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 3)).feature_weights_.shape == (
+            900,
+            1,
+        )
+        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 0.01)).feature_weights_.shape == (
+            300,
+            1,
+        )
 
     def test_equal_weights_of_one_are_none(self, rows):
         X, y = rows

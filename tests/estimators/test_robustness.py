@@ -58,7 +58,7 @@ def test_targets_of_any_scale_in_single_precision():
     X, y = wavy(20_000)
     for scale in (1e-50, 1e50):
         model = KernelMachineRegressor(Gaussian(2.0), n_components=1300, alpha=1.0, random_state=0).fit(X, scale * y)
-        assert model.coef_.dtype == np.float32
+        assert model.feature_weights_.dtype == np.float32
         assert model.score(X, scale * y) > 0.8
 
 

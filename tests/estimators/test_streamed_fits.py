@@ -335,7 +335,7 @@ def kept(kind):
     else:
         model = KernelMachineRegressor(kernel=Laplacian(2.0), features="binning", n_components=20, random_state=0)
     with bochner.settings(checkpoint="fit.ckpt", resume=True, every=1e-9):
-        return model.fit(source, "y").coef_
+        return model.fit(source, "y").feature_weights_
 
 
 @pytest.mark.parametrize(("kind", "number"), [("sums", signal.SIGTERM), ("iterations", signal.SIGKILL)])

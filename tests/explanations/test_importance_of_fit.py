@@ -136,7 +136,7 @@ def test_it_changes_nothing_else(monkeypatch):
     for one, (kind, own) in zip(fits, options, strict=True):
         other = kind(**{"random_state": 0, **own}).fit(X, y if kind is KernelMachineRegressor else y > 0)
         assert not hasattr(other, "importance_")
-        assert_array_equal(one.coef_, other.coef_)
+        assert_array_equal(one.feature_weights_, other.feature_weights_)
         assert_array_equal(one.intercept_, other.intercept_)
 
 

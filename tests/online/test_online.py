@@ -50,7 +50,7 @@ def in_batches(model, X, y, size, **named):
 def test_without_forgetting_it_is_the_batch_solution(rows, features, alpha, size):
     X, y = rows[0][:600], rows[1][:600]
     exact = KernelMachineRegressor(features=features, alpha=alpha, solver="direct", tol=1e-3).fit(X, y)
-    assert exact.coef_.dtype == np.float64
+    assert exact.feature_weights_.dtype == np.float64
     Z = features.fit(X - X.mean(axis=0)).transform(X - X.mean(axis=0))
     ridge = Ridge(alpha, solver="cholesky").fit(Z, y).predict(Z)
     model = OnlineKernelRegressor(features=features, alpha=alpha).prepare(X, y)

@@ -93,7 +93,7 @@ def test_same_for_a_seed_and_threads():
     one = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
     with at_most(1):
         other = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
-    assert_array_equal(one.coef_, other.coef_)
+    assert_array_equal(one.feature_weights_, other.feature_weights_)
 
 
 def test_marks_of_other_labels():

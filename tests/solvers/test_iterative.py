@@ -252,7 +252,7 @@ class TestRounded:
         model = KernelMachineRegressor(**OPTIONS, solver="cg", tol=1e-2).fit(X, y)
         Z = direct.features_.transform(direct.encoder_.encode(X, np.float64))
         scale = direct.target_scale_[0]
-        moved = np.linalg.norm(direct.coef_) * scale * direct.features_.bounds().max() / 127 / np.sqrt(12)
+        moved = np.linalg.norm(direct.feature_weights_) * scale * direct.features_.bounds().max() / 127 / np.sqrt(12)
         bound = 1e-2 * size_of(Z, y) + 3 * moved * np.sqrt(N)
         assert 0 < np.linalg.norm(model.predict(X) - direct.predict(X)) <= bound
 

@@ -168,7 +168,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Why this loss was used, in words.
     n_steps_ : int or None
         Number of Newton steps; None if the loss needs none.
-    coef_ : array of shape (D, K), (D, 1) for two classes
+    feature_weights_ : array of shape (D, K), (D, 1) for two classes
         If `loss_` is "stacked", of shape (D, 2K) or (D, 2): by the squared loss, and then by the logistic one.
     intercept_ : array of shape (K,) or (1,), twice as long if `loss_` is "stacked"
     stack_ : array of shape (3,) or None
@@ -518,7 +518,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if found.is_linear and self.report_ is not None:
             self.report_ = replace(self.report_, chosen=LINEAR.name, reason=found.reason)
             self.metric_ = interpretation.metric_of(found.features, None, 0)
-        self.coef_, self.stack_ = found.coef, found.stack
+        self.feature_weights_, self.stack_ = found.coef, found.stack
 
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         source, seed = self._other_rows(X, target, self._known_targets()), self._seed()
@@ -534,25 +534,28 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = fit_classes_again(ridge, solution, *chosen)
             self.features_ = ridge.design.features
             solution = side_by_side(solution, found, self.loss_ == "stacked")
-        self.coef_, self.intercept_ = solution.coef, solution.intercept
+        self.feature_weights_, self.intercept_ = solution.coef, solution.intercept
 
     def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
         if self.loss_ == "squared":
             super()._go_on(design, problem, keep)
             return
         K, features = len(self.intercept_) // (1 + (self.loss_ == "stacked")), self.features_
-        begun = self.coef_[:, -K:].T, self.intercept_[-K:]
+        begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
         inner = features.but_last() if self._start.linear else features
         most = 2 * POLICY.most_passes if given_alphas(self.alpha) is None else POLICY.most_iterations
         own = design.source.gathered, self.loss_, self.alpha_, begun, problem, most
         coef, intercept = go_on_in_passes(design, *own)
         if self.loss_ == "stacked":
-            squared, start = replace(problem, alpha=self._start.alpha), self.coef_[: inner.n_features_out, :K]
+            squared, start = (
+                replace(problem, alpha=self._start.alpha),
+                self.feature_weights_[: inner.n_features_out, :K],
+            )
             solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start, keep=keep)
             self.n_iter_, self.residual_ = solution.n_iter, solution.residual
             both = side_by_side(solution, as_squared(solution)._replace(coef=coef, intercept=intercept), True)
             coef, intercept = both.coef, both.intercept
-        self.coef_, self.intercept_ = coef, intercept
+        self.feature_weights_, self.intercept_ = coef, intercept
 
     def _scores(
         self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None

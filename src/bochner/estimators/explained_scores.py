@@ -55,7 +55,7 @@ def explained_function(model: Any) -> ExplainedFunction:
     makes the model surer of what is far from zero, is a function of the same scores and is left out. The logarithm of
     the mean takes the place of the prediction with loss="poisson".
     """
-    coef, intercept = np.asarray(model.coef_, np.float64), np.asarray(model.intercept_, np.float64)
+    coef, intercept = np.asarray(model.feature_weights_, np.float64), np.asarray(model.intercept_, np.float64)
     if is_classifier(model):
         slope, stack, classes = float(model.link_[0]), getattr(model, "stack_", None), model.classes_
         if stack is not None:
@@ -103,7 +103,7 @@ class _Question(NamedTuple):
         function, encoder = explained_function(model), model.encoder_
         rows = _background(model, background, n_background)
         parts = list(terms(model.features_, function.coef, encoder.sources()))
-        encoded = encoder.encode(X, model.coef_.dtype)
+        encoded = encoder.encode(X, model.feature_weights_.dtype)
         return cls(function, parts, encoded, rows, encoder.n_features_in_, n_background == DEFAULT)
 
     @property
@@ -173,7 +173,7 @@ def _background(model: Any, background: Any, n_background: int | str | None) -> 
                 "The model has no background rows, as its file was saved without them, by an earlier version, or for "
                 "very many columns: give some training rows, as explain(X, background=X_train)."
             )
-        rows = rows.astype(model.coef_.dtype)
+        rows = rows.astype(model.feature_weights_.dtype)
     else:
         rows = _given_background(model, background)
     if n_background is None or n_background >= len(rows):
@@ -189,7 +189,7 @@ def _given_background(model: Any, background: Any) -> NDArray:
         rows = model._rows(background, reset=False)
     except ValueError as error:
         raise ValueError(f"background is of no use for this model. {error}") from error
-    return np.asarray(as_dense(model.encoder_.encode(rows, model.coef_.dtype)))
+    return np.asarray(as_dense(model.encoder_.encode(rows, model.feature_weights_.dtype)))
 
 
 def _values(X: Any) -> NDArray:

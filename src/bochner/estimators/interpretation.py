@@ -93,7 +93,7 @@ def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
     else:
         several: list[Any] = [columns] if isinstance(columns, int | str | np.integer) else list(columns)
         chosen = [column_number(column, names) for column in several]
-    fitted = Fitted(model.encoder_, model.coef_.dtype, *_answers(model))
+    fitted = Fitted(model.encoder_, model.feature_weights_.dtype, *_answers(model))
     with single_threaded_blas():
         return measured_effects(X, chosen, names, fitted, asked)
 
@@ -326,7 +326,7 @@ class Interpretable(BaseKernelEstimator):
         X = self._rows(X, reset=False)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
-        rows = target.y, target.weight, self.coef_.dtype, self._known_targets()
+        rows = target.y, target.weight, self.feature_weights_.dtype, self._known_targets()
         source = encoded_source(self.encoder_, X, *rows)
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)

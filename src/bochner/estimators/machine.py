@@ -142,7 +142,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     losses: ClassVar[tuple[str, ...]]
     encoder_: TableEncoder
     features_: FeatureMap
-    coef_: NDArray = solved()
+    feature_weights_: NDArray = solved()
     intercept_: NDArray = solved()
     alpha_: float = solved()
     alphas_: NDArray = solved()
@@ -336,7 +336,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
             )
         check_checkpoint(stream.engine)
-        dtype, seed, targets = self.coef_.dtype, self._seed(), self._known_targets()
+        dtype, seed, targets = self.feature_weights_.dtype, self._seed(), self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
         rows, encode = self._stream_with_class_weights(stream, overview), partial(self.encoder_.encode, dtype=dtype)
@@ -351,9 +351,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
         """Solve for the rows of a stream with the map and the penalty of the fit, from its coefficients on."""
-        solution = solve(self.solver_, design, problem, start=self.coef_, keep=keep)
+        solution = solve(self.solver_, design, problem, start=self.feature_weights_, keep=keep)
         self._store_solution(solution)
-        self.coef_ = solution.coef
+        self.feature_weights_ = solution.coef
 
     def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
@@ -407,7 +407,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows of a part, in memory; a warning where a fit has kept no sums that they could be added to."""
-        if self._sums is None and "coef_" in vars(self):
+        if self._sums is None and "feature_weights_" in vars(self):
             warn(
                 "partial_fit starts again, because fit keeps no sums to add rows to. To fit in parts, call prepare "
                 "with a sample of the rows, then partial_fit with all of them."
@@ -580,7 +580,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         stopping = None if n_iter is None else Iterations(n_iter, bool(n_iter and self.report_))
         needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss not in NUMBER_LOSSES
         problem = RidgeProblem(alpha, self.tol, seed, None, stopping, needs, merges=merges)
-        dtype = self.coef_.dtype
+        dtype = self.feature_weights_.dtype
         design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
@@ -592,7 +592,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         encoder = self.encoder_
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(X, targets(target.y), target.weight, self._seed())
-        return encoded_source(encoder, X, target.y, target.weight, self.coef_.dtype, targets)
+        return encoded_source(encoder, X, target.y, target.weight, self.feature_weights_.dtype, targets)
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -651,7 +651,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _solve_if_needed(self) -> None:
         """Solve for the rows that are summed so far, where these have changed since."""
-        if self._sums is None or "coef_" in vars(self):
+        if self._sums is None or "feature_weights_" in vars(self):
             return
         if not self._sums.n_rows:
             raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
@@ -687,8 +687,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         merged._forget()
         return merged
 
+    @property
+    def coef_(self) -> NDArray:
+        """Absent: tools that find `coef_` take it for one weight for each column.
+
+        Raises
+        ------
+        AttributeError
+            Always. `feature_weights_` holds the coefficients of the features, and `feature_importances_` the shares of
+            the columns.
+        """
+        raise AttributeError(
+            f"{type(self).__name__} has no coef_, because its coefficients belong to random features and not to "
+            "columns: see feature_weights_ for these, and feature_importances_ for the columns."
+        )
+
     def __sklearn_is_fitted__(self) -> bool:
-        return "coef_" in vars(self) or self._sums is not None
+        return "feature_weights_" in vars(self) or self._sums is not None
 
     def _begin(self) -> None:
         """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
@@ -714,8 +729,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             In the place of the fitted one.
         """
         require_fitted(self)
-        coef, intercept = (self.coef_, self.intercept_) if function is None else (function.coef, function.intercept)
-        threads, dtype = threads_of(n_jobs), self.coef_.dtype
+        coef, intercept = (
+            (self.feature_weights_, self.intercept_) if function is None else (function.coef, function.intercept)
+        )
+        threads, dtype = threads_of(n_jobs), self.feature_weights_.dtype
         own = features or self.features_
         Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
         if Z is not None:
@@ -796,7 +813,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _html_repr(self) -> str:
         """The diagram of scikit-learn, and below it what was learned."""
-        return estimator_html_repr(self) + (interpretation.learned_table(self) if hasattr(self, "coef_") else "")
+        return estimator_html_repr(self) + (
+            interpretation.learned_table(self) if hasattr(self, "feature_weights_") else ""
+        )
 
 
 def hashed_columns(n_rows: int) -> int:

@@ -192,7 +192,9 @@ def _constant(loss: RowLoss, T: NDArray, weight: NDArray) -> float | None:
 def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
     """The fitted function at encoded rows, shape (n, K): standardised targets, or scores of classes."""
     source = ArraySource(Z, np.empty((Z.shape[0], 0)))
-    scores = Design(source, model.features_, model.coef_.dtype).predict(model.coef_, model.intercept_)
+    scores = Design(source, model.features_, model.feature_weights_.dtype).predict(
+        model.feature_weights_, model.intercept_
+    )
     stack = getattr(model, "stack_", None)
     return scores if stack is None else stacked_scores(scores, stack)
 

@@ -158,12 +158,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The ridge penalties tried, ascending.
     alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
         Criterion of each: mean squared error divided by the variances of the targets.
-    coef_ : array of shape (D, K)
+    feature_weights_ : array of shape (D, K)
         Coefficients of the features, for standardised targets.
     intercept_ : array of shape (K,)
         Intercepts, for standardised targets.
     target_mean_, target_scale_ : arrays of shape (K,)
-        Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``; with loss="poisson" the
+        Predictions are ``(z(x)'feature_weights_ + intercept_) * target_scale_ + target_mean_``; with loss="poisson" the
         exponential of that.
     n_steps_ : int
         Number of Newton steps; only with another loss than "squared".
@@ -447,7 +447,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.spread_ = self._fit_error_scale(solution.calibration, budget)
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget), budget)
-        self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
+        self.feature_weights_ = solution.coef if found is None else self._store_loss(solution, found)
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
@@ -468,7 +468,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             calibration = crossed.calibration if crossed is not None else solution.calibration
             self.spread_, coef = self._fit_error_scale(calibration, Budget(), spread), solution.coef
             if hasattr(self, "posterior_"):
-                design, units = Design(source, self.features_, self.coef_.dtype), self.target_scale_ / target.scale
+                design, units = (
+                    Design(source, self.features_, self.feature_weights_.dtype),
+                    self.target_scale_ / target.scale,
+                )
                 scale = self._scale_map(Budget())
                 self.posterior_ = refit_posterior(design, self.posterior_, units, self._seed(), scale)
         else:
@@ -476,7 +479,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, target.y)
             coef = self._store_loss(solution, fit_numbers_again(design, solution, problem, *way))
         self._store_scale(target.y, target.mean, target.scale)
-        self.coef_ = coef
+        self.feature_weights_ = coef
 
     def _fit_error_scale(
         self, rows: CalibrationRows | None, budget: Budget, former: ErrorScale | None = None
@@ -599,7 +602,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _encoded(self, X: Any) -> Any:
         """Rows encoded for the map."""
-        return rows_to_map(self.encoder_, self._rows(X, reset=False), self.coef_.dtype).whole().X
+        return rows_to_map(self.encoder_, self._rows(X, reset=False), self.feature_weights_.dtype).whole().X
 
     def _posterior(self) -> Posterior:
         check_is_fitted(self)

@@ -163,7 +163,7 @@ class OnlineKernelMachine(FixedByFirstRows, BaseKernelEstimator):
         """Losses, of shape (b,), of scores of rows not learned yet, both of shape (b, K)."""
 
     @property
-    def coef_(self) -> NDArray[np.float64]:
+    def feature_weights_(self) -> NDArray[np.float64]:
         """Coefficients of the features, shape (D, K), for all rows so far."""
         return self._solved()[0]
 

@@ -56,7 +56,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
     encoder_ : TableEncoder
     features_ : FeatureMap
     kernel_ : Kernel or None
-    coef_ : array of shape (D, K), (D, 1) for two classes
+    feature_weights_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
         a and b of p = softmax(a f + b f^3), with f the scores of the classes, fitted to the last 2,048 rows that were

@@ -63,7 +63,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     kernel_ : Kernel or None
     target_mean_, target_scale_ : arrays of shape (K,)
         Of the first batch.
-    coef_ : array of shape (D, K)
+    feature_weights_ : array of shape (D, K)
         For standardised targets, for all rows so far.
     intercept_ : array of shape (K,)
     n_rows_ : int

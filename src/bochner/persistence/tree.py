@@ -170,6 +170,11 @@ FORMER_CLASSES = {
     "Sums": "PartialFitState",
 }
 FORMER_NAMES = {
+    **{
+        f"{kind}{role}": {"coef_": "feature_weights_"}
+        for kind in ("KernelMachine", "SemiSupervised")
+        for role in ("Regressor", "Classifier")
+    },
     "BinningFeatures": {"alone_": "singleton_share_"},
     "FourierFeatures": {"spins_": "sign_flips_"},
     "PartialFitState": {"judges": "validation", "uncertain": "error_scale", "calibrated": "out_of_sample"},
@@ -283,13 +288,12 @@ class Decoder:
         cls: Any = import_module(module)
         for part in qualname.split("."):
             cls = getattr(cls, part)
+        former, unsaved = FORMER_NAMES.get(tag, {}), getattr(cls, "_unsaved", ())
+        state = {former.get(name, name): value for name, value in state.items() if name not in unsaved}
         for name in state:
             if problem := name_problem(cls, name):
                 raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
         instance = cls.__new__(cls)
-        former = FORMER_NAMES.get(tag, {})
-        unsaved = getattr(cls, "_unsaved", ())
-        state = {former.get(name, name): value for name, value in state.items() if name not in unsaved}
         state = upgraded(tag, state) if self.version == 1 else state
         instance.__dict__.update(declaration(cls).completed(tag, state))
         return instance

@@ -327,7 +327,7 @@ def costs(found: Findings) -> Iterator[tuple[str, str]]:
     yield "Solver", f"{model.solver_}: {model.solver_reason_}"
     if model.n_iter_:
         yield "Iterations", f"{model.n_iter_:,}"
-    yield "Coefficients", as_size(model.coef_.nbytes)
+    yield "Coefficients", as_size(model.feature_weights_.nbytes)
     yield "Predictions", f"{len(found.rows) / max(found.predictions.seconds, 1e-9):,.0f} rows a second, on this machine"
     if plan is not None:
         cost = f"{duration(plan.seconds)}; {as_size(plan.peak_bytes)} of memory"

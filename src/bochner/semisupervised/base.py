@@ -29,7 +29,7 @@ COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the sm
 class SemiSupervised(RowModel):
     """Functions of rows that change little where these are dense, and follow the targets that are known."""
 
-    learned = "coef_"
+    learned = "feature_weights_"
     _allowed: ClassVar = {
         "method": ("auto", "spreading", "ridge"),
         "alpha": ("a number between 0 and 1, both left out,", "auto"),
@@ -90,7 +90,9 @@ class SemiSupervised(RowModel):
 
     def _values(self, X: Any) -> NDArray[np.float64]:
         """The function of some rows, shape (n, K)."""
-        return self._mapped(X, lambda rows: self.features_.dot(rows, self.coef_), self.coef_.dtype)
+        return self._mapped(
+            X, lambda rows: self.features_.dot(rows, self.feature_weights_), self.feature_weights_.dtype
+        )
 
 
 def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:

@@ -86,7 +86,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     method_scores_ : dict of str to float
         Leave-one-out log loss of each method that was tried.
     features_ : AnchorFeatures
-    coef_ : array of shape (m, K)
+    feature_weights_ : array of shape (m, K)
         Coefficients of the features, a column for the scores of each class.
     slope_ : float
         Probabilities are softmax(slope f), with scores f between -5 and 5. The slope is fitted to left-out labels if
@@ -247,7 +247,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if scores is not None:
             self.label_distributions_ = self._probabilities(scores)
             self.transduction_ = self.classes_[scores.argmax(axis=1)]
-        self.coef_ = coefficients(graph, smooth)
+        self.feature_weights_ = coefficients(graph, smooth)
 
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
         """Probabilities of scores, up to the largest: next to a label they grow without bound."""

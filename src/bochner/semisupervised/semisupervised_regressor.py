@@ -55,7 +55,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     method_scores_ : dict of str to float
         Leave-one-out squared error of each method that was tried, over the variance of the targets.
     features_ : AnchorFeatures
-    coef_ : array of shape (m, K), or (m, K + 1) by "spreading"
+    feature_weights_ : array of shape (m, K), or (m, K + 1) by "spreading"
         Coefficients of the features.
     mean_, scale_ : arrays of shape (K,)
         Mean and standard deviation of the targets.
@@ -117,7 +117,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         smooth = self._chosen(graph)
         found = of_all_rows(graph, smooth)
         self.transduction_ = None if found is None else self._numbers(found)
-        self.coef_ = coefficients(graph, smooth)
+        self.feature_weights_ = coefficients(graph, smooth)
         return self
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
