@@ -62,7 +62,7 @@ def test_no_machine_has_coefficients_of_columns(table, case):
     machine, target = cases(y)[case]
     model = machine.fit(X, target)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match="feature_weights_ .* feature_importances_"):
+    with pytest.raises(AttributeError, match=r"feature_weights_ .* feature_importances_"):
         _ = model.coef_
     assert len(model.feature_weights_) == model.features_.n_features_out
 

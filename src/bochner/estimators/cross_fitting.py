@@ -78,6 +78,8 @@ def cross_fitted(
     def predicted(k: int) -> NDArray[np.float64]:
         kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
         one = clone(machine).set_params(**options)
+        # A fold has fewer rows than the fit, perhaps too few to learn from by default, but must do what the fit does.
+        one._learns_from_few = machine.report_ is not None
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
         return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))

@@ -66,7 +66,7 @@ def explained_function(model: Any) -> ExplainedFunction:
         names = tuple(map(str, classes if several else classes[-1:]))
         return ExplainedFunction(slope * coef, slope * intercept, "log-odds", names, several)
     scale, mean = model.target_scale_, model.target_mean_
-    unit = "logarithm of the mean" if model.loss == "poisson" else "unit of the target"
+    unit = "logarithm of the mean" if model.loss_ == "poisson" else "unit of the target"
     names = ("prediction",) if len(intercept) == 1 else tuple(f"y{k}" for k in range(len(intercept)))
     return ExplainedFunction(coef * scale, intercept * scale + mean, unit, names, not model._one_target)
 

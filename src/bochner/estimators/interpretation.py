@@ -108,7 +108,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
-        return targets.inverse(scores_at(model, Z), model.loss == "poisson")
+        return targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
 
     def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
         return posterior.variances_of_sums(model.features_, Z, A) * np.square(model.target_scale_)

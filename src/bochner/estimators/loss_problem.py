@@ -173,12 +173,14 @@ class LossProblem:
         return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen)
 
     def fit_after(self, trial: LossTrial) -> LossFit:
-        """Minimise the loss on all rows in a few steps from where those without the rows held out ended."""
-        more = min(trial.n_steps, POLICY.resumed_steps)
-        found = self.fit(trial.end if more else trial.start, (trial.alpha,), more)
-        predictions = self.predictions(trial.fitted)
-        n_steps, unseen = (trial.n_steps or trial.start.n_steps) + found.n_steps, self.unseen(trial.end)
-        return found._replace(n_steps=n_steps, held_out_predictions=predictions, unseen=unseen)
+        """Minimise the loss on all rows from the prior, in a few more steps than a trial on fewer rows took.
+
+        These are the steps that a refit of the model takes, so that a refit to equal rows gives an equal model.
+        """
+        n_steps = min(trial.start.n_steps + trial.n_steps, POLICY.newton_steps) + POLICY.resumed_steps
+        found = self.fit(self.at_prior(), (trial.alpha,), n_steps)
+        predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
+        return found._replace(held_out_predictions=predictions, unseen=unseen)
 
     def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.

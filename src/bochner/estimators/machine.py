@@ -152,6 +152,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     uncertainty: bool | str = False
     class_weight: Any = None
     _sums: PartialFitState | None = None
+    _learns_from_few: bool = False
 
     def __init__(
         self,
@@ -328,7 +329,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _refit_stream(self, stream: Stream) -> Batch | None:
         """The same for rows that are read in passes, with the bins that there were; returns few rows that go whole."""
-        whole = self.solver_ == "exact" or self.loss in NUMBER_LOSSES
+        whole = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
         if whole and stream.is_small:
             return stream.gather()
         if whole:
@@ -578,7 +579,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         stopping = None if n_iter is None else Iterations(n_iter, bool(n_iter and self.report_))
-        needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss not in NUMBER_LOSSES
+        needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss_ not in NUMBER_LOSSES
         problem = RidgeProblem(alpha, self.tol, seed, None, stopping, needs, merges=merges)
         dtype = self.feature_weights_.dtype
         design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))

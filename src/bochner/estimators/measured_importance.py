@@ -39,11 +39,11 @@ def row_loss(model: Any) -> RowLoss:
     if is_classifier(model):
         return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
     K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
-    if model.loss == "poisson":
+    if model.loss_ == "poisson":
         return RowLoss("Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T))
-    if model.loss == "huber":
+    if model.loss_ == "huber":
         return RowLoss("Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T))
-    if model.loss == "quantile":
+    if model.loss_ == "quantile":
         q = model._fitted_loss.q
         return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
     return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))

@@ -56,6 +56,7 @@ from bochner.solvers.newton import Point
 
 EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
+SETTLED_RATIO, MOST_SPREADS = 1.1, 6  # ratio of spreads of errors that agree; fits of one loss at the most
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
 SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
@@ -101,13 +102,24 @@ def fit_numbers(
     given : array of shape (A,) or None
         Ridge penalties, where they are given.
     """
-    stored, loss = stored_problem(design, fitted, task), number_loss(name, quantile, fitted)
-    problem, mean = _of_numbers(stored, loss, y, stored.masks)
-    problem = replace(problem, budget=task.budget)
-    begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
-    if given is not None:
-        return replace(problem, tol=task.tol, relative=1.0).fit(begun, tuple(given))
-    return problem.fit(begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
+    stored = stored_problem(design, fitted, task)
+    spread = error_spread(fitted.held_out_predictions, fitted.coef.shape[1])
+    for _ in range(MOST_SPREADS):
+        loss = number_loss(name, quantile, spread)
+        problem, mean = _of_numbers(stored, loss, y, stored.masks)
+        problem = replace(problem, budget=task.budget)
+        begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
+        if given is not None:
+            found = replace(problem, tol=task.tol, relative=1.0).fit(begun, tuple(given), validated=name == "huber")
+        else:
+            found = problem.fit(begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
+        # The loss is in units of the spread of errors. That of the ridge regression is too large where outliers have
+        # moved it, so the loss is minimised again in units of its own errors, until these no longer fall.
+        before, spread = spread, np.minimum(spread, error_spread(found.held_out_predictions, len(spread)))
+        settled = (spread > before / SETTLED_RATIO).all()
+        if name == "poisson" or found.held_out_predictions is None or settled or task.budget.is_over:
+            break
+    return found
 
 
 def fit_numbers_again(
@@ -132,15 +144,19 @@ def _of_numbers(stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArr
     return LossProblem(ridge.holding(blocks), masks, loss, relative=means / means.mean()), means.mean()
 
 
-def number_loss(name: str, quantile: float, fitted: RidgeSolution) -> Loss:
-    """The loss of a name, in units of the spread of the ridge regression's errors for single rows held out."""
+def error_spread(held_out: HeldOutPredictions | None, n_outputs: int) -> NDArray[np.float64]:
+    """Deviation of normal errors of the same median size as those of rows held out, (K, 1); 1 where none are known."""
+    if held_out is None:
+        return np.ones((n_outputs, 1))
+    sizes = np.abs(held_out.targets - held_out.predicted).T / NORMAL_MEDIAN
+    spread = np.array([[median(own, held_out.weight)] for own in sizes])
+    return np.where(spread > 0, spread, 1.0)
+
+
+def number_loss(name: str, quantile: float, spread: NDArray[np.float64]) -> Loss:
+    """The loss of a name, in units of a spread of errors, (K, 1)."""
     if name == "poisson":
         return Poisson()
-    seen, spread = fitted.held_out_predictions, np.ones((fitted.coef.shape[1], 1))
-    if seen is not None:
-        sizes = np.abs(seen.targets - seen.predicted).T / NORMAL_MEDIAN
-        spread = np.array([[median(own, seen.weight)] for own in sizes])
-    spread = np.where(spread > 0, spread, 1.0)
     return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
 
 

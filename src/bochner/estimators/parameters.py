@@ -10,7 +10,8 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 BINNED, LEARNED, CRITERIA = ("binning", "hybrid"), ("ard", "full"), ("gcv", "loo")
-CLASS_LOSSES, NUMBER_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile", "poisson")
+CLASS_LOSSES, ROBUST_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile")
+NUMBER_LOSSES = (*ROBUST_LOSSES, "poisson")
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
 from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
-from bochner.estimators.parameters import NUMBER_LOSSES
+from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
-from bochner.inputs.targets import Standardised, log_counts
+from bochner.inputs.targets import Clipped, Standardised, log_counts, outer_fences
 from bochner.inputs.training import rows_to_map
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
@@ -91,10 +91,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         rows, in a second pass. "gcv" minimises generalised cross-validation, without a second pass. "loo" and "gcv"
         need the direct solver and Fourier features. With "cg" the validation error decides.
     loss : {"squared", "huber", "quantile", "poisson"}, default="squared"
-        What the fit minimises, plus the ridge penalty. "huber" is for targets with outliers. "quantile" is the pinball
-        loss, smoothed over a tenth of the spread of the errors. "poisson" is the deviance of counts with a log link,
+        What the fit minimises, plus the ridge penalty. "huber" is for targets with outliers: errors beyond 1.345 times
+        the spread of the model's own errors count by their size, not by its square. "quantile" is the pinball
+        loss, smoothed over a tenth of that spread. "poisson" is the deviance of counts with a log link,
         for non-negative targets. All but "squared" use Newton's method, which starts at the ridge regression; features
-        and metric are selected by squared errors.
+        and metric are selected by squared errors, for "huber" and "quantile" of targets clipped at three times the
+        interquartile range beyond the quartiles.
     quantile : float, default=0.5
         The quantile that loss="quantile" fits; 0.5 is the median.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
@@ -165,6 +167,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'feature_weights_ + intercept_) * target_scale_ + target_mean_``; with loss="poisson" the
         exponential of that.
+    loss_ : str
+        The loss that was minimised; a later change of `loss` has no effect before the next fit.
     n_steps_ : int
         Number of Newton steps; only with another loss than "squared".
     spread_ : ErrorScale or None
@@ -381,11 +385,18 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """
         return self._add_part(*self._open_part(X, y, sample_weight))
 
+    def _begin(self) -> None:
+        super()._begin()
+        self.loss_ = self.loss
+
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         """Targets, weights, and the targets' means and deviations."""
         y = checked_numbers(self, X, y, "KernelMachineClassifier")
         weight = checked_weight(sample_weight, X)
-        moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
+        values = y.reshape(len(y), -1)
+        if self.loss_ in ROBUST_LOSSES:
+            values = np.clip(values, *outer_fences(values, weight))
+        moments = TableStatistic.of(values, normalised_weights(weight)).summary
         return Target(y, weight, *mean_and_scale(moments))
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
@@ -399,14 +410,16 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _store_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
         """Store the mean and scale that turn predictions into targets."""
-        if self.loss == "poisson":
+        if self.loss_ == "poisson":
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
 
     def _solver_targets(self, target: Target) -> Targets:
-        """Targets of the ridge regression: standardised, or logarithms of counts."""
-        if self.loss == "poisson":
+        """Targets of the ridge regression: standardised, logarithms of counts, or without outliers."""
+        if self.loss_ == "poisson":
             return log_counts(target.y, target.weight)
+        if self.loss_ in ROBUST_LOSSES:
+            return Clipped(target.mean, target.scale, *outer_fences(target.y, target.weight))
         return Standardised(target.mean, target.scale)
 
     def _known_targets(self) -> Standardised:
@@ -425,14 +438,16 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _by_loss(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
     ) -> LossFit | None:
-        if self.loss == "squared":
+        if self.loss_ == "squared":
             return None
-        aims = self._aims(design, target.y)
-        return fit_numbers(design, solution, problem, self.loss, self.quantile, aims, given_alphas(self.alpha))
+        aims = self._aims(target)
+        return fit_numbers(design, solution, problem, self.loss_, self.quantile, aims, given_alphas(self.alpha))
 
-    def _aims(self, design: Design, y: NDArray) -> NDArray:
+    def _aims(self, target: Target) -> NDArray:
         """Targets of the loss, shape (n, K)."""
-        return np.maximum(y.reshape(len(y), -1), 0) if self.loss == "poisson" else design.source.targets(y)
+        if self.loss_ == "poisson":
+            return np.maximum(target.y.reshape(len(target.y), -1), 0)
+        return Standardised(target.mean, target.scale)(target.y)
 
     def _store(
         self,
@@ -459,7 +474,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         spread = getattr(self, "spread_", None)
         seed = self._seed() if spread is None else spread.seed
         source = self._other_rows(X, target, self._solver_targets(target))
-        if self.loss == "squared":
+        if self.loss_ == "squared":
             crossed = (
                 cross_fitted(self, X, target.y, target.weight, source, seed, Budget()) if spread is not None else None
             )
@@ -476,7 +491,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 self.posterior_ = refit_posterior(design, self.posterior_, units, self._seed(), scale)
         else:
             design, problem, solution = self._solve_again(source, seed, self.features_, self._ridge_alpha)
-            way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, target.y)
+            way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(target)
             coef = self._store_loss(solution, fit_numbers_again(design, solution, problem, *way))
         self._store_scale(target.y, target.mean, target.scale)
         self.feature_weights_ = coef
@@ -533,7 +548,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _predict(self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None) -> Any:
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
-        scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
+        scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss_ == "poisson")
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 

@@ -39,6 +39,8 @@ class FitRequest:
         As of the estimators.
     classes : bool
         Whether targets are labels.
+    learns_from_few : bool
+        Whether the rows are a part of those of a fit that learned its map, and so do what it did.
     """
 
     kernel: Any
@@ -52,12 +54,14 @@ class FitRequest:
     uncertainty: bool | str
     time_limit: float | None
     classes: bool
+    learns_from_few: bool = False
 
     @classmethod
     def of(cls, model: Any) -> FitRequest:
         """The request of a model's parameters."""
-        names = [name for name in cls.__dataclass_fields__ if name != "classes"]
-        return cls(**{name: getattr(model, name) for name in names}, classes=is_classifier(model))
+        names = cls.__dataclass_fields__.keys() - {"classes", "learns_from_few"}
+        facts = is_classifier(model), model._learns_from_few
+        return cls(**{name: getattr(model, name) for name in names}, classes=facts[0], learns_from_few=facts[1])
 
     @property
     def is_named(self) -> bool:
@@ -141,7 +145,8 @@ class FitRequest:
 
     def fewest_rows(self, features: str) -> int:
         """Rows by which a map is learned at the least."""
-        return POLICY.fewest_asked_rows if self.must_learn(features) else POLICY.fewest_rows
+        asked = self.must_learn(features) or self.learns_from_few
+        return POLICY.fewest_asked_rows if asked else POLICY.fewest_rows
 
     def may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
         """Whether a map is learned by so many rows of so many columns, if they differ."""

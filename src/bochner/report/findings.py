@@ -184,7 +184,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     predictions = predict(model, rows)
-    if origin.baseline is None and predictions.proba is None and model.loss != "poisson":
+    if origin.baseline is None and predictions.proba is None and model.loss_ != "poisson":
         origin = replace(origin, baseline=float(model.target_mean_[0]))
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_size, note = curve_by_size(model, rows)

@@ -1,0 +1,73 @@
+"""Losses that bound what outliers do, whatever their size."""
+
+import numpy as np
+import pytest
+
+from bochner import KernelMachineRegressor
+from bochner.inputs.targets import outer_fences
+
+N, OUTLIERS = 300, 3
+SIZES = [1e2, 1e4, 1e6, 1e12]
+
+
+def truth(X):
+    return np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(N, 3)), rng.normal(size=(500, 3))
+    return X, truth(X) + 0.1 * rng.normal(size=N), new
+
+
+def error(rows, y, loss):
+    X, _, new = rows
+    model = KernelMachineRegressor("gaussian", n_components=128, loss=loss, random_state=0).fit(X, y)
+    return np.sqrt(np.mean(np.square(model.predict(new) - truth(new))))
+
+
+@pytest.fixture(scope="module")
+def clean_error(rows):
+    """The error by the squared loss where there are no outliers, as a bound that no loss made."""
+    return error(rows, rows[1], "squared")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+def test_outliers_of_any_size_do_bounded_harm(rows, clean_error, loss, size):
+    y = rows[1].copy()
+    y[:OUTLIERS] += size
+    assert error(rows, y, loss) < 4 * clean_error < error(rows, y, "squared")
+
+
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+def test_an_error_beyond_the_fences_does_the_same_harm_whatever_its_size(rows, loss):
+    errors = []
+    for size in SIZES[1:]:
+        y = rows[1].copy()
+        y[:OUTLIERS] += size
+        errors.append(error(rows, y, loss))
+    assert max(errors) < 1.5 * min(errors)
+
+
+def test_fences_are_three_interquartile_ranges_beyond_the_quartiles():
+    y = np.arange(1.0, 101.0)
+    low, high = outer_fences(y, None)
+    assert (low.item(), high.item()) == (25 - 3 * 50, 75 + 3 * 50)
+
+
+def test_fences_of_weighted_targets_are_those_of_repeated_ones():
+    rng = np.random.default_rng(0)
+    y, weight = rng.normal(size=(50, 2)), rng.integers(0, 4, 50)
+    weighted = outer_fences(y, weight.astype(float))
+    np.testing.assert_array_equal(weighted, outer_fences(np.repeat(y, weight, 0), None))
+
+
+def test_fences_of_mostly_equal_targets_are_those_of_a_larger_share():
+    y = np.zeros(100)
+    y[:20] = np.arange(1, 21)
+    low, high = outer_fences(y, None)
+    assert np.isfinite([low.item(), high.item()]).all()
+    assert high.item() > 20
+    assert outer_fences(np.zeros(9), None) == (-np.inf, np.inf)
