@@ -223,14 +223,65 @@ def test_what_needs_all_rows_is_refused():
         KernelMachineClassifier(class_weight="balanced").partial_fit(X, y > 0, classes=[False, True])
 
 
-def test_fit_and_partial_fit_begin_anew():
+def test_a_fitted_model_is_not_thrown_away():
     X, y, _ = rows(800)
     model = regressor().partial_fit(X, y)
     once = model.feature_weights_
     np.testing.assert_array_equal(model.fit(X, y).feature_weights_.shape, once.shape)
-    with pytest.warns(UserWarning, match="starts again"):
+    expected = model.predict(X)
+    with pytest.raises(ValueError, match=r"call prepare .* call refit"):
         model.partial_fit(X[:400], y[:400])
-    np.testing.assert_allclose(model.predict(X), regressor().fit(X[:400], y[:400]).predict(X), atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    with pytest.raises(ValueError, match="finalize keep no sums"):
+        regressor().partial_fit(X, y).finalize().partial_fit(X, y)
+
+
+def spoilt(X, y, how):
+    """A batch that is to be refused: rows, targets and weights."""
+    weight = np.ones(len(y))
+    if how == "missing target":
+        y = np.where(np.arange(len(y)) == 3, np.nan, y)
+    elif how == "infinite value":
+        X = np.where(np.arange(len(X))[:, np.newaxis] == 3, np.inf, X)
+    elif how == "other width":
+        X = X[:, :-1]
+    elif how == "other targets":
+        y = np.column_stack([y, y])
+    elif how == "negative weight":
+        weight = -weight
+    return X, y, weight
+
+
+@pytest.mark.parametrize("how", ["missing target", "infinite value", "other width", "other targets", "negative weight"])
+@pytest.mark.parametrize("n_first", [40, 100, 300])
+def test_a_refused_batch_leaves_the_rows_before(how, n_first):
+    """Whether the first rows are kept, or due to fix the encodings again, or have fixed them for good."""
+    X, y, _ = rows(600)
+    model, twin = (KernelMachineRegressor("gaussian", n_components=64, random_state=0) for _ in range(2))
+    model.partial_fit(X[:n_first], y[:n_first])
+    twin.partial_fit(X[:n_first], y[:n_first])
+    for size in (10, 200):
+        with pytest.raises(ValueError):
+            model.partial_fit(*spoilt(X[-size:], y[-size:], how))
+    np.testing.assert_array_equal(model.predict(X), twin.predict(X))
+    for some in (slice(n_first, n_first + 30), slice(n_first + 30, 600)):
+        model.partial_fit(X[some], y[some])
+        twin.partial_fit(X[some], y[some])
+    np.testing.assert_array_equal(model.predict(X), twin.predict(X))
+
+
+@pytest.mark.parametrize("n_first", [40, 300])
+def test_a_refused_batch_of_labels_leaves_the_rows_before(n_first):
+    X, y, _ = rows(600)
+    labels = np.where(y > np.median(y), "up", "down")
+    model, twin = (KernelMachineClassifier("gaussian", n_components=64, random_state=0) for _ in range(2))
+    for one in (model, twin):
+        one.partial_fit(X[:n_first], labels[:n_first], classes=["down", "up"])
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.partial_fit(X[-20:], np.full(20, "sideways"))
+    for one in (model, twin):
+        one.partial_fit(X[n_first:], labels[n_first:])
+    np.testing.assert_array_equal(model.predict_proba(X), twin.predict_proba(X))
 
 
 def test_finalized_models_are_small_and_take_no_more(tmp_path):

@@ -391,12 +391,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if columns differ, or labels are not among the classes.
-
-        Warns
-        -----
-        UserWarning
-            After `fit`, which keeps no sums: the fit starts again with these rows.
+            As in `prepare`; if columns differ, or labels are not among the classes; after `fit` or `finalize`, which
+            keep no sums. The model then stays as it was.
         """
         X, y, sample_weight = self._open_part(X, y, sample_weight)
         if self._sums is None:

@@ -387,7 +387,20 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return self
 
     def _add_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
-        """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few."""
+        """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few.
+
+        A batch that is refused, or interrupted, leaves the model as it was before.
+        """
+        before = dict(vars(self))
+        try:
+            return self._join_part(X, y, sample_weight, **options)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _join_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+        """Add a batch, which may be refused half way."""
         if self._sums is None or self._first is not None:
             X = self._rows(X, reset=self._first is None)
             first = FirstRows.after(self._first, X, y, sample_weight)
@@ -407,11 +420,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return self
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Rows of a part, in memory; a warning where a fit has kept no sums that they could be added to."""
+        """Rows of a part, in memory; ValueError where a fit has kept no sums that they could be added to."""
         if self._sums is None and "feature_weights_" in vars(self):
-            warn(
-                "partial_fit starts again, because fit keeps no sums to add rows to. To fit in parts, call prepare "
-                "with a sample of the rows, then partial_fit with all of them."
+            raise ValueError(
+                f"This {type(self).__name__} is fitted, and fit and finalize keep no sums to add rows to. To fit in "
+                "parts, call prepare with a sample of the rows and then partial_fit with all of them; to fit this "
+                "model on other rows, call refit with all rows."
             )
         return given_batch(X, y, sample_weight)
 

@@ -376,12 +376,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if columns or targets differ from those of the first rows.
-
-        Warns
-        -----
-        UserWarning
-            After `fit`, which keeps no sums: the fit starts again with these rows.
+            As in `prepare`; if columns or targets differ from those of the first rows; after `fit` or `finalize`, which
+            keep no sums. The model then stays as it was.
         """
         return self._add_part(*self._open_part(X, y, sample_weight))
 
