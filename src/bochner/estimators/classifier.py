@@ -128,6 +128,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     Attributes
     ----------
     classes_ : array of shape (K,)
+    class_count_ : array of shape (K,)
+        Weight of the rows of each class. A class without any, because its rows weigh nothing or none has come yet, has
+        the probability 0 and is not predicted.
     kernel_ : Kernel or None
         In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
         (`ConcatenatedFeatures`, `LinearFeatures`).
@@ -364,7 +367,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         >>> bool(model.score(X, y) > 0.97)
         True
         """
-        return self._prepare_parts(X, y, sample_weight, classes)
+        self._prepare_parts(X, y, sample_weight, classes)
+        self.class_count_ = np.zeros(len(self.classes_))  # the rows that prepare the sums are not part of them
+        return self
 
     @available_if(KernelMachine._can_sum)
     @any_arrays
@@ -403,6 +408,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
         return self._add_part(X, y, sample_weight, classes=self.classes_ if classes is None else classes)
 
+    def __add__(self, other: Any) -> Self:
+        merged = super().__add__(other)
+        if merged is not NotImplemented:
+            merged.class_count_ = self.class_count_ + other.class_count_
+        return merged
+
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         return Target(checked_labels(self, X, y), checked_weight(sample_weight, X))
 
@@ -430,14 +441,22 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
         self._store_classes(distinct(target.y) if classes is None else np.unique(classes), len(target.y))
         self._refuse_other_targets(target, in_parts=True)
+        self.class_count_ = np.zeros(len(self.classes_))
+        self._count_targets(target)
         return self._known_targets()
+
+    def _count_targets(self, target: Target) -> None:
+        class_numbers = np.searchsorted(self.classes_, target.y)
+        self.class_count_ = self.class_count_ + np.bincount(class_numbers, target.weight, len(self.classes_))
 
     def _learn_target_of(self, overview: TableSummary) -> Targets:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
         classes = np.array(labels, dtype=object if text else None)
         check_classification_targets(np.repeat(classes, 2))  # which warns of a single row for each class
-        self._store_classes(np.sort(classes), overview.n_rows or 0)
+        order = np.argsort(classes)
+        self._store_classes(classes[order], overview.n_rows or 0)
+        self.class_count_ = np.array(list((overview.classes or {}).values()), np.float64)[order]
         return self._known_targets()
 
     def _store_classes(self, classes: NDArray, n_rows: int) -> None:
@@ -517,6 +536,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.feature_weights_, self.stack_ = found.coef, found.stack
 
     def _solve_other_rows(self, X: Any, target: Target) -> None:
+        self.class_count_ = np.zeros(len(self.classes_))
+        self._count_targets(target)
         source, seed = self._other_rows(X, target, self._known_targets()), self._seed()
         features, alpha = self.features_, self._start.alpha
         inner = features.but_last() if self._start.linear else features
@@ -595,10 +616,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             In the library and on the device of X, unless labels are strings. For a Dask array, a Dask array; for a Dask
             data frame, a series with its index; neither is computed yet. With `out`, the path of the file.
         """
-        scores = self._scores(X, n_jobs)
-        if len(self.classes_) == 2:
-            return self.classes_[(scores[:, 0] > 0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
+        scores = self._per_class(self._scores(X, n_jobs))
+        return self.classes_[np.where(self.class_count_ > 0, scores, -np.inf).argmax(axis=1)]
 
     @rowwise(class_columns)
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
@@ -621,11 +640,17 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         return self._probabilities(self._scores(X, n_jobs))
 
+    def _per_class(self, scores: NDArray) -> NDArray:
+        """One score for each class, also of two."""
+        return per_class(scores) if len(self.classes_) == 2 else scores
+
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
         """Probabilities of the classes, shape (n, C), of scores of shape (n, K)."""
-        scores = per_class(scores) if len(self.classes_) == 2 else scores
-        curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
-        return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
+        shares = probabilities(self._per_class(scores), self.link_, self.curve_, largest_score(self.loss_))
+        if not (self.class_count_ > 0).all():
+            shares = np.where(self.class_count_ > 0, np.maximum(shares, np.finfo(np.float64).tiny), 0.0)
+            shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
     @rowwise()
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:

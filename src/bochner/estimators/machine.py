@@ -222,6 +222,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         """Solve for other rows with all that was chosen."""
 
+    def _count_targets(self, target: Target) -> None:
+        """Take note of the targets of a batch that joins the sums."""
+
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         """Targets with the weights that parameters give them."""
         return target
@@ -416,6 +419,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
         assert self._sums is not None
         self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
+        self._count_targets(target)
         self._forget()
         return self
 
