@@ -1,6 +1,5 @@
 """Models come back as they were saved, and no file, however bad, does anything but raise ModelFileError."""
 
-import copy
 import hashlib
 import json
 import math
@@ -15,7 +14,6 @@ from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -434,7 +432,12 @@ def test_absurd_number_of_values(path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("version", "match"),
-    [("3", "upgrade bochner"), ("0", "no longer read"), ("x", "malformed"), ("9" * 99, "malformed")],
+    [
+        ("4", "upgrade bochner"),
+        ("2", "no longer read; fit the model again"),
+        ("x", "malformed"),
+        ("9" * 99, "malformed"),
+    ],
 )
 def test_format_versions(path, monkeypatch, version, match):
     monkeypatch.setattr(container, "VERSION", version)
@@ -627,9 +630,12 @@ def test_arrays_that_differ_from_their_tensor(path, dtype, shape):
     refused(path, "malformed")
 
 
-def test_tensors_are_used_once(path):
-    array = node("array", dtype="<f8", shape=[2], tensor="value")
-    craft_value(path, [array, array], {"value": np.ones(2)})
+def test_tensors_are_used_and_take_memory_once(path):
+    array = node("array", dtype="<f8", shape=[1000], tensor="value")
+    craft_value(path, [array] * 500, {"value": np.ones(1000)})
+    arrays = persistence._load(path, REGISTRY).value
+    assert all(np.shares_memory(one, arrays[0]) for one in arrays)
+    craft_value(path, node("array", dtype="<f8", shape=[1000], tensor="other"), {"value": np.ones(1000)})
     refused(path, "malformed")
     craft_value(path, 1, {"stray": np.ones(2)})
     refused(path, "'stray' belongs to nothing")
@@ -708,7 +714,7 @@ def test_describe(path):
     tree = report.pop("tree")
     assert report.pop("library_version")
     assert report == {
-        "format_version": 2,
+        "format_version": 3,
         "class": "Sum",
         "n_tensors": 1,
         "tensor_bytes": 16,
@@ -757,7 +763,7 @@ def test_describe_is_json(tmp_path_factory, value):
     persistence._save(Box(value=value), path, REGISTRY)
     with open(path, "rb") as file:
         header = container.read_header(file)
-    tree = TreeSummary(dict.fromkeys(header.tensors), REGISTRY, header.format_version).root(header.tree)
+    tree = TreeSummary(dict.fromkeys(header.tensors), REGISTRY).root(header.tree)
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
 
 
@@ -765,19 +771,6 @@ def test_loading_imports_no_other_module(path):
     craft(path, {"$": "object", "class": "antigravity", "state": {}})
     refused(path, "holds the class")
     assert "antigravity" not in sys.modules
-
-
-def test_version_1_is_read():
-    """A file of a former release, with bins whose grids shared their multipliers; its scores are in its metadata."""
-    path = Path(__file__).parent / "files" / "version1.safetensors"
-    header = describe(path)
-    assert header["format_version"] == 1
-    model = load(path)
-    rows, scores = (json.loads(header["metadata"][name]) for name in ("rows", "scores"))
-    np.testing.assert_allclose(model.decision_function(np.array(rows)), scores, rtol=0, atol=1e-12)
-    _, bins, buckets = model.features_.maps_
-    assert bins.multipliers_.shape == bins.pitches_.shape
-    assert buckets.multipliers_.shape == buckets.pitches_.shape
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 5), (2, 3, 4)])
@@ -802,37 +795,6 @@ def test_models_predict_the_same_bits_after_load(path, features):
     np.testing.assert_array_equal(back.predict_proba(X[:1]), model.predict_proba(X[:1]))
 
 
-def test_former_names_of_attributes_are_read(tmp_path):
-    features = FourierFeatures(n_components=16, sampling="structured", random_state=0).fit(np.eye(3, 16))
-    former = copy.copy(features)
-    former.__dict__["spins_"] = former.__dict__.pop("sign_flips_")
-    save(former, tmp_path / "m.safetensors")
-    loaded = load(tmp_path / "m.safetensors")
-    assert not hasattr(loaded, "spins_")
-    np.testing.assert_array_equal(loaded.sign_flips_.frequencies(), features.sign_flips_.frequencies())
-    np.testing.assert_array_equal(loaded.transform(np.eye(5, 16)), features.transform(np.eye(5, 16)))
-
-
-def test_former_names_of_classes_are_read(path):
-    """A model that was saved in parts, with intervals, under the names of former releases."""
-    X = np.random.default_rng(0).standard_normal((600, 2))
-    model = KernelMachineRegressor(features="fourier", metric="isotropic", uncertainty="intervals", random_state=0)
-    model.prepare(X[:400], X[:400, 0]).partial_fit(X, X[:, 0])
-    expected = model.predict_interval(X[:5])
-    tree, tensors = encode(model, persistence.CLASSES)
-    text, former = json.dumps(tree), {"LinearPredictor": "Affine", "ErrorScale": "Spread", "PartialFitState": "Sums"}
-    former |= {"ValidationSample": "Judges", "validation": "judges", "error_scale": "uncertain"}
-    for name, old in (former | {"out_of_sample": "calibrated"}).items():
-        assert f'"{name}"' in text
-        text = text.replace(f'"{name}"', f'"{old}"')
-    craft(path, json.loads(text), tensors)
-    loaded = load(path)
-    np.testing.assert_array_equal(loaded.predict_interval(X[:5]), expected)
-    np.testing.assert_array_equal(
-        loaded.partial_fit(X, X[:, 1]).feature_weights_, model.partial_fit(X, X[:, 1]).feature_weights_
-    )
-
-
 def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):
     missing = tmp_path / "missing" / "model"
     with pytest.raises(FileNotFoundError) as caught:
@@ -841,3 +803,30 @@ def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(IsADirectoryError, match="folder/ names a folder: add the name of a file"):
         save(Gaussian(), f"{tmp_path}/folder/")
     assert not list(tmp_path.iterdir())
+
+
+def test_equal_arrays_are_written_once(path):
+    array = np.arange(1000.0)
+    persistence._save(Box(a=array, b=array.copy(), c=array.astype("f4"), d=array.reshape(10, 100)), path, REGISTRY)
+    assert describe_tensors(path) == {"a": (1000,), "c": (1000,), "d": (10, 100)}
+    back = persistence._load(path, REGISTRY)
+    for name in "abcd":
+        np.testing.assert_array_equal(np.ravel(getattr(back, name)), array)
+
+
+def describe_tensors(path):
+    from safetensors.numpy import load_file
+
+    return {name: tensor.shape for name, tensor in load_file(path).items()}
+
+
+def test_a_hybrid_holds_its_metric_once(path):
+    from safetensors.numpy import load_file
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    model = KernelMachineRegressor(features="hybrid", metric="ard", n_components=8, random_state=0).fit(X, X[:, 0])
+    save(model, path)
+    tensors = [(t.dtype.str, t.shape, t.tobytes()) for t in load_file(path).values()]
+    assert len(set(tensors)) == len(tensors)
+    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))

@@ -39,7 +39,7 @@ def test_of_weight_zero_by_default(rows):
 
 
 def test_one_of_two(rows):
-    X, y, weight = rows
+    X, y, _weight = rows
     model = KernelMachineClassifier(alpha=0.1, **OPTIONS).fit(X, np.minimum(y, 1), (y == 0) * 1.0)
     np.testing.assert_array_equal(model.predict_proba(X), np.tile([1.0, 0.0], (60, 1)))
     assert set(model.predict(X)) == {0}

@@ -93,6 +93,7 @@ class TestFits:
         X, y = frame[NAMES[:3]].to_numpy(), frame["y"].to_numpy()
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
         held = regressor()
+        held._begin()
         assert held._fit_stream(Stream(of_arrays(X, y), Roles(None)), Budget()) is None
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"

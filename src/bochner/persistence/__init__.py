@@ -168,7 +168,7 @@ def describe(path: Path) -> dict[str, Any]:
     """
     with errors_of(path), open(os.fspath(path), "rb") as file:
         header = read_header(file)
-        tree = TreeSummary(dict.fromkeys(header.tensors), CLASSES, header.format_version).root(header.tree)
+        tree = TreeSummary(dict.fromkeys(header.tensors), CLASSES).root(header.tree)
     return {
         "format_version": header.format_version,
         "library_version": header.library_version,
@@ -209,4 +209,4 @@ def _load(path: Path, registry: Registry) -> Any:
             tensors = read_tensors(data)
         except (SafetensorError, ValueError, KeyError) as error:
             raise Unreadable(f"its tensors are invalid ({error})") from None
-        return Decoder(tensors, registry, header.format_version).root(header.tree)
+        return Decoder(tensors, registry).root(header.tree)

@@ -17,7 +17,7 @@ Path = str | os.PathLike[str]
 
 FOREIGN = "give a file that bochner.save wrote"
 DAMAGED = "copy the file again or save the model again"
-FORMAT, VERSION, OLDEST = "bochner-model", 2, 1
+FORMAT, VERSION, OLDEST = "bochner-model", 3, 3
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
 BLANK = "0" * 64
 CODES = {"|b1": "BOOL", "|i1": "I8", "|u1": "U8", "<f2": "F16", "<f4": "F32", "<f8": "F64"}
@@ -148,7 +148,10 @@ def _read_version(metadata: dict[str, Any]) -> int:
             f"its format version {written} is newer than {VERSION}, the newest that is known", "upgrade bochner"
         )
     if int(written) < OLDEST:
-        raise Unreadable(f"its format version {written} is no longer read", "save the model again with this release")
+        raise Unreadable(
+            f"its format version {written} is that of a release before 0.4, whose files are no longer read",
+            "fit the model again with this release, or load it with the one that saved it",
+        )
     return int(written)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache, cached_property
+from hashlib import blake2b
 from importlib import import_module
 from inspect import Parameter, get_annotations, getattr_static, signature
 from keyword import iskeyword
@@ -55,6 +56,7 @@ class Encoder:
     def __init__(self, registry: Registry) -> None:
         self.tags = {place: tag for tag, place in registry.items()}
         self.tensors: dict[str, NDArray] = {}
+        self.names: dict[tuple, str] = {}
         self.open: set[int] = set()
 
     def tag(self, value: Any) -> str | None:
@@ -97,10 +99,13 @@ class Encoder:
             raise TypeError(f"{path} is an array of dtype {dtype}, which cannot be saved.")
         if value.flags.f_contiguous and not value.flags.c_contiguous:  # sums over it would round in another order
             return {"$": "transposed", "array": self.array(value.T, path)}
-        name = path.partition(".")[2]
         file_dtype, file_shape = file_layout(dtype, value.shape)
         little = np.array(value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False)
-        self.tensors[name] = little.reshape(-1).view(file_dtype).reshape(file_shape)
+        tensor = little.reshape(-1).view(file_dtype).reshape(file_shape)
+        # Parts of a model may share what they have learned, such as a metric: equal arrays are written once.
+        content = tensor.dtype.str, tensor.shape, blake2b(tensor.reshape(-1).view(np.uint8)).digest()
+        name = self.names.setdefault(content, path.partition(".")[2])
+        self.tensors[name] = tensor
         return {"$": "array", "dtype": dtype.str, "shape": shape, "tensor": name}
 
     def item(self, value: Any, path: str) -> Any:
@@ -162,39 +167,22 @@ def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
 KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
-FORMER_CLASSES = {
-    "Affine": "LinearPredictor",
-    "Judges": "ValidationSample",
-    "Spins": "SignedHadamard",
-    "Spread": "ErrorScale",
-    "Sums": "PartialFitState",
-}
-FORMER_NAMES = {
-    **{
-        f"{kind}{role}": {"coef_": "feature_weights_"}
-        for kind in ("KernelMachine", "SemiSupervised")
-        for role in ("Regressor", "Classifier")
-    },
-    "BinningFeatures": {"alone_": "singleton_share_"},
-    "FourierFeatures": {"spins_": "sign_flips_"},
-    "PartialFitState": {"judges": "validation", "uncertain": "error_scale", "calibrated": "out_of_sample"},
-}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Decoder:
     """Rebuilds an object from a JSON tree and tensors, checking every node."""
 
-    def __init__(self, tensors: Mapping[str, Any], registry: Registry, version: int) -> None:
-        self.tensors = dict(tensors)
-        self.registry, self.version = registry, version
+    def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
+        self.tensors, self.unused = tensors, set(tensors)
+        self.registry = registry
 
     def root(self, node: Any) -> Any:
         if not isinstance(node, dict) or node.get("$") != "object":
             raise Unreadable("its tree does not begin with an object")
         value = self.value(node)
-        if self.tensors:
-            raise Unreadable(f"its tensor {min(self.tensors)!r:.60} belongs to nothing")
+        if self.unused:
+            raise Unreadable(f"its tensor {min(self.unused)!r:.60} belongs to nothing")
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
@@ -262,7 +250,8 @@ class Decoder:
         if tensor not in self.tensors:
             _malformed("array")
         dtype = _dtype(name, NUMERIC)
-        return self.restored(self.tensors.pop(tensor), dtype, _shape(shape, dtype))
+        self.unused.discard(tensor)
+        return self.restored(self.tensors[tensor], dtype, _shape(shape, dtype))
 
     def read_transposed(self, node: Any, depth: int) -> Any:
         (inner,) = _fields(node, array=dict)
@@ -278,7 +267,6 @@ class Decoder:
 
     def read_object(self, node: Any, depth: int) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
-        tag = FORMER_CLASSES.get(tag, tag)
         if tag not in self.registry:
             raise Unreadable(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
         return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})
@@ -288,13 +276,12 @@ class Decoder:
         cls: Any = import_module(module)
         for part in qualname.split("."):
             cls = getattr(cls, part)
-        former, unsaved = FORMER_NAMES.get(tag, {}), getattr(cls, "_unsaved", ())
-        state = {former.get(name, name): value for name, value in state.items() if name not in unsaved}
+        unsaved = getattr(cls, "_unsaved", ())
+        state = {name: value for name, value in state.items() if name not in unsaved}
         for name in state:
             if problem := name_problem(cls, name):
                 raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
         instance = cls.__new__(cls)
-        state = upgraded(tag, state) if self.version == 1 else state
         instance.__dict__.update(declaration(cls).completed(tag, state))
         return instance
 
@@ -360,18 +347,6 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
             kind = known.get(name, getattr(builtins, name, None))
             return (kind,) if isinstance(kind, type) and kind is not Any else ()
     return ()
-
-
-def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:
-    """State of an object of a file of version 1, in which the grids of a map shared their multipliers."""
-    if tag != "BinningFeatures":
-        return state
-    shared, pitches = state.get("multipliers_"), state.get("pitches_")
-    if isinstance(shared, np.ndarray) and isinstance(pitches, np.ndarray):
-        if shared.shape != pitches.shape[1:]:
-            _malformed("array")
-        return state | {"multipliers_": np.ascontiguousarray(np.broadcast_to(shared, pitches.shape))}
-    return state
 
 
 class TreeSummary(Decoder):
