@@ -133,7 +133,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         the probability 0 and is not predicted.
     kernel_ : Kernel or None
         In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
-        (`ConcatenatedFeatures`, `LinearFeatures`).
+        (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel between rows as they are see `kernel_matrix`.
     features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
         The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
     metric_ : Metric or None
@@ -528,7 +528,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.usual_limit)
         few = None if choice is None else choice.predictions  # by choices without the rows
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
-        self.features_, self.intercept_ = found.features, found.intercept
+        self._keep_features(found.features)
+        self.intercept_ = found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
         if found.is_linear and self.report_ is not None:
             self.report_ = replace(self.report_, chosen=LINEAR.name, reason=found.reason)
@@ -549,7 +550,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 ridge = ridge.beside(part, float(features.scales[-1] ** 2))
             chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
             found = fit_classes_again(ridge, solution, *chosen)
-            self.features_ = ridge.design.features
+            self._keep_features(ridge.design.features)
             solution = side_by_side(solution, found, self.loss_ == "stacked")
         self.feature_weights_, self.intercept_ = solution.coef, solution.intercept
 

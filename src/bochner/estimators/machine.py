@@ -44,7 +44,7 @@ from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
 from bochner.features.device_features import current_device, device_for_fit
-from bochner.features.leaves import fixed, is_dense, resized, seeded
+from bochner.features.leaves import fixed, is_dense, kernel_between, mark_encoded, refuse_encoded, resized, seeded
 from bochner.inputs.checks import threads_of
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
@@ -386,7 +386,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(rows, choice)
         if self.solver_ != "direct":
             raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
-        self.features_, self._sums = design.features, self._summed(design, problem, choice)
+        self._keep_features(design.features)
+        self._sums = self._summed(design, problem, choice)
         return self
 
     def _add_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
@@ -466,8 +467,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _store_solution(self, solution: RidgeSolution) -> None:
         """Keep what the rows alone decide, all but the coefficients."""
-        self.features_, self.intercept_ = solution.features, solution.intercept
+        self._keep_features(solution.features)
+        self.intercept_ = solution.intercept
         self.n_iter_, self.residual_ = solution.n_iter, solution.residual
+
+    def _keep_features(self, features: FeatureMap) -> None:
+        """Keep the fitted map, and mark what is learned where it is in units that the encoder has made."""
+        self.features_ = features
+        if self.encoder_.with_std:
+            mark_encoded(*(part for part in (features, self.metric_, self.kernel_) if part is not None))
 
     # From rows to a solution
 
@@ -728,6 +736,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
         self._forget_fit()
         check_parameters(self)
+        for name in ("features", "kernel"):
+            if not isinstance(getattr(self, name), str):
+                refuse_encoded(name, getattr(self, name))
         self._sums = self._first = None
         self._has_cautioned = False
 
@@ -761,6 +772,48 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         with single_threaded_blas(), at_most(threads):
             source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
             return Design(source, own, dtype, place=current_device()).predict(coef, intercept)
+
+    @any_arrays
+    def kernel_matrix(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+        """Kernel of the model between rows, which the inner products of its features estimate.
+
+        Rows are in their own units: they go through the encoder and the learned metric, of which `kernel_` knows
+        nothing. A map of which no kernel is known counts by the inner products of its features.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        Y : array, sparse matrix or data frame of shape (m, d), optional
+            By default X.
+
+        Returns
+        -------
+        array of shape (n, m)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(300, 2))
+        >>> model = KernelMachineRegressor(solver="exact", random_state=0).fit(X, np.sin(4 * X[:, 0]))
+        >>> K = model.kernel_matrix(X[:5], X)
+        >>> scores = K @ model.feature_weights_ + model.intercept_
+        >>> np.allclose(scores * model.target_scale_ + model.target_mean_, model.predict(X[:5])[:, np.newaxis])
+        True
+        """
+        require_fitted(self)
+        rows = self._encoded(X, np.float64)
+        others = rows if Y is None else self._encoded(Y, np.float64)
+        return kernel_between(self.features_, rows, others)
+
+    def _encoded(self, X: Any, dtype: Any) -> Any:
+        """Rows as the map sees them."""
+        return rows_to_map(self.encoder_, self._rows(X, reset=False), dtype).whole().X
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -825,7 +878,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         other = copy(self)
         other.verbose = 0
         if factor != 1:
-            other.features_ = resized(self.features_, factor).draw(self.features_.n_features_in_)
+            other._keep_features(resized(self.features_, factor).draw(self.features_.n_features_in_))
         for name in ("spread_", "posterior_"):
             other.__dict__.pop(name, None)
         return other

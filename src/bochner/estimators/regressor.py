@@ -32,7 +32,6 @@ from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fi
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
 from bochner.inputs.targets import Clipped, Standardised, log_counts, outer_fences
-from bochner.inputs.training import rows_to_map
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
@@ -127,7 +126,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ----------
     kernel_ : Kernel or None
         In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
-        (`ConcatenatedFeatures`, `LinearFeatures`).
+        (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel between rows as they are see `kernel_matrix`.
     features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
         The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
     metric_ : Metric or None
@@ -553,7 +552,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Standard deviations of new targets, of the shape of predictions."""
         posterior = self._posterior()
         with single_threaded_blas(), at_most(threads_of(n_jobs)):
-            function, noise = posterior.variances(self.features_, self._encoded(X))
+            function, noise = posterior.variances(self.features_, self._encoded(X, self.feature_weights_.dtype))
         std = np.sqrt(function + noise) * self.target_scale_
         return std[:, 0] if self._one_target else std
 
@@ -605,15 +604,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         seed = int(check_random_state(random_state).randint(2**31))
         with single_threaded_blas():
             mean = self._scores(X)
-            rows = self._encoded(X)
+            rows = self._encoded(X, self.feature_weights_.dtype)
             drawn = posterior.sample(self.features_, rows, n_samples, np.random.default_rng(seed))
         drawn += mean[:, :, np.newaxis]
         drawn = drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
         return drawn[:, 0] if self._one_target else drawn
-
-    def _encoded(self, X: Any) -> Any:
-        """Rows encoded for the map."""
-        return rows_to_map(self.encoder_, self._rows(X, reset=False), self.feature_weights_.dtype).whole().X
 
     def _posterior(self) -> Posterior:
         check_is_fitted(self)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from bochner.data.table_input import as_dense
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import Metric, MetricFeatures
@@ -87,6 +88,45 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
             "callable of (X, Y)."
         )
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
+
+
+def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
+    """The kernel of a fitted map between checked rows, (n, m); of maps without a known one by their features."""
+    total = np.zeros((X.shape[0], Y.shape[0]))
+    for leaf in leaves(features):
+        rows, others = leaf.coordinates(X), leaf.coordinates(Y)
+        if kernel_of(leaf.features) is None:
+            own = leaf.features.transform(rows) @ leaf.features.transform(others).T
+        else:
+            own = estimated_kernel(leaf.features)(as_dense(rows), as_dense(others))
+        total += leaf.weight * np.asarray(as_dense(own), np.float64)
+    return total
+
+
+def mark_encoded(*parts: Any) -> None:
+    """Mark maps, with all that is in them, metrics and kernels as of rows in units that an encoder has made."""
+    for part in parts:
+        for inner in _with_all_within(part):
+            inner.encoded_ = True
+
+
+def refuse_encoded(name: str, part: Any) -> None:
+    """Raise ValueError where a map or kernel, or a metric in it, is of rows in units that an encoder had made."""
+    if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
+        raise ValueError(
+            f"{name} has been taken from a fitted model, and is in the units of that model's encoder, but given {name} "
+            "sees the columns in their own units. To use what was learned on other rows, call refit on the "
+            "fitted model, and resized(factor).refit for another number of features; or give a new one in the units of "
+            "the columns, such as FourierFeatures(Gaussian(lengthscale))."
+        )
+
+
+def _with_all_within(part: Any) -> Iterator[Any]:
+    """A map and the metrics and maps in it; anything else alone."""
+    yield part
+    if not isinstance(part, Kernel | Metric):
+        for leaf in leaves(part):
+            yield from (*leaf.metrics, leaf.features)
 
 
 def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
