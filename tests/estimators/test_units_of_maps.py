@@ -47,7 +47,7 @@ def test_maps_that_were_fitted_behind_an_encoder_are_refused(rows, learned, isot
 
 
 def test_kernels_that_were_learned_behind_an_encoder_are_refused(rows, learned):
-    with pytest.raises(ValueError, match="kernel has been taken from a fitted model"):
+    with pytest.raises(ValueError, match="kernel was taken from a fitted model"):
         KernelMachineRegressor(learned.kernel_).fit(*rows)
 
 

@@ -218,6 +218,7 @@ def test_what_cannot_be_shown_is_an_error(model, rows):
     for options, message in (
         ({"columns": "depth"}, "There is no column 'depth': give its number, from 0 to 4, or one of height, width"),
         ({"columns": 5}, "There is no column 5"),
+        ({"columns": True}, "There is no column True"),
         ({"kind": "total"}, "kind must be one of 'partial', 'accumulated', got 'total'"),
         ({"n_points": 1}, "n_points must be 2 or more"),
         ({"n_rows": 0}, "n_rows must be 1 or more"),

@@ -420,7 +420,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         if self.class_weight is None:
             return target
-        factor = compute_sample_weight(self.class_weight, target.y)
+        if isinstance(self.class_weight, str):
+            labels, number = np.unique(target.y, return_inverse=True)
+            factor = _balancing_factors(np.bincount(number, target.weight, len(labels)))[number]
+        else:
+            factor = compute_sample_weight(self.class_weight, target.y)
         weight = checked_weight(factor if target.weight is None else target.weight * factor, X)
         return target._replace(weight=weight)
 
@@ -430,7 +434,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return super()._stream_with_class_weights(stream, overview)
         labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
         if isinstance(self.class_weight, str):
-            factors = totals.sum() / (len(totals) * totals)
+            factors = _balancing_factors(totals)
         else:
             factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
         order = np.argsort(labels)
@@ -710,6 +714,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 "unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)
+
+
+def _balancing_factors(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factors that give all classes of some weight the same, their mean: shape (K,); 0 for those of none."""
+    counted = totals > 0
+    mean = totals.sum() / np.count_nonzero(counted)
+    return np.divide(mean, totals, out=np.zeros(len(totals)), where=counted)
 
 
 def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | None:

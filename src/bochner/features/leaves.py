@@ -114,10 +114,10 @@ def refuse_encoded(name: str, part: Any) -> None:
     """Raise ValueError where a map or kernel, or a metric in it, is of rows in units that an encoder had made."""
     if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
         raise ValueError(
-            f"{name} has been taken from a fitted model, and is in the units of that model's encoder, but given {name} "
-            "sees the columns in their own units. To use what was learned on other rows, call refit on the "
-            "fitted model, and resized(factor).refit for another number of features; or give a new one in the units of "
-            "the columns, such as FourierFeatures(Gaussian(lengthscale))."
+            f"{name} was taken from a fitted model and is in the units of that model's encoder, but here it would see "
+            "the columns in their own units. To use what was learned on other rows, call refit on the fitted model, "
+            "and resized(factor).refit for another number of features; or give a new one in the units of the columns, "
+            "such as FourierFeatures(Gaussian(lengthscale))."
         )
 
 
