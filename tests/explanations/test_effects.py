@@ -180,7 +180,7 @@ def test_interval_of_a_single_row_is_that_of_the_function(model, rows):
     X = rows[0][:1]
     effect = model.effects(X, "height", coverage=0.5)[0]
     assert len(effect.values) == 1
-    variance, _ = model.posterior_.variances(model.features_, model._encoded(X))
+    variance, _ = model.posterior_.variances(model.features_, model._encoded(X, np.float64))
     half = 0.6744897501960817 * np.sqrt(variance[0]) * model.target_scale_
     np.testing.assert_allclose(effect.high - effect.mean, half[np.newaxis], rtol=1e-6)
 

@@ -13,6 +13,7 @@ from bochner.data.columns import is_missing
 from bochner.engines.local import for_rows
 
 TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
+NEAR, RANGED_ROWS = 1e-6, 4096  # of an interquartile range, within which numbers agree; rows that tell it
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -48,6 +49,44 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, ND
         return slice(None), weight
     order = np.argsort(first)
     return first[order], np.bincount(of, weight)[order]
+
+
+def near_copies(X: Any) -> NDArray[np.intp] | None:
+    """Number of the first row that agrees with each in all columns, but for numbers too near to tell apart; (n,).
+
+    Numbers agree that round to one multiple of a millionth of the column's interquartile range. None where no row
+    agrees with an earlier one, and for sparse matrices.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+    """
+    if sp.issparse(X) or X.shape[0] < 2:
+        return None
+    if isinstance(X, np.ndarray):
+        columns = (_rounded(column.astype(np.float64, copy=False)) for column in X.T)
+    else:
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        columns = (_rounded(_as_floats(c)) if c.dtype.is_numeric() else _column_bits(c) for c in frame.iter_columns())
+    sums, rng = np.zeros(X.shape[0], np.uint64), np.random.default_rng(0)
+    for column in columns:
+        multiplier = rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        sums += (column if column.dtype == np.uint64 else _bits(column)) * multiplier
+    _, first, group = np.unique(sums, return_index=True, return_inverse=True)
+    return None if len(first) == len(sums) else first[group]
+
+
+def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers of a column rounded to a millionth of their interquartile range; as they are where that is zero."""
+    some = values[:: max(len(values) // RANGED_ROWS, 1)]
+    upper, lower = np.quantile(some[np.isfinite(some)], [0.75, 0.25]) if np.isfinite(some).any() else (0.0, 0.0)
+    unit = NEAR * (upper - lower)
+    if not (np.isfinite(unit) and unit > np.finfo(np.float64).tiny):
+        return values
+    with np.errstate(over="ignore"):
+        return np.rint((values - lower) / unit)
 
 
 def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:

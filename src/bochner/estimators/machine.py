@@ -19,6 +19,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import ArraySource, rows_of
+from bochner.data.hashes import near_copies
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
@@ -253,6 +254,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if (stream := self._large(X, target)) is not None:
             self._fit_stream(stream, budget)
             return self
+        X = _with_equal_copies(X)
         target = self._with_class_weights(X, target)
         targets = self._learn_target(target)
         X, target = self._some_rows(X, target, targets(target.y[:1]).shape[1], budget)
@@ -324,7 +326,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if (few := self._refit_stream(stream)) is None:
                 return self
             X, y, sample_weight = few
-        X = self._rows(X, reset=False)
+        X = _with_equal_copies(self._rows(X, reset=False))
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
         self._solve_other_rows(X, target)
@@ -888,6 +890,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return estimator_html_repr(self) + (
             interpretation.learned_table(self) if hasattr(self, "feature_weights_") else ""
         )
+
+
+def _with_equal_copies(X: Any) -> Any:
+    """Checked rows, near copies of a row as copies: validation rows and errors of rows left out leave them out too."""
+    first = near_copies(X)
+    return X if first is None else rows_of(X, first)
 
 
 def hashed_columns(n_rows: int) -> int:
