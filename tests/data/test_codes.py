@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import log_loss
 
 import bochner
-from bochner import KernelMachineClassifier, TableEncoder
+from bochner import KernelMachineClassifier, KernelMachineRegressor, TableEncoder
 from bochner.data.level_means import few_integers, order_test
 
 N = 4_000
@@ -28,8 +29,12 @@ def are_codes(values, y, weight):
     [
         ([0, 1, 2, 3], False),
         ([3, 2, 2, 0], False),
-        ([0, 3, 1, 2], True),
-        ([1, 0, 1], True),
+        ([0, 3, 1, 2, 5, -1], True),
+        ([0, 3, 1, 2], False),  # on a cubic, as any four numbers are
+        ([1, 0, 1], False),
+        ([1, 0.3, 0, 0.3, 1], False),  # a parabola
+        ([1, 0, 0, 0, 0, 0, 1], False),  # weekends, from Sunday to Saturday
+        (np.cos(np.arange(12) * np.pi / 3), False),  # months of two seasons
         ([0, 1, 1.1, 1, 2, 3], False),  # hardly out of order
         ([0, 1], False),
         (np.sin(np.arange(24) * np.pi / 12), False),  # hours of a day: a smooth curve
@@ -66,25 +71,29 @@ def test_copies_are_one_row():
 
 
 def test_encoding():
-    codes, y = drawn([0, 3, 1, 2])
+    codes, y = drawn([0, 3, -1, 2, 4])
     X = np.column_stack([np.arange(N), 10 * codes])
     X[:5, 1] = np.nan
     frame = pd.DataFrame(X, columns=["t", "kind"])
     for rows, name in ((frame, "kind"), (X, "x1")):
         encoder = TableEncoder().fit(rows).with_codes(rows, y, None, 0)
         names = encoder.get_feature_names_out().tolist()[1:]
-        assert names == [f"{name}_{suffix}" for suffix in ("0", "10", "20", "30", "missing")]
-        assert encoder.sources().tolist() == [0, 1, 1, 1, 1, 1]
+        assert names == [f"{name}_{suffix}" for suffix in ("0", "10", "20", "30", "40", "missing")]
+        assert encoder.sources().tolist() == [0, 1, 1, 1, 1, 1, 1]
+        assert encoder.codes == {name: [0, 10, 20, 30, 40]}
+        assert f"codes of categories: {name!r}" in str(encoder)
         Z = encoder.transform(rows)[:, 1:]
-        truth = [[float(value == code) for code in (0, 10, 20, 30)] + [float(np.isnan(value))] for value in X[:, 1]]
+        truth = [[float(value == code) for code in (0, 10, 20, 30, 40)] + [float(np.isnan(value))] for value in X[:, 1]]
         np.testing.assert_array_equal(Z, truth)
-        unknown = frame[:1].assign(kind=11.0)
-        assert not encoder.transform(unknown if name == "kind" else unknown.to_numpy())[0, 1:].any()
+        unknown = frame[:4].assign(kind=[12.0, 39.0, -7.0, 1e9])
+        between = encoder.transform(unknown if name == "kind" else unknown.to_numpy())[:, 1:6]
+        truth = [[0, 0.8, 0.2, 0, 0], [0, 0, 0, 0.1, 0.9], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+        np.testing.assert_allclose(between, truth, rtol=1e-6)
 
 
 def test_columns_of_text_beside_codes_stay():
     """Also when the counts of their categories are forgotten, as in a fit."""
-    codes, y = drawn([0, 3, 1, 2])
+    codes, y = drawn([0, 3, -1, 2, 4])
     text = np.char.add("t", np.random.default_rng(0).integers(150, size=N).astype(str))
     frame = pd.DataFrame({"few": text, "kind": codes, "many": text}).assign(few=lambda X: X["few"].str[:2])
     plain = TableEncoder().fit(frame)
@@ -101,8 +110,8 @@ def test_columns_of_text_beside_codes_stay():
 
 def test_codes_are_as_good_as_categories(tmp_path):
     rng = np.random.default_rng(0)
-    X = rng.integers(5, size=(2 * N, 3))
-    effects = rng.standard_normal((3, 5)) * 1.2
+    X = rng.integers(8, size=(2 * N, 3))
+    effects = rng.standard_normal((3, 8)) * 1.2
     logit = sum(effects[j][X[:, j]] for j in range(3)) + 1.5 * (X[:, 0] == 2) * (X[:, 1] == 1)
     y = (rng.uniform(size=2 * N) < 1 / (1 + np.exp(-logit))).astype(int)
     X = np.column_stack([X, rng.standard_normal(2 * N)])
@@ -117,3 +126,52 @@ def test_codes_are_as_good_as_categories(tmp_path):
     bochner.save(models[1], tmp_path / "model")
     loaded = bochner.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(frame[N:]), models[1].predict_proba(frame[N:]))
+
+
+def test_few_numbers_of_many_columns_are_codes_together():
+    """Of three or four numbers one column tells nothing, and the fields of a board do."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(N, 6)).astype(float)
+    y = (X == 1).sum(axis=1, keepdims=True) + 0.5 * rng.standard_normal((N, 1))
+    assert len(TableEncoder().fit(X).with_codes(X, y, None, 0).codes) == 6
+    assert not TableEncoder().fit(X[:, :1]).with_codes(X[:, :1], y, None, 0).codes
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"kind": rng.integers(6, size=2400), "size": rng.normal(size=2400)})
+    return frame, np.array([0, 3, -1, 2, 4, 0])[frame["kind"]] + frame["size"]
+
+
+def test_codes_are_in_the_report_and_can_be_refused(table):
+    X, y = table
+    options = {"kernel": "gaussian", "n_components": 64, "random_state": 0}
+    model = KernelMachineRegressor(**options).fit(X, y)
+    assert model.report_.codes == {"kind": [0, 1, 2, 3, 4, 5]}
+    for text in (str(model.report_), model.report_._repr_html_()):
+        assert "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5)." in text
+    for numeric_features in ("all", ["kind"], [0], np.array(["kind"])):
+        refused = KernelMachineRegressor(numeric_features=numeric_features, **options).fit(X, y)
+        assert not refused.encoder_.codes
+        assert "codes" not in str(refused.report_)
+    assert KernelMachineRegressor(numeric_features=["size"], **options).fit(X, y).encoder_.codes
+    with pytest.raises(ValueError, match="There is no column 'colour': give its number, from 0 to 1, or one of kind"):
+        KernelMachineRegressor(numeric_features=["colour"], **options).fit(X, y)
+
+
+def test_a_parabola_of_integers_is_predicted_between_them():
+    """Temperatures of five experiments are numbers, and one between two of them is told from both."""
+    rng = np.random.default_rng(0)
+    levels = np.array([10.0, 20, 30, 40, 50])
+
+    def draw(temperature):
+        X = np.column_stack([temperature, rng.normal(size=len(temperature))])
+        return X, -(((temperature - 30) / 10) ** 2) + 0.5 * X[:, 1]
+
+    X, y = draw(levels[rng.integers(5, size=2400)])
+    model = KernelMachineRegressor(random_state=0).fit(X, y + 0.3 * rng.normal(size=2400))
+    assert not model.encoder_.codes
+    between = draw(rng.uniform(10, 50, 500))
+    trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    assert model.score(*between) > max(trees.score(*between), 0.7)

@@ -133,6 +133,7 @@ def fit(
     time_limit: options.Limit = None,
     uncertainty: options.Uncertainty = False,
     exclude: options.Exclude = None,
+    numeric: options.Numeric = None,
     memory_limit: options.Memory = None,
     checkpoint: options.Checkpoint = None,
     resume: options.Resume = False,
@@ -163,6 +164,7 @@ def fit(
         time_limit=time_limit,
         random_state=seed,
         verbose=1,
+        numeric_features=numeric or None,
     )
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint FILE to continue from", param_hint="'--resume'")

@@ -138,12 +138,13 @@ class Fit:
     def options(self) -> list[str]:
         """What was given on the command line and changes the model or its scores, as it is given there."""
         values = {f"--{key.replace('_', '-')}": value for key, value in self.parameters.items() if key != "verbose"}
-        values["--seed"] = values.pop("--random-state")
+        values["--seed"], numeric = values.pop("--random-state"), values.pop("--numeric-features") or []
         values |= {f"--{key}": getattr(self.run, key) for key in ("sample", "dask", "device")}
         values |= {"--memory-limit": self.run.memory_limit}
         values |= {} if self.test_size == TEST_SIZE else {"--test-size": self.test_size}
         words = [word for key, value in values.items() if value not in ("auto", None) for word in (key, str(value))]
         words += [word for name in self.exclude for word in ("--exclude", name)]
+        words += [word for name in numeric for word in ("--numeric", name)]
         return [*words, "--uncertainty"] if self.uncertainty else words
 
     @property

@@ -149,6 +149,15 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(metavar="COL", autocompletion=_columns, help="A column to leave out. May be repeated."),
 ]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--numeric",
+        metavar="COL",
+        autocompletion=_columns,
+        help="A column whose integers are quantities, never codes of categories. May be repeated.",
+    ),
+]
 TestSize = Annotated[
     float,
     typer.Option(

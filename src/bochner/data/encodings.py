@@ -266,7 +266,10 @@ def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
 
 @dataclass
 class CodeColumn:
-    """A column of numbers that are codes of categories: one 0/1 column for each, all 0 for a code that is not known.
+    """A column of numbers that are codes of categories: one 0/1 column for each.
+
+    Should the numbers be no codes after all, one that the fit did not see must not be nothing: a number between two
+    codes has both columns by its distance from them, and one beyond all codes that of the nearest.
 
     Attributes
     ----------
@@ -292,12 +295,15 @@ class CodeColumn:
 
     def write(self, values: np.ndarray, out: np.ndarray) -> None:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
-        own = values[:, 0]
-        place = np.minimum(np.searchsorted(self.codes, own), len(self.codes) - 1)
-        rows = np.flatnonzero(self.codes[place] == own)
-        out[rows, self.start + place[rows]] = 1.0
+        numbers = values[:, 0]
+        rows = np.flatnonzero(~np.isnan(numbers))
+        upper = np.clip(np.searchsorted(self.codes, numbers[rows]), 1, len(self.codes) - 1)
+        lower_code, upper_code = self.codes[upper - 1], self.codes[upper]
+        share = np.clip((numbers[rows] - lower_code) / (upper_code - lower_code), 0.0, 1.0)
+        out[rows, self.start + upper - 1] = 1.0 - share
+        out[rows, self.start + upper] = share
         if self.gaps:
-            out[:, self.start + len(self.codes)] = np.isnan(own)
+            out[:, self.start + len(self.codes)] = np.isnan(numbers)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""

@@ -26,11 +26,9 @@ COMMON = 20  # times as many rows as the mean of all is worth, from which a cate
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
 MOST_CODES, LOOKED = 32, 1_000  # different numbers that may be codes; rows whose numbers are counted first
-CLEAR, LEFT = (
-    5.0,
-    0.2,
-)  # times the variance of chance, and share of the differences between codes, that no order explains
-ROUGH = 0.5  # share of the latter, that goes from each code to the next
+CLEAR, LEFT = 5.0, 0.3  # times the variance of chance, and share of the differences between codes, left unexplained
+ROUGH = 0.6  # share of the latter, that goes from each code to the next
+CUBIC = 3  # degree of the polynomial of the numbers that must not explain the means of codes
 MISSING = np.uint64(0)
 
 
@@ -142,39 +140,43 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float
 
 
 class OrderTest(NamedTuple):
-    """Whether integers are codes of categories, whose mean targets are in no order.
+    """Whether integers are codes of categories, whose mean targets follow neither their order nor a smooth curve.
 
-    What the best monotone function of the numbers leaves of the sum of squares between them is compared with that
-    within (Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference under Order Restrictions", 1972). The sums of
-    several columns add up.
+    What the better one of the best monotone function (Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference
+    under Order Restrictions", 1972) and the best cubic of the numbers leaves of the sum of squares between them is
+    compared with that within. Three or four numbers lie on a cubic always. Where several columns have the same numbers,
+    as the fields of a board have, polynomials of a lower degree are compared with these. The sums of columns add up.
 
     Attributes
     ----------
-    left : float
-        Sum of squares that is in no order, over the variance within.
+    left : array of shape (2,)
+        Sums of squares that neither curve explains, over the variance within: by cubics, and by polynomials that leave
+        one difference between the numbers at least.
     between : float
         That between the numbers, in the same unit.
     jumps : float
         That from each number to the next, as much as `between` where the numbers are in no order, and little where the
         means follow a smooth curve, such as those of the hours of a day.
-    dof : int
-        What chance would leave.
+    dof : int array of shape (2,)
+        What chance would leave of `left`.
+    columns : int
     """
 
-    left: float
+    left: NDArray
     between: float
     jumps: float
-    dof: int
+    dof: NDArray
+    columns: int = 1
 
     def plus(self, other: OrderTest) -> OrderTest:
         """The test of the columns of both."""
-        sums = self.left + other.left, self.between + other.between, self.jumps + other.jumps
-        return OrderTest(*sums, self.dof + other.dof)
+        return OrderTest(*(own + more for own, more in zip(self, other, strict=True)))
 
     @property
     def are_codes(self) -> bool:
         """Whether more is left than by chance, and much of the differences between numbers, on no smooth curve."""
-        return self.left > max(CLEAR * self.dof, LEFT * self.between) and self.jumps > ROUGH * self.between
+        left, dof = (float(both[int(self.columns > 1)]) for both in (self.left, self.dof))
+        return left > max(CLEAR * dof, LEFT * self.between) and self.jumps > ROUGH * self.between > 0 < dof
 
 
 def few_integers(values: NDArray) -> NDArray[np.float64] | None:
@@ -203,14 +205,25 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y - weight @ y / total
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
-        return OrderTest(0.0, 0.0, 0.0, 0)
+        return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
     means = np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     ways = [[isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T] for up in (True, False)]
     ordered = np.max([[n @ np.square(fitted) for fitted in way] for way in ways], axis=0)
+    degrees = [min(CUBIC, L - 1), min(CUBIC, L - 2)]
+    smooth = [_explained_by_polynomial(used, means, n, degree) for degree in degrees]
     unit = np.maximum(within, NEGLIGIBLE * between)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
-    parts = between - ordered, between, pairs @ np.square(np.diff(means, axis=0))
-    left, whole, jumps = (float(np.sum(own / unit)) for own in parts)
-    return OrderTest(left, whole, jumps, (L - 2) * y.shape[1])
+    left = [float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth]
+    whole, jumps = (float(np.sum(own / unit)) for own in (between, pairs @ np.square(np.diff(means, axis=0))))
+    dof = (L - 1 - np.array(degrees)) * y.shape[1]
+    return OrderTest(np.array(left), whole, jumps, dof)
+
+
+def _explained_by_polynomial(numbers: NDArray, means: NDArray, weight: NDArray, degree: int) -> NDArray[np.float64]:
+    """Weighted sum of squares of the best polynomials of some numbers for means, (L, K), of mean zero; shape (K,)."""
+    root = np.sqrt(weight)[:, np.newaxis]
+    centred = (numbers - numbers.mean()) / np.ptp(numbers)
+    basis, _ = np.linalg.qr(root * np.vander(centred, degree + 1))
+    return np.square(basis.T @ (root * means)).sum(axis=0)

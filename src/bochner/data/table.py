@@ -17,7 +17,15 @@ from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.array_source import rows_of
-from bochner.data.columns import column_name, library_of, read_column, stored_columns, stored_numbers, stored_texts
+from bochner.data.columns import (
+    column_name,
+    column_number,
+    library_of,
+    read_column,
+    stored_columns,
+    stored_numbers,
+    stored_texts,
+)
 from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
@@ -30,6 +38,7 @@ from bochner.data.table_input import (
 )
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
+from bochner.notices import listed
 
 __all__ = ["CodeColumn", "NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
@@ -165,8 +174,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
 
-    def with_codes(self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int) -> TableEncoder:
-        """Take numbers for codes of categories where few of them differ, and their mean targets are in no order.
+    def with_codes(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int, quantities: Any = None
+    ) -> TableEncoder:
+        """Take numbers for codes of categories where few of them differ, and their mean targets are on no curve.
 
         Columns of the same numbers, as of the fields of a board, are codes together or not at all.
 
@@ -177,8 +188,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         seed : int
             Of the rows that tell it.
+        quantities : sequence of int or str, "all" or None
+            Columns that are numbers in any case, by number or name.
         """
         numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
+        refused = self._quantities(quantities)
         if sp.issparse(X) or numbers is None or len(numbers.index) > MOST_CODED or y.shape[1] > MOST_OUTPUTS:
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
@@ -190,7 +204,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         sample, alike = table_columns(few)[0], dict[tuple[float, ...], list[tuple[int, OrderTest]]]()
         for j in numbers.index.tolist():
             column = read_column(sample[j], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
-            if (used := few_integers(column)) is not None:
+            if j not in refused and (used := few_integers(column)) is not None:
                 alike.setdefault(tuple(used), []).append((j, order_test(column, targets, own)))
         tests = {used: reduce(OrderTest.plus, (test for _, test in group)) for used, group in alike.items()}
         chosen = [j for used, group in alike.items() if tests[used].are_codes for j, _ in group]
@@ -209,6 +223,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         coded._settle(replace(self.statistic_, categories=kept, undercounts=cut))
         coded.statistic_ = self.statistic_
         return coded
+
+    def _quantities(self, columns: Any) -> set[int]:
+        """Numbers of the columns that are asked to be numbers; ValueError where there is no such column."""
+        every = range(self.n_features_in_)
+        if isinstance(columns, str) and columns == "all":
+            return set(every)
+        names = [column_name(self.statistic_.names, j) for j in every]
+        return {column_number(column, names) for column in ([] if columns is None else columns)}
+
+    @property
+    def codes(self) -> dict[str, list[float]]:
+        """Columns of numbers that were taken for codes of categories, by name, and the codes that the fit saw."""
+        columns = (column for column in self.columns_ if isinstance(column, CodeColumn))
+        return {column_name(self.statistic_.names, column.index): column.codes.tolist() for column in columns}
+
+    def __str__(self) -> str:
+        if not hasattr(self, "columns_"):
+            return repr(self)
+        kinds = {NumberColumns: "numbers", CodeColumn: "codes of categories", TextColumn: "text", TimeColumn: "times"}
+        lines = [repr(self)]
+        for kind, title in kinds.items():
+            indices = [np.atleast_1d(column.index) for column in self.columns_ if isinstance(column, kind)]
+            names = [
+                column_name(self.statistic_.names, j) for j in np.concatenate(indices or [[]]).astype(int).tolist()
+            ]
+            if names:
+                lines.append(f"{title}: {listed(names)}")
+        return "\n".join(lines)
 
     @property
     def has_level_means(self) -> bool:

@@ -124,6 +124,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Seed of the features, and of the samples used for selection.
     verbose : int, default=0
         If positive, show progress on a terminal.
+    numeric_features : sequence of int or str, "all" or None, default=None
+        Columns, by number or name, whose integers are quantities; "all" for all columns. In others of 3 to 32 different
+        integers a fit of 2,000 rows or more takes these for codes of categories where the mean targets of the integers
+        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)`` name such columns.
 
     Attributes
     ----------
@@ -262,9 +266,21 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        numeric_features: Any = None,
     ) -> None:
         super().__init__(
-            kernel, features, n_components, metric, alpha, loss, solver, tol, time_limit, random_state, verbose
+            kernel,
+            features,
+            n_components,
+            metric,
+            alpha,
+            loss,
+            solver,
+            tol,
+            time_limit,
+            random_state,
+            verbose,
+            numeric_features,
         )
         self.class_weight = class_weight
 

@@ -168,6 +168,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        numeric_features: Any = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -180,6 +181,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
+        self.numeric_features = numeric_features
 
     # What subclasses say of targets and losses
 
@@ -488,7 +490,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if enough and rows.y is not None and self._request.learnable():
             y = targets(rows.y)
-            self.encoder_ = encoder = encoder.with_codes(rows.X, y, rows.weight, seed)
+            self.encoder_ = encoder = encoder.with_codes(rows.X, y, rows.weight, seed, self.numeric_features)
             if way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(rows.X, y, rows.weight, seed)
         many = POLICY.gathered_rows  # if nobody knows
@@ -570,7 +572,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _draw_and_plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed = rows.source, rows.dtype, rows.seed
-        self.report_ = None if choice is None else choice.model.report
+        self.report_ = None if choice is None else replace(choice.model.report, codes=self.encoder_.codes)
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = interpretation.metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)

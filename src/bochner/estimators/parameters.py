@@ -246,6 +246,7 @@ PARAMETERS = {
     "time_limit": Parameter("Time limit of a fit in seconds.", ("number", "none")),
     "random_state": Parameter("Random seed of the features.", ("seed",)),
     "verbose": Parameter("Whether to show progress.", ("flag", "level")),
+    "numeric_features": Parameter("Columns whose integers are quantities and never codes of categories."),
 }
 
 

@@ -112,6 +112,8 @@ class Report:
         Why further candidates that the arguments allow were not tried.
     rows : RowsCurve or None
         Losses of the selected model with fewer training rows; None where there was no time or nothing to compare.
+    codes : dict of str to list of float
+        Columns of numbers that were taken for codes of categories, by name, and the codes that the fit saw.
 
     Examples
     --------
@@ -133,6 +135,15 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     not_tried: dict[str, str] = field(default_factory=dict)
     rows: RowsCurve | None = None
+    codes: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def guesses(self) -> list[str]:
+        """What the fit took columns for, and how to say otherwise: a sentence each."""
+        if not self.codes:
+            return []
+        names = ", ".join(f"{name} ({', '.join(f'{code:g}' for code in own)})" for name, own in self.codes.items())
+        return [f"Taken for codes of categories: {names}. numeric_features= names columns that are quantities."]
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
@@ -144,7 +155,7 @@ class Report:
             )
         lines += [f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()]
         lines += [f"More rows: {self.rows}."] if self.rows else []
-        return "\n".join(lines)
+        return "\n".join(lines + self.guesses)
 
     def _repr_html_(self) -> str:
         head = ("candidate", self.criterion, "standard error", "features or grids", "seconds", "against the best")
@@ -167,5 +178,6 @@ class Report:
                 table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows, words=(0, 5)),
                 *left_out,
                 tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
+                *(tag("p", guess) for guess in self.guesses),
             ]
         )
