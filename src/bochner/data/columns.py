@@ -32,6 +32,17 @@ LINEAR = ("", "days", "seconds")
 NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
 
 
+def label_text(label: Any) -> str:
+    """Text of a label of a category. Equal numbers have one text, whatever their type: that of 1.0 is 1."""
+    if type(label).__name__ == "Interval":
+        left, right = label_text(label.left), label_text(label.right)
+        return f"{'(['[label.closed_left]}{left}, {right}{')]'[label.closed_right]}"
+    if isinstance(label, numbers.Integral) and not isinstance(label, bool):
+        return str(int(label))
+    is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(label, bool)
+    return str(int(float(label)) if is_number and float(label).is_integer() else label)
+
+
 def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read one column.
 
@@ -41,8 +52,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     name : str
         Named in errors.
     expected : str, optional
-        The kind that earlier rows had, or None. A "mixed" column reads numbers as text; a column
-        without any value takes the expected kind.
+        The kind that earlier rows had, or None. Where it is "mixed", numbers are read as text; a column without any
+        value takes the expected kind.
 
     Returns
     -------
@@ -63,7 +74,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if isinstance(column, np.ndarray):
         kind, values = _read_array(column, name, expected)
     else:
-        kind, values = _read_series(column, name)
+        kind, values = _read_series(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
@@ -71,7 +82,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if {expected, kind} == {"date", "datetime"}:
         return expected, _other_time(values, expected)
     if not missing(values).all():
-        raise ValueError(f"column {name!r} holds {kind} values where the fit saw {expected} values")
+        cure = "; read the column as text, as for the fit" if expected == "text" else ""
+        raise ValueError(f"column {name!r} holds {kind} values where the fit saw {expected} values{cure}")
     n = len(values[0] if isinstance(values, tuple) else values)
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
 
@@ -159,18 +171,20 @@ def column_number(column: int | str, names: Sequence[str]) -> int:
     return int(found) % len(names)
 
 
-def _read_series(series: nw.Series, name: str) -> tuple[str, Any]:
+def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[str, Any]:
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if expected == "mixed":
+            return _read_arrow(series.to_arrow().dictionary_encode(), name)
         try:
             return "number", series.cast(nw.Float64).to_numpy()[:, None]
         except pa.ArrowInvalid:  # integers that double precision rounds
             return _read_arrow(series.to_arrow(), name)
     native, dtype = series.to_native(), _native_dtype(series)
     if str(dtype) == "category":
-        return "text", (native.cat.codes.to_numpy(), [str(label) for label in native.cat.categories])
+        return "text", (native.cat.codes.to_numpy(), [label_text(label) for label in native.cat.categories])
     if series.dtype == nw.Unknown and (isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")):
         return _read_array(native.to_numpy(), name, None)
     if series.dtype == nw.Datetime:
@@ -200,9 +214,8 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
             array = (array.cast(pa.large_string()) if kind == pa.string_view() else array).dictionary_encode()
         labels = array.dictionary.to_pylist()
         codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        if None in labels:
-            codes = np.where(np.append([label is None for label in labels], False)[codes], -1, codes)
-        return "text", (codes, [str(label) for label in labels])
+        gaps = np.array([*map(is_missing, labels), False])
+        return "text", (np.where(gaps[codes], -1, codes), [label_text(label) for label in labels])
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
@@ -260,7 +273,11 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
     import pyarrow as pa
 
     if values.dtype.kind in "biuf":
-        return "number", values.astype(np.float64)[:, None]
+        floats = values.astype(np.float64)
+        if expected == "mixed":
+            numbered = pa.array(floats if values.dtype.kind == "f" else values, from_pandas=True)
+            return _read_arrow(numbered.dictionary_encode(), name)
+        return "number", floats[:, None]
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {name!r}")
     if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in ("D", "s", "ms", "us", "ns"):
@@ -275,7 +292,7 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
         raise lone_surrogate(values, name) from None
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
-    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name)
+    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name, expected)
 
 
 def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple[str, Any]:
@@ -292,7 +309,7 @@ def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple
         return "number", out
     labels: dict[str, int] = {}
     codes = np.full(len(values), -1)
-    codes[known] = [labels.setdefault(str(value), len(labels)) for value in values[known]]
+    codes[known] = [labels.setdefault(label_text(value), len(labels)) for value in values[known]]
     return "mixed", (codes, list(labels))
 
 

@@ -80,7 +80,7 @@ def cross_fitted(
         one = clone(machine).set_params(**options)
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
-        return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
+            return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
 
     found = np.empty(calibration.targets.shape)
     try:

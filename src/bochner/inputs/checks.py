@@ -127,8 +127,25 @@ RANGES: dict[str, Callable[[Any], bool]] = {
 SCALINGS = True, False, "auto"
 
 
-def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) -> Any:
+    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : rows in memory
+    reset : bool
+        Whether the columns are those of a new fit.
+    cautions : bool
+        Whether to warn of what other rows have that the fit did not see.
+    """
+    X = _checked_columns(estimator, X, reset)
+    if cautions and not reset and hasattr(estimator, "encoder_"):
+        estimator.encoder_.caution_unseen(X)
+    return X
+
+
+def _checked_columns(estimator: Any, X: Any, reset: bool) -> Any:
     if is_frame(X):
         check_frame(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
