@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -17,15 +18,28 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-PARTS: dict[str, tuple[str, ...]] = {
-    "number": ("",),
-    "text": (),
-    "mixed": (),
-    "date": ("days", "year", "week"),
-    "datetime": ("days", "year", "week", "day"),
-    "duration": ("seconds",),
-    "time": ("day",),
-}
+
+class Parts(dict[str, tuple[str, ...]]):
+    """Parts by kind, where that of moments may have their time zone behind it, such as "datetime Asia/Tokyo"."""
+
+    def __missing__(self, kind: str) -> tuple[str, ...]:
+        name, _, zone = kind.partition(" ")
+        if name != "datetime" or not zone:
+            raise KeyError(kind)
+        return self[name]
+
+
+PARTS = Parts(
+    {
+        "number": ("",),
+        "text": (),
+        "mixed": (),
+        "date": ("days", "year", "week"),
+        "datetime": ("days", "year", "week", "day"),
+        "duration": ("seconds",),
+        "time": ("day",),
+    }
+)
 """The parts of each kind of column: days and seconds are numbers, year, week and day are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
@@ -52,8 +66,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     name : str
         Named in errors.
     expected : str, optional
-        The kind that earlier rows had, or None. Where it is "mixed", numbers are read as text; a column without any
-        value takes the expected kind.
+        The kind that earlier rows had, or None. Where it is "mixed", numbers are read as text; moments with a time zone
+        are read in the expected one; a column without any value takes the expected kind.
 
     Returns
     -------
@@ -82,10 +96,23 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if {expected, kind} == {"date", "datetime"}:
         return expected, _other_time(values, expected)
     if not missing(values).all():
-        cure = "; read the column as text, as for the fit" if expected == "text" else ""
-        raise ValueError(f"column {name!r} holds {kind} values where the fit saw {expected} values{cure}")
+        raise ValueError(
+            f"column {name!r} holds {kind} values where the fit saw {expected} values{_cure(kind, expected)}"
+        )
     n = len(values[0] if isinstance(values, tuple) else values)
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
+
+
+def _cure(kind: str, expected: str) -> str:
+    """What to do where a column is not of the expected kind."""
+    zones = [each.partition(" ")[2] for each in (kind, expected)]
+    if expected == "text":
+        return "; read the column as text, as for the fit"
+    if PARTS[kind] != PARTS[expected] or not any(zones):
+        return ""
+    if zones[1]:
+        return f"; give the times their zone, as pandas does by X[column].dt.tz_localize({zones[1]!r})"
+    return "; take their zone from the times, as pandas does by X[column].dt.tz_localize(None)"
 
 
 def library_of(X: Any) -> str | None:
@@ -187,13 +214,11 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
         return "text", (native.cat.codes.to_numpy(), [label_text(label) for label in native.cat.categories])
     if series.dtype == nw.Unknown and (isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")):
         return _read_array(native.to_numpy(), name, None)
-    if series.dtype == nw.Datetime:
-        series = series.dt.replace_time_zone(None)
     try:
         array = series.to_arrow()
     except (pa.ArrowException, TypeError):
         raise _unusable(name, dtype) from None
-    return _read_arrow(array, name)
+    return _read_arrow(array, name, expected)
 
 
 def _native_dtype(series: nw.Series) -> Any:
@@ -201,7 +226,7 @@ def _native_dtype(series: nw.Series) -> Any:
     return getattr(series.to_native(), "dtype", series.dtype)
 
 
-def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
+def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
     from pyarrow import types as is_a
@@ -219,7 +244,8 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
-        return "datetime", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
+        array, zone = _wall_clock(array, name, expected)
+        return f"datetime{zone}", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
     if is_a.is_duration(kind):
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
@@ -229,6 +255,20 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
     if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_boolean(kind):
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
+
+
+def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
+    """Moments as clocks show them in the expected zone, or else in their own; and the zone after a blank, if any."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if array.type.tz is None:
+        return array, ""
+    zone = (expected or "").partition(" ")[2] or array.type.tz
+    try:
+        return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone))), f" {zone}"
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"column {name!r}: {error}; convert the times to a zone that is known, such as UTC") from None
 
 
 def _floats(array: Any, *types: Any) -> np.ndarray:
@@ -286,6 +326,8 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
         values = values.astype(object)
     if expected == "mixed" and values.dtype == object:
         return _read_objects(values, name, as_text=True)
+    if values.dtype == object and len({value.tzinfo is None for value in values if isinstance(value, datetime)}) > 1:
+        raise ValueError(f"column {name!r} holds times with and without a time zone; give all of them one")
     try:
         array = pa.array(values, from_pandas=True)
     except UnicodeEncodeError:

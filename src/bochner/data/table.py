@@ -55,7 +55,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Numbers are standardised. Booleans, and numbers with two distinct values, become 0 and 1. Each frequent string or
     category becomes a 0/1 column, and rare ones a random code. Dates and datetimes become days since 1970 and points on
     the circles of the year, the week and, for datetimes, the day. Durations become seconds, and times of day points on
-    a circle. Times with a zone are read as wall time.
+    a circle. Times with a zone are read as clocks show them in the zone of the fit, whatever the zone of later rows.
 
     A missing number or date becomes the mean of its column (a point on a circle: its centre) and, if the fit saw one, a
     1 in an extra column `<name>_missing`. A missing category is a category. Columns without any value in the fit, and
