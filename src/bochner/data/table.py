@@ -37,6 +37,7 @@ from bochner.data.table_input import (
     as_table_or_matrix,
     check_frame,
     check_size,
+    require_names,
 )
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
@@ -89,7 +90,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
-        Only if the column names are strings.
+        Only if the column names are strings. Other names of a data frame, such as numbers or dates, are compared with
+        those of later frames too; columns numbered from 0 on are those of an array.
 
     Notes
     -----
@@ -499,6 +501,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             check_n_features(self, X, reset=reset)
+        if not reset:
+            require_names(self.statistic_.names, X)
         return X
 
     def _write_columns(self, X: Any, out: np.ndarray) -> None:
