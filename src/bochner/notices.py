@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-INSIDE = "bochner", "contextlib", "functools", "concurrent", "threading"
+INSIDE = "bochner", "sklearn", "contextlib", "functools", "concurrent", "threading"
 COMMAND = "bochner.cli"  # which calls the library as others do
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+_told: ContextVar[set[str] | None] = ContextVar("told", default=None)
 
 
 @contextmanager
@@ -30,10 +31,25 @@ def is_quiet() -> bool:
     return _quiet.get()
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the place of the first caller that is no part of the library."""
+@contextmanager
+def once() -> Iterator[None]:
+    """Warn once of each subject, as where a call reads rows block by block or several times."""
+    told = _told.get()
+    token = _told.set(set() if told is None else told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+def warn(message: str, category: type[Warning] = UserWarning, subject: str | None = None) -> None:
+    """Warn with the place of the first caller that is no part of the library; see `once` for the subject."""
     if _quiet.get():
         return
+    if subject is not None and (told := _told.get()) is not None:
+        if subject in told:
+            return
+        told.add(subject)
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

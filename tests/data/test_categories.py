@@ -93,6 +93,7 @@ def test_codes_are_the_same_everywhere():
     assert run.stdout.strip() == expected
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 def test_unseen_categories_have_codes_where_the_fit_saw_rare_ones():
     rare = parts(fitted([*FREQUENT, *FREQUENT, "r", None]), ["new", "r", "newer", None, "f1"])
     np.testing.assert_array_equal(rare["other"], [1, 1, 1, 0, 0])
@@ -103,6 +104,7 @@ def test_unseen_categories_have_codes_where_the_fit_saw_rare_ones():
     np.testing.assert_array_equal(complete["other"], 0)
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 def test_no_codes_where_all_categories_have_a_column():
     encoder = fitted([*FREQUENT, None])
     assert list(encoder.get_feature_names_out()) == ["a_f0", "a_f1", "a_f2", "a_missing"]
@@ -112,6 +114,7 @@ def test_no_codes_where_all_categories_have_a_column():
     assert [name for name in names if "_code" in name] == [f"b_code{i}" for i in range(16)]
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 def test_partial_fit_grows_past_the_limit():
     encoder = fitted(FREQUENT)
     assert encoder.n_features_out_ == 3

@@ -155,6 +155,7 @@ def fitted():
     return KernelMachineRegressor(features="fourier", n_components=100, random_state=0).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 def test_many_categories_are_learned(fitted):
     X, y = towns(2000, 300, seed=1)
     assert np.mean((fitted.predict(X) - y) ** 2) < 0.2 * y.var()  # .09 is noise, of 1.5; without means .5

@@ -148,6 +148,7 @@ def test_variance_far_from_zero():
     np.testing.assert_allclose(Z.std(0, dtype=float), 1, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 @pytest.mark.parametrize("frame", [np.array, pd.DataFrame, lambda X: pl.DataFrame(X, orient="row")])
 def test_missing_numbers(frame):
     nan = np.nan
@@ -208,6 +209,7 @@ def test_numbers_whose_squares_are_none(size):
     np.testing.assert_allclose(np.diff(Z[:, 0]), [0.75, 0.25], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 def test_frequent_categories_and_the_rest():
     X = pd.DataFrame({"a": [*"ddccbbba", None]})
     encoder = TableEncoder(max_categories=2).fit(X)
@@ -369,6 +371,7 @@ def test_complex_is_refused(X):
         TableEncoder().fit(X)
 
 
+@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
 @frames
 def test_names_and_kinds_must_stay(frame):
     encoder = TableEncoder().fit(frame({"a": [1.0, 2.0, 4.0], "b": ["x", "y", "x"]}))

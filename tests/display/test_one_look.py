@@ -254,12 +254,13 @@ def test_dates_have_a_calendar_and_durations_a_unit():
     assert ax.get_xlabel() == "lasted [seconds]"
 
 
-@pytest.mark.parametrize("kind", ["date", "datetime", "duration", "time"])
+@pytest.mark.parametrize("kind", ["date", "datetime", "zoned", "duration", "time"])
 def test_bands_along_times(kind):
     """A model that saw times is asked about times."""
     moments = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(50) * 40_000, "s")
     values = {
         "datetime": moments,
+        "zoned": moments.tz_localize("America/New_York"),
         "date": moments.date,
         "duration": pd.to_timedelta(np.arange(50), "h"),
         "time": moments.time,

@@ -228,7 +228,7 @@ def frame_of(n, seed=0):
             "count": rng.integers(0, 9, n).astype(np.int16),
             "truth": rng.random(n) < 0.5,
             "kind": pd.Categorical(rng.choice(["a", "b", None], n), categories=["b", "unused", "a"]),
-            "level": pd.Categorical(rng.integers(0, 3, n) + 10 * seed),
+            "level": pd.Categorical(rng.integers(0, 3, n) + seed),
             "town": rng.choice(towns, n),
             "thing": pd.Series(rng.choice(["x", "y", None, f"only in {seed}"], n), dtype=object),
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -17,19 +18,43 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-PARTS: dict[str, tuple[str, ...]] = {
-    "number": ("",),
-    "text": (),
-    "mixed": (),
-    "date": ("days", "year", "week"),
-    "datetime": ("days", "year", "week", "day"),
-    "duration": ("seconds",),
-    "time": ("day",),
-}
+
+class Parts(dict[str, tuple[str, ...]]):
+    """Parts by kind, where that of moments may have their time zone behind it, such as "datetime Asia/Tokyo"."""
+
+    def __missing__(self, kind: str) -> tuple[str, ...]:
+        name, _, zone = kind.partition(" ")
+        if name != "datetime" or not zone:
+            raise KeyError(kind)
+        return self[name]
+
+
+PARTS = Parts(
+    {
+        "number": ("",),
+        "text": (),
+        "mixed": (),
+        "date": ("days", "year", "week"),
+        "datetime": ("days", "year", "week", "day"),
+        "duration": ("seconds",),
+        "time": ("day",),
+    }
+)
 """The parts of each kind of column: days and seconds are numbers, year, week and day are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
 NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
+
+
+def label_text(label: Any) -> str:
+    """Text of a label of a category. Equal numbers have one text, whatever their type: that of 1.0 is 1."""
+    if type(label).__name__ == "Interval":
+        left, right = label_text(label.left), label_text(label.right)
+        return f"{'(['[label.closed_left]}{left}, {right}{')]'[label.closed_right]}"
+    if isinstance(label, numbers.Integral) and not isinstance(label, bool):
+        return str(int(label))
+    is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(label, bool)
+    return str(int(float(label)) if is_number and float(label).is_integer() else label)
 
 
 def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
@@ -41,8 +66,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     name : str
         Named in errors.
     expected : str, optional
-        The kind that earlier rows had, or None. A "mixed" column reads numbers as text; a column
-        without any value takes the expected kind.
+        The kind that earlier rows had, or None. Where it is "mixed", numbers are read as text; moments with a time zone
+        are read in the expected one; a column without any value takes the expected kind.
 
     Returns
     -------
@@ -63,7 +88,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if isinstance(column, np.ndarray):
         kind, values = _read_array(column, name, expected)
     else:
-        kind, values = _read_series(column, name)
+        kind, values = _read_series(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
@@ -71,9 +96,23 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if {expected, kind} == {"date", "datetime"}:
         return expected, _other_time(values, expected)
     if not missing(values).all():
-        raise ValueError(f"column {name!r} holds {kind} values where the fit saw {expected} values")
+        raise ValueError(
+            f"column {name!r} holds {kind} values where the fit saw {expected} values{_cure(kind, expected)}"
+        )
     n = len(values[0] if isinstance(values, tuple) else values)
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
+
+
+def _cure(kind: str, expected: str) -> str:
+    """What to do where a column is not of the expected kind."""
+    zones = [each.partition(" ")[2] for each in (kind, expected)]
+    if expected == "text":
+        return "; read the column as text, as for the fit"
+    if PARTS[kind] != PARTS[expected] or not any(zones):
+        return ""
+    if zones[1]:
+        return f"; give the times their zone, as pandas does by X[column].dt.tz_localize({zones[1]!r})"
+    return "; take their zone from the times, as pandas does by X[column].dt.tz_localize(None)"
 
 
 def library_of(X: Any) -> str | None:
@@ -160,27 +199,27 @@ def column_number(column: int | str, names: Sequence[str]) -> int:
     return int(found) % len(names)
 
 
-def _read_series(series: nw.Series, name: str) -> tuple[str, Any]:
+def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[str, Any]:
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if expected == "mixed":
+            return _read_arrow(series.to_arrow().dictionary_encode(), name)
         try:
             return "number", series.cast(nw.Float64).to_numpy()[:, None]
         except pa.ArrowInvalid:  # integers that double precision rounds
             return _read_arrow(series.to_arrow(), name)
     native, dtype = series.to_native(), _native_dtype(series)
     if str(dtype) == "category":
-        return "text", (native.cat.codes.to_numpy(), [str(label) for label in native.cat.categories])
+        return "text", (native.cat.codes.to_numpy(), [label_text(label) for label in native.cat.categories])
     if series.dtype == nw.Unknown and (isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")):
         return _read_array(native.to_numpy(), name, None)
-    if series.dtype == nw.Datetime:
-        series = series.dt.replace_time_zone(None)
     try:
         array = series.to_arrow()
     except (pa.ArrowException, TypeError):
         raise _unusable(name, dtype) from None
-    return _read_arrow(array, name)
+    return _read_arrow(array, name, expected)
 
 
 def _native_dtype(series: nw.Series) -> Any:
@@ -188,7 +227,7 @@ def _native_dtype(series: nw.Series) -> Any:
     return getattr(series.to_native(), "dtype", series.dtype)
 
 
-def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
+def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
     from pyarrow import types as is_a
@@ -201,13 +240,13 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
             array = (array.cast(pa.large_string()) if kind == pa.string_view() else array).dictionary_encode()
         labels = array.dictionary.to_pylist()
         codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        if None in labels:
-            codes = np.where(np.append([label is None for label in labels], False)[codes], -1, codes)
-        return "text", (codes, [str(label) for label in labels])
+        gaps = np.array([*map(is_missing, labels), False])
+        return "text", (np.where(gaps[codes], -1, codes), [label_text(label) for label in labels])
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
-        return "datetime", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
+        array, zone = _wall_clock(array, name, expected)
+        return f"datetime{zone}", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
     if is_a.is_duration(kind):
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
@@ -217,6 +256,20 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
     if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_boolean(kind):
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
+
+
+def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
+    """Moments as clocks show them in the expected zone, or else in their own; and the zone after a blank, if any."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if array.type.tz is None:
+        return array, ""
+    zone = (expected or "").partition(" ")[2] or array.type.tz
+    try:
+        return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone))), f" {zone}"
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"column {name!r}: {error}; convert the times to a zone that is known, such as UTC") from None
 
 
 def _floats(array: Any, *types: Any) -> np.ndarray:
@@ -261,7 +314,11 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
     import pyarrow as pa
 
     if values.dtype.kind in "biuf":
-        return "number", values.astype(np.float64)[:, None]
+        floats = values.astype(np.float64)
+        if expected == "mixed":
+            numbered = pa.array(floats if values.dtype.kind == "f" else values, from_pandas=True)
+            return _read_arrow(numbered.dictionary_encode(), name)
+        return "number", floats[:, None]
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {name!r}")
     if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in ("D", "s", "ms", "us", "ns"):
@@ -270,13 +327,15 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
         values = values.astype(object)
     if expected == "mixed" and values.dtype == object:
         return _read_objects(values, name, as_text=True)
+    if values.dtype == object and len({value.tzinfo is None for value in values if isinstance(value, datetime)}) > 1:
+        raise ValueError(f"column {name!r} holds times with and without a time zone; give all of them one")
     try:
         array = pa.array(values, from_pandas=True)
     except UnicodeEncodeError:
         raise lone_surrogate(values, name) from None
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
-    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name)
+    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name, expected)
 
 
 def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple[str, Any]:
@@ -293,7 +352,7 @@ def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple
         return "number", out
     labels: dict[str, int] = {}
     codes = np.full(len(values), -1)
-    codes[known] = [labels.setdefault(str(value), len(labels)) for value in values[known]]
+    codes[known] = [labels.setdefault(label_text(value), len(labels)) for value in values[known]]
     return "mixed", (codes, list(labels))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,10 @@ class NumberColumns:
             out[:, gap_at[has]] = gap[:, has]
         if not follow:
             out[:, at] = z
+
+    def has_as_seen(self, values: np.ndarray) -> bool:
+        """Whether `values` of shape (n, k) miss in columns alone where some did in the fit, and are not infinite."""
+        return not (np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any())
 
     def standardise(self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)) -> bool:
         """Write (values - shift) / scale into `z`, both of shape (n, k); whether all of it is finite."""
@@ -153,6 +159,9 @@ class TimeColumn:
         return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
+NUMBER, PADDED = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?"), re.compile(r"-?0\d+")
+TRUTHS = {"False": "0", "True": "1", "0": "False", "1": "True"}  # which are the same level
+SHOWN = 60  # characters of a level in messages
 FEW_ROWS = 16  # that are written one by one sooner than all at once
 CODE_BYTES = 2
 CODE_WIDTH = 8 * CODE_BYTES
@@ -211,11 +220,48 @@ class TextColumn:
         """Output columns of mean targets."""
         return slice(self.means_at, self.means_at + (0 if self.means is None else self.means.n_outputs))
 
+    @property
+    def expected(self) -> str:
+        """The kind as which rows are read, a key of `PARTS`: numbers are text where categories are plain numbers.
+
+        Where one has leading zeros, which numbers have lost, they are refused.
+        """
+        plain = any(map(NUMBER.fullmatch, self.categories)) or TRUTHS.keys() >= set(self.categories)
+        return "mixed" if plain and not any(map(PADDED.fullmatch, self.categories)) else "text"
+
     def places(self, labels: list[str]) -> np.ndarray:
         """Output column of each label, and of missing values at the end; -1 for none."""
         place = {category: self.start + i for i, category in enumerate(self.categories)}
-        other = self.start + len(place) if self.other else -1
+        whole = [label for label in place if label.endswith(".0") and NUMBER.fullmatch(label)]  # of earlier releases
+        place = {label[:-2]: place[label] for label in whole} | place
+        if TRUTHS.keys() >= place.keys():
+            place = {TRUTHS[label]: at for label, at in place.items()} | place
+        other = self.start + len(self.categories) if self.other else -1
         return np.array([*(place.get(label, other) for label in labels), self.code.stop if self.gaps else -1])
+
+    def unseen(self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None) -> str:
+        """What to say of levels that the fit did not see, where most values of a column are such; empty where not.
+
+        Nothing is said where the levels beyond `categories` are not known, as without their means.
+        """
+        if self.other and self.means is None:
+            return ""
+        places = self.places(labels) if places is None else places
+        if self.means is None and places[codes].min() >= 0:
+            return ""
+        known = places[:-1] >= 0
+        if self.means is not None:
+            known = self.means.knows(labels)
+        counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+        n_unseen, n_values = int(counts[~known].sum()), int(counts.sum())
+        if 2 * n_unseen <= n_values:
+            return ""
+        label = labels[int(np.argmax((counts > 0) & ~known))]
+        (near,) = get_close_matches(label[:SHOWN], self.categories, 1, cutoff=0.0)
+        return (
+            f"{n_unseen:,} of {n_values:,} values are levels that the fit did not see, such as {label[:SHOWN]!r}; "
+            f"the fit saw {near[:SHOWN]!r}"
+        )
 
     def write(
         self,

@@ -64,6 +64,10 @@ class LevelMeans:
         found: NDArray[np.float64] = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
         return found
 
+    def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether there is a mean of each label, shape (len(labels),)."""
+        return np.isin(_keys(np.arange(len(labels)), labels), self.keys)
+
 
 def text_digests(texts: Sequence[str], size: int) -> bytes:
     """Hashes of texts, of so many bytes each, the same in every process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -20,7 +21,9 @@ from bochner.data.array_source import rows_of
 from bochner.data.columns import (
     column_name,
     column_number,
+    label_text,
     library_of,
+    missing,
     read_column,
     stored_columns,
     stored_numbers,
@@ -35,10 +38,11 @@ from bochner.data.table_input import (
     as_table_or_matrix,
     check_frame,
     check_size,
+    require_names,
 )
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
-from bochner.notices import listed
+from bochner.notices import listed, warn
 
 __all__ = ["CodeColumn", "NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
@@ -53,13 +57,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Numbers are standardised. Booleans, and numbers with two distinct values, become 0 and 1. Each frequent string or
     category becomes a 0/1 column, and rare ones a random code. Dates and datetimes become days since 1970 and points on
     the circles of the year, the week and, for datetimes, the day. Durations become seconds, and times of day points on
-    a circle. Times with a zone are read as wall time.
+    a circle. Times with a zone are read as clocks show them in the zone of the fit, whatever the zone of later rows.
 
     A missing number or date becomes the mean of its column (a point on a circle: its centre) and, if the fit saw one, a
     1 in an extra column `<name>_missing`. A missing category is a category. Columns without any value in the fit, and
     circles with a single point in the fit, have no output. A number that was the same in all rows of the fit becomes 0,
     even if it differs later (unless with_std=False). Numbers whose squares overflow or underflow, such as 1e200, are
     scaled by their range.
+
+    The text of a level is its identity, blanks and leading zeros included. Whole numbers have one text in every type,
+    so that 1.0 is 1. Numbers count as levels where levels of the fit are numbers, and False and True are 0 and 1 where
+    the fit saw no others. A warning shows a level where most values of a column are levels that the fit did not see
+    (of columns with rare categories only if these have mean targets), and names columns that have missing values now
+    and had none in the fit.
 
     Sparse input stays sparse: it is scaled but not centred, which shift-invariant kernels do not notice. With one seed,
     the grids of bins lie elsewhere on sparse rows than on dense ones, but follow the same distribution.
@@ -81,7 +91,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
-        Only if the column names are strings.
+        Only if the column names are strings. Other names of a data frame, such as numbers or dates, are compared with
+        those of later frames too; columns numbered from 0 on are those of an array.
 
     Notes
     -----
@@ -321,7 +332,39 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             If columns, or the types of their values, differ from those of the fit.
         """
         check_is_fitted(self)
-        return self._encoded(self._validated(X, reset=False), np.float32)
+        X = self._validated(X, reset=False)
+        Z = self._encoded(X, np.float32)
+        self.caution_unseen(X)
+        return Z
+
+    def caution_unseen(self, X: Any) -> None:
+        """Warn where most values of a column are levels that the fit did not see, or some are missing that never were.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+            With the columns of the fit.
+        """
+        if sp.issparse(X) or not self.columns_:
+            return
+        X, names = self._numbers_of(X), self.statistic_.names
+        levels, gaps = dict[str, str](), list[str]()
+        if self._has_only_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+            whole = self.columns_[0].index[self.columns_[0].gap_at < 0]
+            missed = [] if are_finite(X) else np.flatnonzero(np.isnan(X[:, whole]).any(axis=0)).tolist()
+            gaps = [column_name(names, j) for j in whole[missed].tolist()]
+        else:
+            for column, i, name, values in self._columns_of(X):
+                is_whole = column.gap_at[i] < 0 if isinstance(column, NumberColumns) else not column.gaps
+                gaps += [name] * bool(is_whole and missing(values).any())
+                if isinstance(column, TextColumn) and (unseen := column.unseen(*values)):
+                    levels[name] = f"column {name!r}: {unseen}"
+        if levels:
+            warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
+        if gaps:
+            which = f"Column {listed(gaps)} has" if len(gaps) == 1 else f"Columns {listed(gaps)} have"
+            meaning = "these count as the mean of the column, or as no category"
+            warn(f"{which} missing values, and had none in the fit: {meaning}.", subject=f"gaps {gaps}")
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
         """Encode like `encode` a few rows: an array of finite numbers, or a frame of pandas or polars, as of the fit.
@@ -356,7 +399,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             if isinstance(column, NumberColumns):
                 values = stored_numbers([arrays[j] for j in column.index.tolist()])
-                if values is None or not (are_finite(values) or not np.isinf(values).any()):
+                if values is None or not (are_finite(values) or column.has_as_seen(values)):
                     return None
                 column.write(values, out, self.statistic_.names)
             elif not isinstance(column, TextColumn) or not self._write_few_texts(column, arrays[column.index], out):
@@ -379,16 +422,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _write_few_texts(self, column: TextColumn, array: Any, out: np.ndarray) -> bool:
         """Encode a stored column of strings or categories; whether it is one. Categories are looked up only once."""
-        if type(array).__name__ != "Categorical":
-            texts = stored_texts(array)
-            if texts is not None:
-                column.write(*texts, out)
-            return texts is not None
-        known = self._known.get(column.index)
-        if known is None or known[0] is not array.dtype:
-            labels = [str(label) for label in array.categories]
-            known = self._known[column.index] = array.dtype, labels, column.places(labels)
-        column.write(array.codes, known[1], out, places=known[2])
+        if type(array).__name__ == "Categorical":
+            known = self._known.get(column.index)
+            if known is None or known[0] is not array.dtype:
+                labels = [label_text(label) for label in array.categories]
+                known = self._known[column.index] = array.dtype, labels, column.places(labels)
+            codes, labels, places = array.codes, known[1], known[2]
+        elif (texts := stored_texts(array)) is not None:
+            codes, labels = texts
+            places = column.places(labels)
+        else:
+            return False
+        if column.unseen(codes, labels, places) or (not column.gaps and codes.min() < 0):
+            return False
+        column.write(codes, labels, out, places=places)
         return True
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
@@ -401,14 +448,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        numbers = all(isinstance(column, NumberColumns) for column in self.columns_)
-        X = as_one_array(X) if numbers else X
-        if numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+        X = self._numbers_of(X)
+        if self._has_only_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
             for column in self.columns_:
                 _write_numbers(column, X, out, self.statistic_.names)
         else:
             self._write_columns(X, out)
         return out
+
+    @property
+    def _has_only_numbers(self) -> bool:
+        return all(isinstance(column, NumberColumns) for column in self.columns_)
+
+    def _numbers_of(self, X: Any) -> Any:
+        """A frame as one array where all encoded columns are numbers; else X."""
+        return as_one_array(X) if self._has_only_numbers else X
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the output columns, unique.
@@ -481,20 +535,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             check_n_features(self, X, reset=reset)
+        if not reset:
+            require_names(self.statistic_.names, X)
         return X
 
     def _write_columns(self, X: Any, out: np.ndarray) -> None:
-        series, names = table_columns(X)
         fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
+        for column, i, _, values in self._columns_of(X):
+            if isinstance(column, NumberColumns):
+                column.write(values, out, self.statistic_.names, part=slice(i, i + 1))
+            elif isinstance(column, TextColumn):
+                column.write(values[0], values[1], out, fold)
+            else:
+                column.write(values, out)
+
+    def _columns_of(self, X: Any) -> Iterator[tuple[Any, int, str, Any]]:
+        """Yield the encoding of each column, its place among those of numbers, its name, and its values."""
+        series, names = table_columns(X)
         for column in self.columns_:
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
-                _, values = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])
-                if isinstance(column, NumberColumns):
-                    column.write(values, out, names, part=slice(i, i + 1))
-                elif isinstance(column, TextColumn):
-                    column.write(values[0], values[1], out, fold)
-                else:
-                    column.write(values, out)
+                name, kind = column_name(names, j), self.statistic_.kinds[j]
+                kind = column.expected if kind == "text" else kind
+                yield column, i, name, read_column(series[j], name, kind)[1]
 
     def _sparse(self, X: Any, dtype: np.dtype) -> Any:
         if not self.statistic_.sparse:

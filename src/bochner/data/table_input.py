@@ -12,6 +12,7 @@ from narwhals.dependencies import is_into_dataframe, is_into_series
 from numpy.typing import NDArray
 
 from bochner.engines.local import require_memory
+from bochner.notices import listed
 
 WIDE, COLUMN_BYTES = 1 << 20, 160  # columns whose memory is looked at; of the statistic and the encoding of one
 FEWER = "Give fewer columns, such as those that sklearn.feature_extraction.FeatureHasher makes of them."
@@ -31,10 +32,41 @@ def is_frame(X: Any) -> bool:
 
 def check_frame(X: Any) -> None:
     """Raise ValueError where column names of a data frame repeat, or where it has no rows or no columns."""
-    counts = Counter(X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns)
+    counts = Counter(frame_names(X) or [])
     if twice := [name for name, count in counts.items() if count > 1]:
         raise ValueError(f"column names must be unique, but these repeat: {twice}")
     check_size(X.shape)
+
+
+def frame_names(X: Any) -> list[str] | None:
+    """Texts of the names of the columns of a data frame, whatever they are; None of arrays and sparse matrices."""
+    if not is_frame(X):
+        return None
+    return list(map(str, X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns))
+
+
+def require_names(fitted: Sequence[str] | None, X: Any) -> None:
+    """Raise ValueError where a data frame has other columns than that of the fit, or in another order.
+
+    Columns numbered from 0 on, as of `pd.DataFrame(array)`, are those of an array, which may have any names.
+
+    Parameters
+    ----------
+    fitted : sequence of str or None
+        As of `frame_names`.
+    X : data frame, array or sparse matrix of as many columns
+    """
+    given = frame_names(X)
+    if given is None:
+        return
+    numbered = [str(j) for j in range(len(given))]
+    known = numbered if fitted is None else list(fitted)
+    if given == known or (numbered in (given, known) and set(given) != set(known)):
+        return
+    raise ValueError(
+        f"The columns must be those of the fit, in their order: these are {listed(known)}, got {listed(given)}; "
+        "order them by X[columns], or give an array."
+    )
 
 
 def check_size(shape: tuple[int, ...]) -> None:

@@ -74,8 +74,8 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
 
 def time_unit(X: Any, column: int | str) -> str:
     """Unit of the numbers that a column of times becomes, "days" since 1970 or "seconds"; "" of other columns."""
-    kind = _read(X, column)[1] if is_frame(X) else ""
-    return PARTS[kind][0] if kind in ("date", "datetime", "duration") else ""
+    unit = PARTS[_read(X, column)[1]][:1] if is_frame(X) else ()
+    return unit[0] if unit in (("days",), ("seconds",)) else ""
 
 
 def _read(X: Any, column: int | str) -> tuple[str, str, Any]:
@@ -106,6 +106,7 @@ def rows_along(X: Any, grid: NDArray) -> Any:
     if not is_frame(X):
         return grid[:, np.newaxis]
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     name, kind, _ = _read(X, 0)
     steps = {"days": 86_400e6, "seconds": 1e6, "day": 86_400e6}.get(PARTS[kind][0])
@@ -114,6 +115,8 @@ def rows_along(X: Any, grid: NDArray) -> Any:
     types = {"days": pa.timestamp("us"), "seconds": pa.duration("us"), "day": pa.time64("us")}
     whole = np.round(grid * steps).astype(np.int64)
     own = pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
+    if zone := kind.partition(" ")[2]:
+        own = pc.assume_timezone(own, zone, ambiguous="earliest", nonexistent="earliest")
     return pa.table({name: own})
 
 

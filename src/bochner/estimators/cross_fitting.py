@@ -82,7 +82,7 @@ def cross_fitted(
         one._learns_from_few = machine.report_ is not None
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
-        return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
+            return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
 
     found = np.empty(calibration.targets.shape)
     try:

@@ -193,9 +193,9 @@ class Interpretable(BaseKernelEstimator):
 
     importance_: Importance = cast(Any, MeasuredAttribute())
 
-    def _rows(self, X: Any, *, reset: bool) -> Any:
-        """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
-        return checked_rows(self, X, reset=reset)
+    def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
+        """Rows as `checked_rows` has them."""
+        return checked_rows(self, X, reset=reset, cautions=cautions)
 
     def _measure(
         self: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import Block
-from bochner.data.table_input import checked_sparse, require_finite, require_width
+from bochner.data.table_input import checked_sparse, frame_names, require_finite, require_names, require_width
 from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
@@ -182,6 +182,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
     """
 
     n_features_in_: int
+    _frame_names: list[str] | None = None  # of a data frame, also where they are no strings
     remedy: ClassVar[str] = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     on_devices: ClassVar[bool] = False  # whether devices compute it, see `bochner.features.device_features`
     # Attributes that no file has, and that loading leaves out: the loops trust what is kept. The last three are old.
@@ -253,7 +254,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
                 f"{type(self).__name__} takes rows in memory, or a collection of Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
-        X, types = checked_sparse(X), list[Any]([np.float64, np.float32])
+        given, X, types = X, checked_sparse(X), list[Any]([np.float64, np.float32])
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)
         except np.exceptions.DTypePromotionError:
@@ -266,6 +267,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
             raise ValueError(f"X holds text ({error}); {cure}.") from None
         if reset:
             require_width(X.shape[1])
+            self._frame_names = frame_names(given)
+        else:
+            require_names(self._frame_names, given)
         require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
         return X
 

@@ -13,7 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, assert_all_finite, check_consistent_length, column_or_1d, validate_data
 
 from bochner.data.columns import first_row, missing_targets
-from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_lazy, refuse_text, require_finite
+from bochner.data.table_input import (
+    check_frame,
+    checked_sparse,
+    is_frame,
+    refuse_lazy,
+    refuse_text,
+    require_finite,
+    require_names,
+)
 from bochner.data.table_statistic import floats_of_targets
 from bochner.notices import warn
 
@@ -127,8 +135,27 @@ RANGES: dict[str, Callable[[Any], bool]] = {
 SCALINGS = True, False, "auto"
 
 
-def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) -> Any:
+    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : rows in memory
+    reset : bool
+        Whether the columns are those of a new fit.
+    cautions : bool
+        Whether to warn of what other rows have that the fit did not see.
+    """
+    X = _checked_columns(estimator, X, reset)
+    if not reset and hasattr(estimator, "encoder_"):
+        require_names(estimator.encoder_.statistic_.names, X)
+        if cautions:
+            estimator.encoder_.caution_unseen(X)
+    return X
+
+
+def _checked_columns(estimator: Any, X: Any, reset: bool) -> Any:
     if is_frame(X):
         check_frame(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)

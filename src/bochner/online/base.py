@@ -216,7 +216,9 @@ class OnlineKernelMachine(FixedByFirstRows, BaseKernelEstimator):
     @single_threaded_blas()
     def _learn(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
         """Learn from rows in memory."""
-        new = self._labelled(checked_rows(self, X, reset=self._sums is None), y, sample_weight, classes)
+        is_fixed = self._sums is not None and self._first is None
+        X = checked_rows(self, X, reset=self._sums is None, cautions=is_fixed)
+        new = self._labelled(X, y, sample_weight, classes)
         if self._sums is None or self._first is not None:
             self._warm(new)
         if self._first is None:

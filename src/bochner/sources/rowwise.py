@@ -31,6 +31,7 @@ from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.notices import once
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
 from bochner.sources.opening import is_streamed, open_source
@@ -87,6 +88,7 @@ def rowwise(
         in_memory, has_out = any_arrays(method), "out" in signature(method).parameters
 
         @wraps(in_memory)
+        @once()
         def call(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
             require_fitted(self)
             out = named.pop("out", None) if has_out else None

@@ -251,7 +251,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
     def _y_transform(self, y: Any) -> NDArray[np.float64]:
         """Scores of rows of the second table."""
-        rows = rows_to_map(self.y_encoder_, second_table(y), self.y_weights_.dtype)
+        y = second_table(y)
+        self.y_encoder_.caution_unseen(y)
+        rows = rows_to_map(self.y_encoder_, y, self.y_weights_.dtype)
         return np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
 
     @any_arrays

@@ -215,7 +215,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
             )
         X, _, sample_weight = given_batch(X, None, sample_weight)
         is_new = not hasattr(self, "components_")
-        X = checked_rows(self, X, reset=is_new)
+        X = checked_rows(self, X, reset=is_new, cautions=self._first is None)
         weight = checked_weight(sample_weight, X)
         if is_new or self._first is not None:
             rows = FirstRows.after(self._first, X, np.zeros(X.shape[0]), weight)
