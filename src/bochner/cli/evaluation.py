@@ -141,7 +141,7 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
         X = saved.inputs(rows, data)
         refuse_infinite(X, data)
         found = saved.model.explain(X)
-    if n_rows is not None and len(found) < n_rows:
+    if len(found) < n_rows:
         notes.append(f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows sets how many.")
     if not found.is_exact:
         notes.append("The values of this model's features are sampled: columns that end in _error are standard errors.")
@@ -165,13 +165,13 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
     }
 
 
-def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int | None]:
+def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int]:
     """At most so many rows of a table, their numbers if it is in memory, and how many rows there are."""
     if not isinstance(table, TableSource):
         numbers = np.sort(np.random.default_rng(0).permutation(table.num_rows)[:most])
         return table.take(pa.array(numbers)), numbers, table.num_rows
-    n_rows = table.n_rows
-    share = 1.0 if n_rows is None else scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
+    n_rows = table.n_rows or 0
+    share = scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
     rows = drawn_rows(table, share, 0, None)
     if rows is None:
         raise CommandError(f"{data}: the table has no rows")
@@ -221,9 +221,7 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
     }
 
 
-def true_rows(
-    saved: SavedModel, data: Path, name: str | None, notes: list[str]
-) -> tuple[SavedModel, Any, Target, int | None]:
+def true_rows(saved: SavedModel, data: Path, name: str | None, notes: list[str]) -> tuple[SavedModel, Any, Target, int]:
     """The model with its target, the rows of a table that have one, their targets, and how many rows there are.
 
     Parameters
@@ -244,7 +242,7 @@ def true_rows(
     saved = replace(saved, target=name)
     named = [*(saved.columns or ()), name]
     table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
-    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
+    n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
         rows = _scored_rows(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
         X, target = with_target(rows, name, saved.task, data)
