@@ -25,7 +25,7 @@ from bochner.cli.target import (
     learned_task,
     read_target,
     score,
-    stratified_split,
+    split_rows,
     with_target,
 )
 from bochner.data.table import TableEncoder
@@ -210,7 +210,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
             )
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
-        split = hold_out(table, target, task, arguments)
+        split = hold_out(table, target, task, arguments, notes)
         report = _scored_and_saved(arguments, split, task)
     return {
         "data": str(arguments.data),
@@ -280,9 +280,11 @@ def summary_of_target(table: pa.Table | TableSource, arguments: Fit) -> TargetSu
     return found
 
 
-def hold_out(table: pa.Table | TableSource, target: TargetSummary, task: str, arguments: Fit) -> Split:
-    """Hold out a share of the rows that have a target: of a table in memory with as much of each class as there is in
-    all rows, else by a hash of the content of each row, so that equal rows stay together.
+def hold_out(
+    table: pa.Table | TableSource, target: TargetSummary, task: str, arguments: Fit, notes: list[str]
+) -> Split:
+    """Hold out a share of the rows that have a target, so that rows with equal features stay together: of a table in
+    memory with as much of each class as there is in all rows, else by a hash of the content of each row.
     """
     if isinstance(table, TableSource):
         return _hold_out_by_content(table, target, task, arguments)
@@ -296,7 +298,7 @@ def hold_out(table: pa.Table | TableSource, target: TargetSummary, task: str, ar
     if X.num_rows < FEWEST_SPLIT:
         found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
         raise CommandError(f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or use --test-size 0")
-    train, test = stratified_split(own, task, arguments.test_size, arguments.seed)
+    train, test = split_rows(X, own, task, arguments.test_size, arguments.seed, notes)
     part = (X.take(pa.array(train)), own.values[train])
     return Split(part, every, (X.take(pa.array(test)), own.take(test)), TargetSummary.of(own.take(train)), whole)
 

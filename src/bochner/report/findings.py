@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.data.hashes import uniform
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
@@ -75,10 +76,14 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
     2,000 features at most, so that all fits together take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)
-    order = np.random.default_rng(2).permutation(len(drawn))
     m = min(len(drawn) // 4, HELD_OUT)
-    held_out, learned = drawn.take(np.sort(order[:m])), drawn.take(order[m:])
-    note = f"{len(learned):,} of the given rows fit, and {m:,} evaluate."
+    # The content of a row decides on which side it is, as copies of learned rows would tell nothing.
+    place = uniform(drawn.hashes(model), 2)
+    evaluates = place < np.partition(place, m)[m]
+    held_out, learned = (drawn.take(np.flatnonzero(own)) for own in (evaluates, ~evaluates))
+    note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
+    if not len(held_out):
+        return None, note
     largest = MOST_DENSE / model.features_.n_features_out if model.features_.is_dense else max(FACTORS)
     sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
     factors = [one for one in FACTORS if one <= largest] if sized and model.solver_ != "exact" else []

@@ -266,8 +266,9 @@ def counted(source: TableSource) -> TableSource:
     """The source with its number of rows, for which CSV files without a scan are read once, a batch at a time."""
     if source.n_rows is not None:
         return source
-    counts = in_threads(lambda part: sum(batch.X.num_rows for batch in part.read()), source.parts)
-    return replace(source, parts=tuple(replace(part, counted=n) for part, n in zip(source.parts, counts, strict=True)))
+    parts: Any = source.parts
+    counts = in_threads(lambda part: sum(batch.X.num_rows for batch in part.read()), parts)
+    return replace(source, parts=tuple(replace(part, counted=n) for part, n in zip(parts, counts, strict=True)))
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
