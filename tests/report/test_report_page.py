@@ -290,11 +290,11 @@ def test_axes_and_names():
 
 
 def test_curves_evaluate_no_copies_of_learned_rows():
-    """Noise that each row holds twice is not predicted better by more features."""
+    """Noise that each row holds twice is not predicted at all."""
     rng = np.random.default_rng(0)
     X, y = np.tile(rng.normal(size=(300, 3)), (2, 1)), np.tile(rng.normal(size=300), 2)
-    model = KernelMachineRegressor(kernel="gaussian", n_components=200, alpha=0.01, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(features="binning", n_components=64, alpha=1e-3, random_state=0).fit(X, y)
     curve, note = curve_by_size(model, Rows.of(X, y, model))
-    assert curve.means.min() > 0.9 * y.std()
+    assert curve.means.min() > 0.95 * y.std()
     learned, evaluated = map(int, re.findall(r"\d+", note))
     assert (learned + evaluated, evaluated % 2) == (600, 0)
