@@ -17,7 +17,9 @@ from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress
+from bochner.estimators.explained_scores import training_rows_among
 from bochner.loops.clock import CLOCK
+from bochner.scores.summaries import NAMES, cells
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
@@ -217,8 +219,26 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
-        "notes": notes + more,
+        "notes": notes + more + _remarks_on_rows(saved, X, _share(target, n_rows)),
     }
+
+
+def _share(target: Target, n_rows: int) -> float:
+    """How much of the rows of a table those are that have been read."""
+    return len(target.values) / max(n_rows - target.missing, 1)
+
+
+def _remarks_on_rows(saved: SavedModel, X: Any, share: float) -> list[str]:
+    """That a model was scored on its training rows, and what the fit measured on others."""
+    seen = training_rows_among(saved.model, X, share, saved.rows)
+    if not seen:
+        return []
+    remark = f"These are training rows ({seen}): their scores say nothing of new rows."
+    if saved.scores is None:
+        return [remark]
+    key = "accuracy" if saved.task == "classification" else "r2"
+    held_out = f"{NAMES[key]} {cells(key, saved.scores[key])[0]}"
+    return [f"{remark} On rows that it held out, 'bochner fit' measured {held_out}."]
 
 
 def true_rows(saved: SavedModel, data: Path, name: str | None, notes: list[str]) -> tuple[SavedModel, Any, Target, int]:
@@ -281,8 +301,17 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, name))
     whole = n_rows == len(target.rows) + target.missing
+    numbers = target.rows if whole else None
     origin = Origin(
-        saved.target, model_path.name, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines
+        saved.target,
+        model_path.name,
+        saved.baseline,
+        saved.scores,
+        saved.references,
+        saved.rows,
+        numbers,
+        _share(target, n_rows),
+        lines,
     )
     with errors_of(data):
         write_report(saved.model, X, target.values, out, origin)

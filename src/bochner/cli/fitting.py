@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from bochner.cli.failures import CommandError, errors_of, missing_column
 from bochner.cli.model_files import check_output, model_facts, write_model
+from bochner.cli.references import reference_scores
 from bochner.cli.tables import drawn_rows, noted, open_table, refuse_infinite, scored_share
 from bochner.cli.target import (
     Target,
@@ -324,21 +325,25 @@ def _hold_out_by_content(source: TableSource, target: TargetSummary, task: str, 
 def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]:
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
     start, scored, notes, out = CLOCK.seconds(), None, list[str](), arguments.out
+    others = None
     model = _fitted(arguments, task, split.train, scored=split.test is not None)
     facts = model_facts(model)
     if split.test is not None:
         scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
+        others = reference_scores(split.train, split.train_target.n_known, split.test, model, arguments.data)
     if out is not None:
         if split.test is not None:
             model = _on_all_rows(model, arguments, task, split)
         told = {"rows": split.target.n_known, "baseline": split.target.baseline(task), "scores": scored}
-        write_model(model, out, arguments.target, task, told | {"options": arguments.options})
+        told |= {"references": others, "options": arguments.options}
+        write_model(model, out, arguments.target, task, told)
     if file := _scored_file(arguments):
         file.unlink(missing_ok=True)
     return {
         "rows_train": split.train_target.n_known,
         "rows_test": 0 if split.test is None else len(split.test[1].values),
         "scores": scored,
+        "references": others,
         "baseline": split.train_target.described_baseline(task),
         "model": facts,
         "out": None if out is None else str(out),

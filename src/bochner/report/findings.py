@@ -12,12 +12,12 @@ from sklearn.base import is_classifier
 
 from bochner.data.hashes import uniform
 from bochner.display.relevance_displays import MetricDisplay
+from bochner.estimators.explained_scores import training_rows_among
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.explained import Explained, explained
 from bochner.report.given_columns import Column, columns
 from bochner.report.given_rows import Predictions, Rows, predict, scores
-from bochner.report.references import reference_scores
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
@@ -128,7 +128,11 @@ class Origin:
         Mean, or shares of the classes, of the training rows.
     held_out : dict or None
         Scores of rows held out when the model was fitted.
+    others : dict or None
+        `scores` of other models on these rows, by their names, and training `rows` that they were fitted on.
     rows_fitted : int or None
+    share : float
+        Of the rows of their table, that which is given.
     numbers : array of int, or None
         Numbers of the rows in their table, where it is known.
     lines : tuple of str
@@ -139,8 +143,10 @@ class Origin:
     file: str | None = None
     baseline: Any = None
     held_out: dict[str, Any] | None = None
+    others: dict[str, Any] | None = None
     rows_fitted: int | None = None
     numbers: NDArray | None = None
+    share: float = 1.0
     lines: tuple[str, ...] = ()
 
 
@@ -166,8 +172,8 @@ class Findings:
         Of a fit on the given rows.
     columns : list of Column
         Of the given rows; empty of very many columns.
-    references : dict
-        Scores of other models by their names, as `scores`.
+    seen : str
+        That the given rows are training rows, and why one knows; empty where they are not, as far as one knows.
     """
 
     model: Any
@@ -181,7 +187,7 @@ class Findings:
     error: KernelError | str
     plan: Plan | None
     columns: list[Column]
-    references: dict[str, dict[str, Any]]
+    seen: str
     warps: list[Any] = field(default_factory=list)
 
 
@@ -205,7 +211,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         _error(model, rows),
         _plan(model, X, y),
         columns(model, rows, predictions),
-        reference_scores(model, rows, predictions),
+        training_rows_among(model, rows.native, origin.share * len(rows) / rows.n_given, origin.rows_fitted),
         list(warps),
     )
 
