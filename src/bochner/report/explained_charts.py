@@ -26,15 +26,13 @@ def importance(found: Findings) -> dict[str, Any]:
     own = found.explained.importance
     assert own is not None
     first = np.argsort(-own.values, kind="stable")[:MOST_BARS]
-    unit = own.constant or 1.0
-    values, halves = own.values[first] / unit, Z * own.errors[first] / unit
-    shown = [percent(max(value, 0.0)) if own.constant else number(value) for value in values.tolist()]
+    values, halves = own.values[first] / own.total, Z * own.share_errors()[first]
+    shown = [percent(max(value, 0.0)) for value in values.tolist()]
     names = [own.names[j] for j in first]
     some = f"the {len(first)} largest of {len(own.names):,} columns" if len(first) < len(own.names) else "all columns"
-    of = {"squared error": " of the variance", "log loss": " of the entropy"}.get(own.loss, "")
-    share = f", as a share{of}" if own.constant else ""
+    title = f"Growth of the {own.loss}, as a share of the total, {some}"
     return {
-        "chart": bar_chart(f"Growth of the {own.loss}{share}, {some}", names, values.tolist(), shown, halves.tolist()),
+        "chart": bar_chart(title, names, values.tolist(), shown, halves.tolist()),
         "loss": own.loss,
         "n_rows": own.n_rows,
         "n_repeats": own.n_repeats,
