@@ -52,3 +52,26 @@ def test_more_rows_than_tell_the_score_are_not_read(words, done, monkeypatch):
     assert report["rows"] == N
     assert 0 < report["rows_test"] < N
     assert any("Scored on about 40 rows" in note for note in report["notes"])
+
+
+def test_long_questions_are_short_in_print_and_whole_in_files(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    question = "How much do you agree " + "that the shop " * 20
+    draw = np.random.default_rng(1).normal
+    columns = {f"{question}{end}": draw(size=N) for end in ("is near?", "is open?")}
+    csv.write_csv(pa.table({**columns, "y": sum(columns.values())}), "asked.csv")
+    fit = ("fit", "asked.csv", "--target", "y", "--out", "m", "--kernel", "gaussian", "--alpha", "0.1")
+    printed = [
+        run(*fit),
+        run(*fit, "--details"),
+        run("explain", "m", "asked.csv", "--out", "e.csv"),
+        run("inspect", "m"),
+    ]
+    for _, out, _ in printed:
+        assert "How much do you agre…" in out
+        assert "is near?" in out
+        assert "is open?" in out
+        assert question[:60] not in out
+    assert set(columns) <= set(read_table("e.csv").column_names)
+    run("report", "m", "asked.csv", "--out", "page.html")
+    assert question[:60] not in (tmp_path / "page.html").read_text()

@@ -15,8 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
-from bochner.display.canvas import cut, short_number
+from bochner.display.canvas import short_number
 from bochner.kernels import Gaussian, Laplacian
+from bochner.markup import cut
 from bochner.persistence import load, save
 from bochner.report.charts import LARGE, Axis
 from bochner.report.findings import Curve, Origin, curve_by_size, find

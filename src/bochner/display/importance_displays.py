@@ -22,7 +22,7 @@ def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> An
     """Draw a bar for each column, the first on top."""
     places = np.arange(len(names))
     bars = ax.barh(places, lengths, **{"color": BLUE, **look})
-    ax.set_yticks(places, [canvas.shortened(name, NAME_WIDTH) for name in names])
+    ax.set_yticks(places, canvas.shortened_all(names, NAME_WIDTH))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(places) - 0.4, -0.6)
     return bars

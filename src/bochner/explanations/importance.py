@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.features.base import Rows
-from bochner.markup import named_shares, number, percent, table
+from bochner.markup import cut_named, named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
 RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
@@ -143,7 +143,7 @@ class Importance:
         return ImportanceDisplay.from_importance(self, max_columns=max_columns).plot(ax, **kwargs)
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{name} {percent(share)}" for name, share in self.top_columns(3))
+        first = ", ".join(f"{name} {percent(share)}" for name, share in cut_named(self.top_columns(3)))
         return f"Importance({self._facts()}; {first or 'no column matters'})"
 
     def __str__(self) -> str:
@@ -171,8 +171,9 @@ class Importance:
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Rows of the table."""
-        shown = self._order()[:MOST_SHOWN]
-        return [(self.names[j], *map(number, (self.values[j], self.errors[j])), percent(self.shares[j])) for j in shown]
+        columns = list(zip(self.names, self.values, self.errors, self.shares, strict=True))
+        rows = cut_named(columns[j] for j in self._order()[:MOST_SHOWN])
+        return [(name, number(value), number(error), percent(share)) for name, value, error, share in rows]
 
     def _records(self) -> list[dict[str, Any]]:
         """Name, value, standard error and share of each column, the most important first."""

@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from bochner import __version__
-from bochner.display.canvas import cut, short_number
+from bochner.display.canvas import short_number
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
-from bochner.markup import Markup, number, percent, table
+from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table
 from bochner.planning.plan import duration
 from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
@@ -77,7 +77,9 @@ def title(found: Findings) -> str:
     """What the page is of, and from when."""
     task = "classification" if found.predictions.proba is not None else "regression"
     named = [found.origin.file] if found.origin.file else []
-    return ", ".join([f"Model report: {found.origin.target or 'target'} ({task})", *named, f"{datetime.date.today()}"])
+    return ", ".join(
+        [f"Model report: {cut(found.origin.target or 'target', CELL)} ({task})", *named, f"{datetime.date.today()}"]
+    )
 
 
 def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -104,7 +106,7 @@ def summary(found: Findings) -> Iterator[str]:
     yield f"This page is about {rows}.{fitted}"
     if found.explained.importance is not None:
         first = found.explained.importance.top_columns(3)
-        named = ", ".join(f"{name} ({percent(share)} of the total)" for name, share in first)
+        named = ", ".join(f"{name} ({percent(share)} of the total)" for name, share in cut_named(first))
         yield f"Most important columns: {named}." if named else "No column is important to the predictions."
 
 
@@ -171,10 +173,10 @@ def limits(found: Findings) -> Iterator[str]:
         yield f"On the rows that the fit held out it is not better than: {', '.join(better)}."
     drifted = [one.name for one in found.columns if one.drift is not None and one.drift < LEVEL]
     if drifted:
-        yield f"Columns that differ from the training rows: {', '.join(cut(name, CELL) for name in drifted[:5])}."
+        yield f"Columns that differ from the training rows: {', '.join(cut_all(drifted[:5]))}."
     leaks = [one.name for one in found.columns if any("leak" in said for said in one.remarks(n))]
     if leaks:
-        named = ", ".join(cut(name, CELL) for name in leaks[:5])
+        named = ", ".join(cut_all(leaks[:5]))
         yield f"One column alone predicts the target: {named}. Make sure that it is known before the target is."
     yield "Rows unlike the training rows: predictions there are guesses."
     yield "What happens if a column is changed: the model has learned what goes together, not what causes what."
@@ -194,7 +196,7 @@ def data(found: Findings) -> dict[str, Any]:
     ordered = sorted(found.columns, key=lambda one: (not one.remarks(n), first[one.name]))[:MOST_LISTED]
     rows = [
         (
-            cut(one.name, CELL),
+            name,
             one.kind,
             percent(one.missing) if one.missing else "",
             f"{one.distinct:,}",
@@ -203,7 +205,7 @@ def data(found: Findings) -> dict[str, Any]:
             "" if one.alone is None else percent(one.alone),
             "; ".join(one.remarks(n)),
         )
-        for one in ordered
+        for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
     ]
     kept = getattr(found.model, "background_", None)
     some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
@@ -321,7 +323,13 @@ def worst(found: Findings) -> Markup:
         for k, (row, i) in enumerate(zip(numbers, first, strict=True))
     ]
     proba = () if predictions.proba is None else ("its probability",)
-    head = ("row", found.origin.target or "target", *proba, "prediction", *(rows.names[j] for j in shown))
+    head = (
+        "row",
+        cut(found.origin.target or "target", CELL),
+        *proba,
+        "prediction",
+        *cut_all(rows.names[j] for j in shown),
+    )
     caption = f"The {len(first)} rows with the largest {'squared error' if predictions.proba is None else 'log loss'}"
     words = {k + len(head) - len(shown) for k, column in enumerate(values) if any(isinstance(v, str) for v in column)}
     words |= {1, 3} if predictions.proba is not None else set()
