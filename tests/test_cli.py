@@ -791,7 +791,7 @@ def test_columns_that_are_text_because_of_few_values(folder, done, refused):
     why = "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; write numbers there, or nothing."
     assert done(*fit)["notes"] == [why]
     assert done(*fit, "--sample", "50")["notes"] == [why]
-    assert done(*fit, "--exclude", "x")["notes"] == []
+    assert not any("is text" in note for note in done(*fit, "--exclude", "x")["notes"])
     done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
     line = refused("predict", "m", "t.csv", "--out", "p.csv")
     assert line == f"error: t.csv: c{why[1:-1]}\n"
@@ -818,10 +818,11 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
     path = write("t.csv", "\n".join(numbered) + "\n")
     report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
     assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
-    assert report["notes"] == [
+    assert report["notes"][:2] == [
         "Column 1, which has no name, numbers the rows, and is left out.",
         "Line 62 repeats the column names, and is left out.",
     ]
+    assert [note[:25] for note in report["notes"][2:]] == ([] if more else ["60 of 120 rows are copies"])
     done("predict", "m", write("new.csv", f"x,k,y\n{ROWS}"), "--out", "p.csv")
     assert done("predict", "m", path, "--out", "p.csv")["rows"] == 120
 

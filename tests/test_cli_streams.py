@@ -168,7 +168,7 @@ def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     report = done("evaluate", "model.safetensors", "rows")
     assert report["rows"] == N
     assert 200 < report["rows_test"] < 400
-    assert report["notes"] == [
+    assert report["notes"][:1] == [
         "Scored on about 300 rows, sampled by a hash of their content, which is enough for the score."
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.markup import Markup, joined, number, percent, table, tag, text
+from bochner.markup import NAME_WIDTH, Markup, cut, cut_all, joined, named_shares, number, percent, table, tag, text
 
 
 class Read(HTMLParser):
@@ -60,3 +60,29 @@ def test_table_has_caption_and_names():
 def test_numbers():
     assert [number(v) for v in (1234.5, 0.123456, None, float("nan"), 0)] == ["1,234", "0.1235", "n/a", "n/a", "0"]
     assert [percent(v) for v in (0.5, 0.0512, 0.0001, 0)] == ["50 %", "5.1 %", "< 0.1 %", "0.0 %"]
+
+
+def test_long_names_keep_their_ends_and_stay_different():
+    question = "On a scale from one to five, how much do you agree that " + "really " * 30
+    names = [f"{question}{end}" for end in ("prices are fair?", "shops are near?", "prices are fair!")]
+    short = cut_all(names)
+    assert [len(name) for name in short] == [NAME_WIDTH] * 3
+    assert all(name.startswith("On a scale from one") and "…" in name for name in short)
+    assert [name[-5:] for name in short] == ["fair?", "near?", "fair!"]
+    middles = [f"{question}{k}{question}" for k in ("first", "second", "secret")]
+    assert len(set(cut_all(middles))) == 3
+    assert cut_all(["a", "a", "b"]) == ["a", "a", "b"]
+    assert cut("a" * 30, 9) == "aaaa…aaaa"
+
+
+@given(st.lists(st.text("ab ", max_size=30), unique=True), st.integers(8, 20))
+def test_different_names_look_different(names, width):
+    short = cut_all(names, width)
+    assert len(set(short)) == len(names)
+    assert all(len(name) <= width for name in short)
+
+
+def test_blanks_that_would_not_be_seen_are_quoted():
+    shown = ["finishing", "'finishing '", "two words", "'two  words'", "'a\\tb'", "5"]
+    assert cut_all(["finishing", "finishing ", "two words", "two  words", "a\tb", 5]) == shown
+    assert named_shares({"finishing": 0.7, "finishing ": 0.3}) == ["finishing 70 %", "'finishing ' 30 %"]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+NAME_WIDTH = 40  # characters of a name of a column or level that are shown
 VOID = frozenset({"meta", "br", "hr"})
 STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # change the order of text
 
@@ -89,6 +90,48 @@ def table(
     return tag("table", tag("caption", caption), tag("thead", names), body, **attributes)
 
 
+def cut(name: object, width: int = NAME_WIDTH) -> str:
+    """Name of at most `width` characters, its middle left out where it is longer; quoted as by `_seen`."""
+    return cut_all([name], width)[0]
+
+
+def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
+    """Names as by `cut`; of different ones that would look alike, what follows their common beginning is shown."""
+    wholes = list(map(_seen, names))
+    head, tail = width // 2, (width - 1) // 2
+    middle_out = {whole: f"{whole[:head]}…{whole[len(whole) - tail :]}" for whole in wholes if len(whole) > width}
+    shown = {whole: middle_out.get(whole, whole) for whole in wholes}
+    alike = _alike(shown)
+    while alike:
+        group = alike.pop()
+        low, high = min(group), max(group)
+        first = next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+        again = {whole: f"{whole[:head]}…{whole[first : first + width - head - 1]}" for whole in group}
+        shown |= again
+        alike += _alike(again)
+    return [shown[whole] for whole in wholes]
+
+
+def cut_named(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows that begin with a name, with the names as by `cut_all`."""
+    rows = list(rows)
+    return [(name, *row[1:]) for name, row in zip(cut_all(row[0] for row in rows), rows, strict=True)]
+
+
+def _seen(name: object) -> str:
+    """The name, quoted where it has blanks that would not be seen, as at its ends: other names look different."""
+    whole = str(name)
+    return whole if " ".join(whole.split()) == whole else repr(whole)
+
+
+def _alike(shown: Mapping[str, str]) -> list[list[str]]:
+    """Groups of names that look alike."""
+    groups: dict[str, list[str]] = {}
+    for whole, look in shown.items():
+        groups.setdefault(look, []).append(whole)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def number(value: Any, unknown: str = "n/a") -> str:
     """A number with four digits, thousands in groups; `unknown` where there is none."""
     if value is None or value != value:
@@ -99,7 +142,8 @@ def number(value: Any, unknown: str = "n/a") -> str:
 def named_shares(shares: Mapping[str, float], errors: Mapping[str, float] | None = None) -> list[str]:
     """Names with their shares in percent, and with standard errors where there are any."""
     noise = {} if errors is None else {name: f" ± {100 * error:.0f}" for name, error in errors.items()}
-    return [f"{name} {100 * share:.0f}{noise.get(name, '')} %" for name, share in shares.items()]
+    named = zip(cut_all(shares), shares.items(), strict=True)
+    return [f"{short} {100 * share:.0f}{noise.get(name, '')} %" for short, (name, share) in named]
 
 
 def percent(share: float) -> str:

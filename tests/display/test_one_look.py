@@ -87,7 +87,7 @@ MADE = {
     GramDisplay: lambda: GramDisplay(np.eye(9), [np.eye(9) + 0.1, np.eye(9)], [1, 10_000], "grids"),
     GridDisplay: lambda: GridDisplay.from_estimator(BinningFeatures(Laplacian(4.0), 5, random_state=0), X),
     HypothesisDisplay: lambda: HypothesisDisplay(3.0, X[:, 0], 0.01, 0.2, "X and Y agree", ["age", "sex"], [0.7, 0.3]),
-    ImportanceDisplay: lambda: ImportanceDisplay(["age", "sex"], [0.3, 0.1], [0.05, 0.02], "log loss", 9, 0.6),
+    ImportanceDisplay: lambda: ImportanceDisplay(["age", "sex"], [0.3, 0.1], [0.05, 0.02], "log loss", 9),
     InteractionDisplay: lambda: InteractionDisplay(["age", "sex", "town"], np.ones((3, 3)), "log-odds"),
     KernelDisplay: lambda: KernelDisplay(GRID, 1 - GRID, 1 - GRID, 1 - GRID, 0.1 + 0 * GRID, size="100 features"),
     LabelDisplay: lambda: LabelDisplay(X, [f"kind {i % 12}" for i in range(80)], X[:, 0] / 10, np.arange(80) < 24),

@@ -1,6 +1,8 @@
 """Permutation importance: known values, scikit-learn's, columns as they were given, errors that are what they say."""
 
+import html
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance, 
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.explanations.importance import growths, lent
+from bochner.markup import percent
 
 PLAIN = {"features": "fourier", "metric": "isotropic", "n_components": 200, "random_state": 0}
 WEIGHTS = np.array([3.0, 1.0, 0.5, 0.0])
@@ -104,7 +107,6 @@ def test_columns_are_permuted_as_they_were_given(frame, learned):
         ]
         assert found.values[j] == pytest.approx(np.mean(losses) - found.baseline, rel=1e-3, abs=1e-5)
     assert found.baseline == pytest.approx(mean_squared_error(y, learned.predict(X)), rel=1e-4)
-    assert found.constant == pytest.approx(y.var())
     assert {name for name, _ in found.top_columns(3)} == {"code", "size", "town"}
     assert found.shares[5] < 0.01
 
@@ -130,8 +132,6 @@ def test_classes_agree_with_scikit_learn(n_classes):
     found = model.importance(X[400:], labels[400:], n_repeats=30, random_state=0)
     agrees(found, model, X[400:], labels[400:], "neg_log_loss")
     assert found.baseline == pytest.approx(log_loss(labels[400:], model.predict_proba(X[400:]), labels=model.classes_))
-    shares = np.unique(labels[400:], return_counts=True)[1] / 300
-    assert found.constant == pytest.approx(-shares @ np.log(shares))
 
 
 @pytest.mark.parametrize("loss", ["poisson", "quantile", "huber"])
@@ -148,7 +148,6 @@ def test_other_losses_are_measured_by_their_own(loss):
     }
     assert found.baseline == pytest.approx(truth[loss]())
     assert found.values.argmax() == 0
-    assert found.constant is None
 
 
 def huber(errors, model):
@@ -226,3 +225,23 @@ def test_rows_are_drawn_and_seeds_repeat():
     one, two = (model.importance(X, y, n_rows=100, random_state=3) for _ in range(2))
     assert one.n_rows == 100
     assert (one.values == two.values).all()
+
+
+def test_percentages_are_the_same_everywhere():
+    """Shares of the total, in the table, the picture, the record of the fit and the report page; 100 % in all."""
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = additive(300, 8)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = KernelMachineRegressor(**PLAIN).fit(frame[:200], y[:200])
+    found = model.importance(frame[200:], y[200:], n_rows=2000, n_repeats=3, random_state=0)
+    growth = np.maximum(found.values, 0)
+    shares = {name: percent(share) for name, share in zip(found.names, growth / growth.sum(), strict=True)}
+    table = {line.split()[0]: line.split("  ")[-1].strip() for line in str(found).splitlines()[2:]}
+    assert table == shares
+    bars = found.plot().bars_
+    order = np.argsort(-found.values)
+    assert [bar.get_width() for bar in bars] == pytest.approx((found.values / growth.sum())[order])
+    page = model.report_html(frame[200:], y[200:])
+    chart = page.partition('id="importance"')[2].partition("</section>")[0]
+    rows = dict(re.findall(r">(\w)</th><td[^>]*>([^<]+)</td>", chart))
+    assert {name: rows[name] for name in "abcd"} == {name: html.escape(share) for name, share in shares.items()}

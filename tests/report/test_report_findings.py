@@ -3,16 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression
-from sklearn.metrics import r2_score
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
+from bochner.estimators.explained_scores import training_rows_among
 from bochner.markup import number
 from bochner.report.class_charts import classes
 from bochner.report.findings import Origin, find
 from bochner.report.given_columns import columns
 from bochner.report.given_rows import Rows, predict
-from bochner.report.references import references
 
 
 @pytest.fixture(scope="module")
@@ -146,21 +144,31 @@ def test_remarks_on_columns():
     assert "One column alone predicts the target: copy." in page
 
 
-def test_linear_model_is_scikit_learns_by_folds():
+@pytest.mark.parametrize("text", [False, True])
+def test_training_rows_are_told_from_others(text):
+    """By the rows that the model keeps: a training score is never the first of a page."""
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(200, 3))
-    y = X @ [1.0, 2.0, 0.5] + rng.normal(size=200)
-    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X, y)
-    rows = Rows.of(X, y, model)
-    found = references(model, rows, predict(model, rows), None)
-    assert list(found) == ["linear model"]
-    whole = LinearRegression().fit(X, y)
-    assert r2_score(y, found["linear model"].predicted) == pytest.approx(whole.score(X, y), abs=0.03)
-    both = references(model, rows, predict(model, rows), 1e6)
-    assert list(both) == ["linear model", "gradient boosting"]
-    page = model.report_html(X, y)
-    assert "linear model" in page
-    assert "On these rows it is not better than" in page or "linear model 0." in page
+    X, y = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc")), rng.normal(size=300)
+    if text:
+        X["b"] = np.array([f"level {k}" for k in rng.permutation(300) // 2])
+    model = KernelMachineRegressor("gaussian", n_components=200, alpha=1e-6, random_state=0).fit(X[:200], y[:200])
+    said = "100 of the 100 training rows that the model keeps are among them"
+    assert training_rows_among(model, X[:200]) == said
+    assert training_rows_among(model, X[199:39:-1]).endswith(said[3:])
+    assert training_rows_among(model, X[200:]) == ""
+    page, others = model.report_html(X[:200], y[:200]), model.report_html(X[200:], y[200:])
+    first = page.partition('<ul class="summary">')[2][:200]
+    assert first.startswith(f"\n<li>The rows of this page are training rows ({said}): R² ")
+    assert "Scores on 200 training rows" in page
+    assert "training rows (" not in others
+
+
+def test_levels_of_few_kinds_are_no_training_rows():
+    rng = np.random.default_rng(6)
+    X, y = pd.DataFrame(rng.integers(0, 3, (300, 2)).astype(str), columns=["a", "b"]), rng.normal(size=300)
+    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X[:200], y[:200])
+    assert training_rows_among(model, X[200:], n_fitted=200) == ""
+    assert training_rows_among(model, X[:200], n_fitted=200).startswith("100 of the 100")
 
 
 def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):

@@ -15,11 +15,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
-from bochner.display.canvas import cut, short_number
+from bochner.display.canvas import short_number
 from bochner.kernels import Gaussian, Laplacian
+from bochner.markup import cut
 from bochner.persistence import load, save
 from bochner.report.charts import LARGE, Axis
-from bochner.report.findings import Curve, Origin, find
+from bochner.report.findings import Curve, Origin, curve_by_size, find
+from bochner.report.given_rows import Rows
 from bochner.report.page import verdict
 
 VOID = {"meta", "br", "hr"}
@@ -286,3 +288,14 @@ def test_axes_and_names():
     assert len(Axis.over([3.0, 3.0], 0, 1).ticks) > 1
     assert len(Axis.over([np.nan], 0, 1).ticks) > 1
     assert cut("a" * 30, 9) == "aaaa…aaaa"
+
+
+def test_curves_evaluate_no_copies_of_learned_rows():
+    """Noise that each row holds twice is not predicted at all."""
+    rng = np.random.default_rng(0)
+    X, y = np.tile(rng.normal(size=(300, 3)), (2, 1)), np.tile(rng.normal(size=300), 2)
+    model = KernelMachineRegressor(features="binning", n_components=64, alpha=1e-3, random_state=0).fit(X, y)
+    curve, note = curve_by_size(model, Rows.of(X, y, model))
+    assert curve.means.min() > 0.95 * y.std()
+    learned, evaluated = map(int, re.findall(r"\d+", note))
+    assert (learned + evaluated, evaluated % 2) == (600, 0)

@@ -17,7 +17,9 @@ from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress
+from bochner.estimators.explained_scores import training_rows_among
 from bochner.loops.clock import CLOCK
+from bochner.scores.summaries import NAMES, cells
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
@@ -141,7 +143,7 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
         X = saved.inputs(rows, data)
         refuse_infinite(X, data)
         found = saved.model.explain(X)
-    if n_rows is not None and len(found) < n_rows:
+    if len(found) < n_rows:
         notes.append(f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows sets how many.")
     if not found.is_exact:
         notes.append("The values of this model's features are sampled: columns that end in _error are standard errors.")
@@ -165,13 +167,13 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
     }
 
 
-def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int | None]:
+def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int]:
     """At most so many rows of a table, their numbers if it is in memory, and how many rows there are."""
     if not isinstance(table, TableSource):
         numbers = np.sort(np.random.default_rng(0).permutation(table.num_rows)[:most])
         return table.take(pa.array(numbers)), numbers, table.num_rows
-    n_rows = table.n_rows
-    share = 1.0 if n_rows is None else scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
+    n_rows = table.n_rows or 0
+    share = scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
     rows = drawn_rows(table, share, 0, None)
     if rows is None:
         raise CommandError(f"{data}: the table has no rows")
@@ -217,13 +219,29 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
-        "notes": notes + more,
+        "notes": notes + more + _remarks_on_rows(saved, X, _share(target, n_rows)),
     }
 
 
-def true_rows(
-    saved: SavedModel, data: Path, name: str | None, notes: list[str]
-) -> tuple[SavedModel, Any, Target, int | None]:
+def _share(target: Target, n_rows: int) -> float:
+    """How much of the rows of a table those are that have been read."""
+    return len(target.values) / max(n_rows - target.missing, 1)
+
+
+def _remarks_on_rows(saved: SavedModel, X: Any, share: float) -> list[str]:
+    """That a model was scored on its training rows, and what the fit measured on others."""
+    seen = training_rows_among(saved.model, X, share, saved.rows)
+    if not seen:
+        return []
+    remark = f"These are training rows ({seen}): their scores say nothing of new rows."
+    if saved.scores is None:
+        return [remark]
+    key = "accuracy" if saved.task == "classification" else "r2"
+    held_out = f"{NAMES[key]} {cells(key, saved.scores[key])[0]}"
+    return [f"{remark} On rows that it held out, 'bochner fit' measured {held_out}."]
+
+
+def true_rows(saved: SavedModel, data: Path, name: str | None, notes: list[str]) -> tuple[SavedModel, Any, Target, int]:
     """The model with its target, the rows of a table that have one, their targets, and how many rows there are.
 
     Parameters
@@ -244,7 +262,7 @@ def true_rows(
     saved = replace(saved, target=name)
     named = [*(saved.columns or ()), name]
     table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
-    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
+    n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
         rows = _scored_rows(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
         X, target = with_target(rows, name, saved.task, data)
@@ -283,8 +301,17 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, name))
     whole = n_rows == len(target.rows) + target.missing
+    numbers = target.rows if whole else None
     origin = Origin(
-        saved.target, model_path.name, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines
+        saved.target,
+        model_path.name,
+        saved.baseline,
+        saved.scores,
+        saved.references,
+        saved.rows,
+        numbers,
+        _share(target, n_rows),
+        lines,
     )
     with errors_of(data):
         write_report(saved.model, X, target.values, out, origin)

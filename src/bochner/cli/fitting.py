@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from bochner.cli.failures import CommandError, errors_of, missing_column
 from bochner.cli.model_files import check_output, model_facts, write_model
+from bochner.cli.references import reference_scores
 from bochner.cli.tables import drawn_rows, noted, open_table, refuse_infinite, scored_share
 from bochner.cli.target import (
     Target,
@@ -25,7 +26,7 @@ from bochner.cli.target import (
     learned_task,
     read_target,
     score,
-    stratified_split,
+    split_rows,
     with_target,
 )
 from bochner.data.table import TableEncoder
@@ -211,7 +212,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
             )
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
-        split = hold_out(table, target, task, arguments)
+        split = hold_out(table, target, task, arguments, notes)
         report = _scored_and_saved(arguments, split, task)
     return {
         "data": str(arguments.data),
@@ -281,9 +282,11 @@ def summary_of_target(table: pa.Table | TableSource, arguments: Fit) -> TargetSu
     return found
 
 
-def hold_out(table: pa.Table | TableSource, target: TargetSummary, task: str, arguments: Fit) -> Split:
-    """Hold out a share of the rows that have a target: of a table in memory with as much of each class as there is in
-    all rows, else by a hash of the content of each row, so that equal rows stay together.
+def hold_out(
+    table: pa.Table | TableSource, target: TargetSummary, task: str, arguments: Fit, notes: list[str]
+) -> Split:
+    """Hold out a share of the rows that have a target, so that rows with equal features stay together: of a table in
+    memory with as much of each class as there is in all rows, else by a hash of the content of each row.
     """
     if isinstance(table, TableSource):
         return _hold_out_by_content(table, target, task, arguments)
@@ -297,7 +300,7 @@ def hold_out(table: pa.Table | TableSource, target: TargetSummary, task: str, ar
     if X.num_rows < FEWEST_SPLIT:
         found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
         raise CommandError(f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or use --test-size 0")
-    train, test = stratified_split(own, task, arguments.test_size, arguments.seed)
+    train, test = split_rows(X, own, task, arguments.test_size, arguments.seed, notes)
     part = (X.take(pa.array(train)), own.values[train])
     return Split(part, every, (X.take(pa.array(test)), own.take(test)), TargetSummary.of(own.take(train)), whole)
 
@@ -323,21 +326,25 @@ def _hold_out_by_content(source: TableSource, target: TargetSummary, task: str, 
 def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]:
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
     start, scored, notes, out = CLOCK.seconds(), None, list[str](), arguments.out
+    others = None
     model = _fitted(arguments, task, split.train, scored=split.test is not None)
     facts = model_facts(model)
     if split.test is not None:
         scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
+        others = reference_scores(split.train, split.train_target.n_known, split.test, model, arguments.data)
     if out is not None:
         if split.test is not None:
             model = _on_all_rows(model, arguments, task, split)
         told = {"rows": split.target.n_known, "baseline": split.target.baseline(task), "scores": scored}
-        write_model(model, out, arguments.target, task, told | {"options": arguments.options})
+        told |= {"references": others, "options": arguments.options}
+        write_model(model, out, arguments.target, task, told)
     if file := _scored_file(arguments):
         file.unlink(missing_ok=True)
     return {
         "rows_train": split.train_target.n_known,
         "rows_test": 0 if split.test is None else len(split.test[1].values),
         "scores": scored,
+        "references": others,
         "baseline": split.train_target.described_baseline(task),
         "model": facts,
         "out": None if out is None else str(out),

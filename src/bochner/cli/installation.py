@@ -13,9 +13,9 @@ from sklearn import datasets
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from bochner.cli.references import other_models
 from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 from bochner.loops.clock import CLOCK
-from bochner.report.references import other_models
 from bochner.scores import summaries as scores
 
 CODE = """\

@@ -18,7 +18,7 @@ from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
 
-FACTS = "baseline", "scores", "rows", "options"  # beside the target and the task
+FACTS = "baseline", "scores", "references", "rows", "options"  # beside the target and the task
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class SavedModel:
         Shares of the classes, or mean, of the target in training.
     scores : dict or None
         What `fit` measured on held-out rows.
+    references : dict or None
+        What other models reach on these rows: see `bochner.cli.references`.
     rows : int or None
         Rows of training.
     options : list of str or None
@@ -50,6 +52,7 @@ class SavedModel:
     target: str | None
     baseline: Any
     scores: dict[str, Any] | None
+    references: dict[str, Any] | None
     rows: int | None
     options: list[str] | None
     description: dict[str, Any]
@@ -125,8 +128,8 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
-        baseline, scores, rows, options = (json.loads(known.get(key, "null")) for key in FACTS)
-    saved = SavedModel(path, model, task, known.get("target"), baseline, scores, rows, options, description)
+        facts = {key: json.loads(known.get(key, "null")) for key in FACTS}
+    saved = SavedModel(path, model, task, known.get("target"), **facts, description=description)
     _try(saved)
     return saved
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bochner.cli.failures import listed, printable
-from bochner.markup import named_shares, number
+from bochner.markup import cut, cut_all, cut_named, named_shares, number
 from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
@@ -134,7 +134,7 @@ def _strict(value: Any) -> Any:
 def _fit(console: Console, report: dict[str, Any]) -> None:
     """A summary in six lines, one more for each score beyond two."""
     facts = {
-        "data": f"{report['data']}: {_rows(report)}; target {report['target']}",
+        "data": f"{report['data']}: {_rows(report)}; target {cut(report['target'])}",
         "task": _task(report),
         "model": model_line(report["model"]),
         **_score_lines(report),
@@ -147,7 +147,7 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
     """All that is known of a fit."""
     facts = {
         "data": f"{report['data']}: {_rows(report)}",
-        "target": report["target"],
+        "target": cut(report["target"]),
         "task": _task(report),
         **model_lines(report["model"]),
         "training": f"{report['rows_train']:,} rows",
@@ -243,7 +243,7 @@ def _explain(console: Console, report: dict[str, Any]) -> None:
     rows = f"{report['rows_explained']:,} rows, {way}, against {report['background_rows']:,} training rows"
     console.print(Text(f"Wrote {out}: Shapley values of {rows}."))
     table = _table("column", f"mean absolute value ({report['unit']})")
-    for name, value in list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]:
+    for name, value in cut_named(list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]):
         table.add_row(printable(name), number(value))
     console.print(table)
     console.print(Text(_cost(report), "dim"))
@@ -265,7 +265,7 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
         "holds": report["model"]["class"] + (f", fitted on {rows:,} rows" if rows else ""),
         "target": "not named" if report["target"] is None else report["target"],
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
-        "columns": f"{len(columns):,} ({counts}): {listed(columns, 20)}",
+        "columns": f"{len(columns):,} ({counts}): {listed(cut_all(columns), 20)}",
         **model_lines(report["model"]),
     }
     _facts(console, ((key, value) for key, value in facts.items() if value))

@@ -17,7 +17,7 @@ from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
-from bochner.sources.csv_files import CsvPart, line_of, whole_file
+from bochner.sources.csv_files import CsvPart, counted, line_of, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
@@ -66,10 +66,10 @@ def open_table(
     for name, cure in refused.items():
         if why := source.why_text(name):
             raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
-    n_rows = source.n_rows
-    if sample is not None or source.names is None or n_rows is None:
+    source = counted(source)
+    if sample is not None or source.names is None:
         return source
-    if not gathers(n_rows, len(source.names), current().memory_limit, current_engine().is_remote):
+    if not gathers(source.n_rows or 0, len(source.names), current().memory_limit, current_engine().is_remote):
         return source
     rows = read_rows(source)
     if rows is None:

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, listed, missing_column, printable
 from bochner.cli.tables import place_of
+from bochner.data.hashes import row_hashes
 from bochner.scores import summaries as scores
 from bochner.sources.base import Batch
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
+DISTINCT_SHARE, FEWEST_DISTINCT = 0.1, 5  # of the rows, from which on equal ones are copies
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
@@ -291,6 +293,45 @@ def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tu
     if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
         return "classification", f"the target holds whole numbers with {distinct} distinct values"
     return "regression", f"the target holds whole numbers with {distinct:,} distinct values"
+
+
+def split_rows(
+    X: pa.Table, target: Target, task: str, size: float, seed: int, notes: list[str]
+) -> tuple[NDArray, NDArray]:
+    """Split rows into train and test, both ascending positions; rows with equal features are on one side.
+
+    Their targets do not count: a copy with another target still gives the model the features of a test row, and a class
+    whose rows are all alike must not be learned from other targets alone. Where fewer than a tenth of the rows differ,
+    equal features are no copies but values that come again, as in a table of a few levels: new rows will have them
+    too, so that all rows are split as if they differed.
+
+    Parameters
+    ----------
+    X : pyarrow.Table
+        Features of the rows of the target.
+    target : Target
+    task : {"classification", "regression"}
+    size : float
+        Share of the test rows.
+    seed : int
+    notes : list of str
+        Is told of equal rows, and on which side they are.
+    """
+    n = X.num_rows
+    _, first, group = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    if len(first) == n:
+        return stratified_split(target, task, size, seed)
+    if len(first) < max(n * DISTINCT_SHARE, FEWEST_DISTINCT):
+        values = f"The columns beside the target have {len(first):,} different rows of values in {n:,} rows"
+        notes.append(f"{values}: most rows of the test split equal training rows, but for the target.")
+        return stratified_split(target, task, size, seed)
+    copies = n - len(first)
+    said = f"{copies:,} of {n:,} rows {'are copies' if copies > 1 else 'is a copy'} of another row"
+    notes.append(f"{said} in all columns but the target: equal rows are on one side of the test split.")
+    leads = np.sort(first)
+    tested = np.zeros(len(leads), bool)
+    tested[group[leads[stratified_split(target.take(leads), task, size, seed)[1]]]] = True
+    return np.flatnonzero(~tested[group]), np.flatnonzero(tested[group])
 
 
 def stratified_split(target: Target, task: str, size: float, seed: int) -> tuple[NDArray, NDArray]:

@@ -16,6 +16,7 @@ from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_s
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.importance_displays import BAR_HEIGHT, NAME_WIDTH, SIDES, draw_bars
 from bochner.explanations.attribution import Explanation
+from bochner.markup import cut, cut_all
 
 MOST_STEPS, MOST_SWARMS, VALUE_WIDTH = 10, 15, 14
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42  # inches; places along the axis; half a swarm, of its row
@@ -143,7 +144,8 @@ class WaterfallDisplay(Display):
         values, given = own.values[row], own.data[row]
         order = np.argsort(-np.abs(values), kind="stable")
         first, rest = order[:max_columns], order[max_columns:]
-        names = [f"{canvas.cut(own.feature_names[j], NAME_WIDTH)} = {_shown(given[j])}" for j in first]
+        short = cut_all((own.feature_names[j] for j in first), NAME_WIDTH)
+        names = [f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)]
         steps = list(values[first])
         if len(rest):
             names, steps = [*names, f"{len(rest)} others"], [*steps, values[rest].sum()]
@@ -294,7 +296,7 @@ class BeeswarmDisplay(Display):
             place = j + swarm(values, edges)
             self.points_.append(ax.scatter(values, place, **{"s": size, "linewidths": 0, **own, **kwargs}))
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        ax.set_yticks(np.arange(len(self.names)), [canvas.shortened(name, NAME_WIDTH) for name in self.names])
+        ax.set_yticks(np.arange(len(self.names)), canvas.shortened_all(self.names, NAME_WIDTH))
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(self.names) - 0.4, -0.6)
         canvas.few_ticks(ax.xaxis, self.values, 5)
@@ -393,7 +395,7 @@ class InteractionDisplay(Display):
         ax, d = axes[0], len(self.names)
         shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)
         self.image_ = ax.imshow(shown, **{"cmap": "Blues", "vmin": 0.0, **kwargs})
-        names = [canvas.shortened(name, VALUE_WIDTH) for name in self.names]
+        names = canvas.shortened_all(self.names, VALUE_WIDTH)
         ax.set_xticks(np.arange(d), names, rotation=90)
         ax.set_yticks(np.arange(d), names)
         canvas.add_colour_bar(self.image_, ax, f"Mean size{self.unit and f' ({self.unit})'}")
@@ -404,7 +406,7 @@ def _shown(value: Any) -> str:
     """A value of a row, short."""
     if isinstance(value, bool | np.bool_ | int | float | np.integer | np.floating) and np.isfinite(value):
         return canvas.short_number(float(value)) if value else "0"
-    return canvas.cut(value, VALUE_WIDTH)
+    return cut(value, VALUE_WIDTH)
 
 
 def _places(column: NDArray) -> NDArray[np.float64]:

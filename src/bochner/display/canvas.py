@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bochner.markup import cut, cut_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +29,14 @@ LOW = 0.7  # share of the height of Axes that is left below a title and a legend
 LETTERS = "kMGT"
 
 
-def cut(name: object, width: int) -> str:
-    """Name of at most `width` characters, its middle left out where it is longer."""
-    whole = " ".join(str(name).split())
-    tail = (width - 1) // 2
-    return whole if len(whole) <= width else f"{whole[: width - 1 - tail]}…{whole[len(whole) - tail :]}"
-
-
 def shortened(name: object, width: int = 30) -> str:
-    """The same, and no formula to matplotlib."""
+    """Name of at most `width` characters as by `cut`, and no formula to matplotlib."""
     return cut(name, width).replace("$", r"\$")
+
+
+def shortened_all(names: Iterable[object], width: int = 30) -> list[str]:
+    """The same of several names, which stay different."""
+    return [name.replace("$", r"\$") for name in cut_all(names, width)]
 
 
 def short_number(value: float, large: float = LARGE_NUMBER) -> str:

@@ -173,7 +173,7 @@ class EffectDisplay(Display):
             style: dict[str, Any] = {"color": look(i)[0], "marker": "o", "linestyle": "", "label": self.outputs[k]}
             drawn = ax.errorbar(place, one.mean[:n, k], _halves(one, np.arange(n), k), **(style | kwargs))
             self.lines_.append(drawn.lines[0])
-        names = [canvas.shortened(name, LEVEL_WIDTH) for name in one.labels[:n]]
+        names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
         ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)
         ax.set_xlim(-0.6, n - 0.4)
 

@@ -22,7 +22,7 @@ def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> An
     """Draw a bar for each column, the first on top."""
     places = np.arange(len(names))
     bars = ax.barh(places, lengths, **{"color": BLUE, **look})
-    ax.set_yticks(places, [canvas.shortened(name, NAME_WIDTH) for name in names])
+    ax.set_yticks(places, canvas.shortened_all(names, NAME_WIDTH))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(places) - 0.4, -0.6)
     return bars
@@ -32,20 +32,19 @@ def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> An
 class ImportanceDisplay(Display):
     """The permutation importance of columns as bars, with 95 % intervals.
 
-    The length of a bar is how much the mean loss grows when the column is permuted. `from_estimator` measures,
-    `from_importance` collects, and `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
+    The length of a bar is how much the mean loss grows when the column is permuted, as a share of the total growth of
+    all columns; by chance it is below zero for columns without effect. `from_estimator` measures, `from_importance`
+    collects, and `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
     names : sequence of str
         Of the columns drawn, the most important first.
     values, errors : arrays of as many numbers
-        Importances, and their standard errors.
+        Shares of the total, and their standard errors.
     loss : str
     n_columns : int, optional
         Number of columns of the table, if not all are drawn.
-    constant : float, optional
-        Loss of a constant prediction; the bars are then in shares of it.
 
     Attributes
     ----------
@@ -60,7 +59,7 @@ class ImportanceDisplay(Display):
     Examples
     --------
     >>> from bochner.display import ImportanceDisplay
-    >>> display = ImportanceDisplay(["age", "town"], [0.3, 0.1], [0.02, 0.01], "log loss").plot()
+    >>> display = ImportanceDisplay(["age", "town"], [0.75, 0.25], [0.05, 0.02], "log loss").plot()
     >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
     ['age', 'town']
     >>> display.figure_.savefig("importance.png")
@@ -71,7 +70,6 @@ class ImportanceDisplay(Display):
     errors: Array
     loss: str
     n_columns: int | None = None
-    constant: float | None = None
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any, y: Any, *, max_columns: int = MOST_BARS, **options: Any) -> Self:
@@ -120,22 +118,19 @@ class ImportanceDisplay(Display):
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
         first = np.argsort(-importance.values, kind="stable")[:max_columns]
         names, d = [importance.names[j] for j in first], len(importance.names)
-        drawn = importance.values[first], importance.errors[first], importance.loss
-        return cls(names, *drawn, d, importance.constant)
+        values, errors = importance.values[first] / importance.total, importance.share_errors()[first]
+        return cls(names, values, errors, importance.loss, d)
 
     def _panels(self) -> Panels:
         return side_by_side([1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6)))
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        ax, unit = axes[0], self.constant or 1.0
-        values, halves = self.values / unit, Z * self.errors / unit
-        self.bars_ = draw_bars(ax, self.names, values, **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs})
+        ax, halves = axes[0], Z * self.errors
+        self.bars_ = draw_bars(ax, self.names, self.values, **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs})
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        canvas.few_ticks(ax.xaxis, values + halves, 5)
-        if self.constant:
-            canvas.percent_ticks(ax.xaxis)
-        of = {"squared error": " of the variance", "log loss": " of the entropy"}.get(self.loss, "")
-        label = f"Growth of the {self.loss}" + (f", share{of}" if self.constant else "")
+        canvas.few_ticks(ax.xaxis, self.values + halves, 5)
+        canvas.percent_ticks(ax.xaxis)
+        label = f"Growth of the {self.loss}, share of the total"
         some = f": {len(self.names)} of {self.n_columns:,} columns" if len(self.names) < (self.n_columns or 0) else ""
         canvas.label_axes(ax, label, "", f"Importance{some}")
 

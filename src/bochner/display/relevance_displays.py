@@ -356,7 +356,9 @@ class MetricDisplay(Display):
         small = 0.9 * canvas.text_size(ax)
         bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
         ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize=small)
-        ax.set_yticks(np.arange(len(shown)), [canvas.shortened(self.feature_names[j], BAR_NAME_WIDTH) for j in shown])
+        ax.set_yticks(
+            np.arange(len(shown)), canvas.shortened_all([self.feature_names[j] for j in shown], BAR_NAME_WIDTH)
+        )
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         canvas.percent_ticks(ax.xaxis)
         ax.tick_params(axis="y", length=0)
@@ -391,7 +393,7 @@ class MetricDisplay(Display):
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
         names = self.mixed_names if self.linear is not None and self.mixed_names is not None else []
-        return [canvas.shortened(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
+        return canvas.shortened_all(names, MAP_NAME_WIDTH) if len(names) <= MOST_NAMED else []
 
     def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
         from matplotlib.ticker import MaxNLocator

@@ -507,7 +507,7 @@ class CoverageDisplay(Display):
         look: dict[str, Any] = {"fmt": "none", "ecolor": np.where(off, VERMILION, BLUE), "elinewidth": 1.5}
         self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
         self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3)
-        ax.set_yticks(at, [canvas.shortened(group.name, GROUP_WIDTH) for group in self.groups])
+        ax.set_yticks(at, canvas.shortened_all([group.name for group in self.groups], GROUP_WIDTH))
         low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
         ax.locator_params(axis="x", nbins=5)
         canvas.percent_ticks(ax.xaxis)

@@ -85,7 +85,7 @@ def categories(labels: ArrayLike) -> list[Category]:
     names = np.array([str(label) for label in np.asarray(labels).tolist()])
     distinct, counts = np.unique(names, return_counts=True)
     shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-    short = [canvas.shortened(name, CATEGORY_WIDTH) for name in shown.tolist()]
+    short = canvas.shortened_all(shown.tolist(), CATEGORY_WIDTH)
     found = [Category(short[k], names == name, *canvas.look(k)) for k, name in enumerate(shown.tolist())]
     if len(shown) < len(distinct):
         found.append(Category(f"{len(distinct) - len(shown)} others", ~np.isin(names, shown), GREY, "."))
@@ -636,7 +636,7 @@ class DensityDisplay(Display):
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import LogNorm
 
-        (ax,), names = axes, [canvas.shortened(name) for name in self.names]
+        (ax,), names = axes, canvas.shortened_all(self.names)
         canvas.few_ticks(ax.xaxis, self.axes[0], 5)
         if len(names) == 1:
             (self.curve_,) = ax.plot(*self.axes, self.density, **({"color": BLUE} | kwargs))

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.array_source import ArraySource, rows_of
+from bochner.data.encodings import TextColumn
+from bochner.data.hashes import row_hashes
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
 from bochner.estimators.measured_importance import input_names
@@ -21,6 +23,7 @@ from bochner.notices import warn
 from bochner.selection.budget import Budget
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
+HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
 DEFAULT = "auto"  # 100 background rows, of which nobody has said that the time does not matter
 MANY_PAIRS = 1_000_000  # of a row and a background row, from which on a bar tells how long the rest takes
 WIDE, MANY_WIDE_PAIRS = 500, 1_000  # columns, and pairs of such rows, which take that long too
@@ -85,6 +88,43 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     sizes = np.abs(rows[rows != 0])
     holds = sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
     return rows.astype(np.float32) if holds else rows
+
+
+def training_rows_among(model: Any, X: Any, share: float = 1.0, n_fitted: int | None = None) -> str:
+    """How many of the training rows that a model keeps are among given rows, in words; empty where these are others.
+
+    The given rows count as training rows where they hold at least half of the kept rows that they would hold then.
+    Rows that mostly equal one another, as in a table of a few levels, may have equal training rows by chance: they
+    count only where they are as many as the model was fitted on.
+
+    Parameters
+    ----------
+    model : fitted KernelMachineRegressor or KernelMachineClassifier
+    X : array, sparse matrix or data frame of shape (n, d)
+    share : float
+        Of the rows of a table, that which is given.
+    n_fitted : int, optional
+        Training rows.
+    """
+    kept = getattr(model, "background_", None)
+    if kept is None:
+        return ""
+    encoder = model.encoder_
+    # Mean targets of levels are left out: those of a training row are by other rows only, unlike those of a new row.
+    width, texts = kept.shape[1], [column for column in encoder.columns_ if isinstance(column, TextColumn)]
+    means = [at for column in texts for at in range(width)[column.mean_columns]]
+    rows, step = model._rows(X, reset=False), max(HASHED_ENTRIES // width, 1)
+
+    def hashes_of(encoded: Any) -> NDArray[np.uint64]:
+        return row_hashes(encoded[:, np.delete(np.arange(width), means)].astype(kept.dtype))
+
+    blocks = (rows_of(rows, slice(start, start + step)) for start in range(0, rows.shape[0], step))
+    hashes = np.concatenate([hashes_of(encoder.encode(block, model.coef_.dtype)) for block in blocks])
+    found = int(np.isin(hashes_of(kept), hashes).sum())
+    mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
+    if 2 * found < share * len(kept) or not found or (mostly_repeat and len(hashes) != n_fitted):
+        return ""
+    return f"{found:,} of the {len(kept):,} training rows that the model keeps are among them"
 
 
 class _Question(NamedTuple):

@@ -19,7 +19,6 @@ from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.importance import Importance, growths
 from bochner.features.base import Rows
 from bochner.selection.budget import Budget
-from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 
 TRAINED, MOST_REPEATS = "training rows", 5
@@ -174,19 +173,8 @@ def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, see
             return loss.of(T[numbers], scores(Z, numbers))
 
         values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
-    facts = loss.name, mean, _constant(loss, T, weight), len(T), n_repeats, name
+    facts = loss.name, mean, len(T), n_repeats, name
     return Importance(input_names(model), values, errors, *facts)
-
-
-def _constant(loss: RowLoss, T: NDArray, weight: NDArray) -> float | None:
-    """Mean loss of the best constant: of the mean target, or of the shares of the classes; None for other losses."""
-    share = weight / weight.sum()
-    if loss.name == "squared error":
-        return float(share @ loss.of(T, np.broadcast_to(share @ T, T.shape)))
-    if loss.name != "log loss":
-        return None
-    p = share @ class_shares(both_classes(T))
-    return float(-p[p > 0] @ np.log(p[p > 0]))
 
 
 def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:

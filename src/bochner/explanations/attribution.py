@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.columns import is_missing
-from bochner.markup import Markup, number, table
+from bochner.markup import Markup, cut_all, cut_named, number, table
 
 MOST_SHOWN = 20  # columns in a notebook
 
@@ -74,7 +74,7 @@ class Explanation:
         return replace(self, values=self.values[rows], data=self.data[rows], errors=errors)
 
     def __repr__(self) -> str:
-        named = ", ".join(name for name, _ in self.top_columns(3))
+        named = ", ".join(cut_all(name for name, _ in self.top_columns(3)))
         n, d = self.values.shape[:2]
         return f"<Explanation: {n:,} rows, {d:,} columns, {self._way}; largest on average: {named}>"
 
@@ -190,7 +190,7 @@ class Explanation:
 
     def _repr_html_(self) -> Markup:
         caption = f"Explanation of {len(self):,} rows, {self._way}, by {self.n_background} background rows"
-        rows = [(name, number(size)) for name, size in self.top_columns(MOST_SHOWN)]
+        rows = [(name, number(size)) for name, size in cut_named(self.top_columns(MOST_SHOWN))]
         return table(caption, ("column", f"mean absolute value ({self.unit})"), rows)
 
 

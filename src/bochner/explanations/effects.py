@@ -20,7 +20,7 @@ from bochner.data.encodings import CodeColumn
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.algebra import product
-from bochner.markup import Markup, number, table
+from bochner.markup import Markup, cut, cut_all, number, table
 
 KINDS = ("partial", "accumulated")
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
@@ -151,7 +151,7 @@ class Effects:
         return found
 
     def __repr__(self) -> str:
-        named = ", ".join(one.column for one in self.columns)
+        named = ", ".join(cut_all(one.column for one in self.columns))
         return f"Effects({self.kind}: {named}; {self.n_rows:,} rows)"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -184,12 +184,12 @@ class Effects:
         largest = [int(one.span.argmax()) for one in self.columns]
         rows = [
             (
-                one.column,
-                *([self.outputs[k]] if len(self.outputs) > 1 else []),
-                *(f"{number(float(one.mean[g, k]))} at {one.labels[g]}" for g in _extremes(one.mean[:, k])),
+                name,
+                *([cut(self.outputs[k])] if len(self.outputs) > 1 else []),
+                *(f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}" for g in _extremes(one.mean[:, k])),
                 number(float(one.span[k])),
             )
-            for one, k in zip(self.columns, largest, strict=True)
+            for name, one, k in zip(cut_all(one.column for one in self.columns), self.columns, largest, strict=True)
         ]
         output = ["class" if self.what == "probability" else "target"] if len(self.outputs) > 1 else []
         head = ("column", *output, f"lowest mean {self.what}", "highest", "difference")

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.features.base import Rows
-from bochner.markup import named_shares, number, percent, table
+from bochner.markup import cut_named, named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
 RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
@@ -48,9 +48,6 @@ class Importance:
         Name of the loss.
     baseline : float
         Mean loss with no column permuted.
-    constant : float or None
-        Mean loss of the best constant prediction: the variance of the target, or the entropy of the classes. None for
-        losses other than the squared error and the log loss.
     n_rows, n_repeats : int
         Rows, and permutations of each column.
     rows : str
@@ -73,16 +70,19 @@ class Importance:
     errors: NDArray[np.float64]
     loss: str
     baseline: float
-    constant: float | None
     n_rows: int
     n_repeats: int
     rows: str = "rows"
 
     @property
+    def total(self) -> float:
+        """The sum of the positive values, of which the shares are; 1 where no column has one."""
+        return float(np.maximum(self.values, 0.0).sum() or 1.0)
+
+    @property
     def shares(self) -> NDArray[np.float64]:
         """Values clipped at zero and divided by their sum, shape (d,); zero where no column has a positive value."""
-        positive = np.maximum(self.values, 0.0)
-        return positive / (positive.sum() or 1.0)
+        return np.maximum(self.values, 0.0) / self.total
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
         """Names and shares of the most important columns, the first one first; only positive ones.
@@ -96,7 +96,7 @@ class Importance:
 
     def share_errors(self) -> NDArray[np.float64]:
         """Standard errors of the values, divided by what the shares are: shape (d,)."""
-        return self.errors / (np.maximum(self.values, 0.0).sum() or 1.0)
+        return self.errors / self.total
 
     def headline(self, most: int = 5) -> str:
         """The most important columns in words, each with its share and standard error.
@@ -119,12 +119,12 @@ class Importance:
 
     def to_json(self) -> str:
         """The record as a JSON object: facts, and under "columns" a list of objects, the most important first."""
-        facts = {"loss": self.loss, "baseline": self.baseline, "constant": self.constant, "rows": self.rows}
+        facts = {"loss": self.loss, "baseline": self.baseline, "rows": self.rows}
         whole = facts | {"n_rows": self.n_rows, "n_repeats": self.n_repeats, "columns": self._records()}
         return json.dumps(whole, allow_nan=False, indent=2)
 
     def plot(self, ax: Any = None, *, max_columns: int = MOST_SHOWN, **kwargs: Any) -> Any:
-        """Draw the values as bars with 95 % intervals, the most important column on top.
+        """Draw the shares of the total as bars with 95 % intervals, the most important column on top.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Importance:
         return ImportanceDisplay.from_importance(self, max_columns=max_columns).plot(ax, **kwargs)
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{name} {percent(share)}" for name, share in self.top_columns(3))
+        first = ", ".join(f"{name} {percent(share)}" for name, share in cut_named(self.top_columns(3)))
         return f"Importance({self._facts()}; {first or 'no column matters'})"
 
     def __str__(self) -> str:
@@ -167,17 +167,13 @@ class Importance:
 
     def _head(self) -> tuple[str, ...]:
         """Names of the columns of the table."""
-        of = {"squared error": "share of the variance", "log loss": "share of the entropy"}.get(self.loss)
-        return ("column", "growth of the loss", "standard error", *([of or "share"] if self.constant else []))
+        return ("column", "growth of the loss", "standard error", "share of the total")
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Rows of the table."""
-        cells = []
-        for j in self._order()[:MOST_SHOWN]:
-            value, error = float(self.values[j]), float(self.errors[j])
-            share = [percent(max(value, 0.0) / self.constant)] if self.constant else []
-            cells.append((self.names[j], number(value), number(error), *share))
-        return cells
+        columns = list(zip(self.names, self.values, self.errors, self.shares, strict=True))
+        rows = cut_named(columns[j] for j in self._order()[:MOST_SHOWN])
+        return [(name, number(value), number(error), percent(share)) for name, value, error, share in rows]
 
     def _records(self) -> list[dict[str, Any]]:
         """Name, value, standard error and share of each column, the most important first."""

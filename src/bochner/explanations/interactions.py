@@ -15,7 +15,7 @@ from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.explanations.column_factors import Opaque, Term
 from bochner.explanations.shapley import products_and_others
-from bochner.markup import Markup, number, table
+from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
 MOST_SHOWN = 20  # pairs in a notebook
@@ -59,7 +59,7 @@ class Interactions:
     is_exact: bool
 
     def __repr__(self) -> str:
-        named = ", ".join(f"{a} x {b}" for a, b, _ in self.top_pairs(3))
+        named = ", ".join(f"{cut(a)} x {cut(b)}" for a, b, _ in self.top_pairs(3))
         return f"<Interactions: {len(self.values):,} rows, {len(self.feature_names):,} columns; largest: {named}>"
 
     @property
@@ -112,7 +112,8 @@ class Interactions:
         return InteractionDisplay.from_interactions(self, max_columns=max_columns).plot(ax, **kwargs)
 
     def _repr_html_(self) -> Markup:
-        rows = [(a, b, number(size)) for a, b, size in self.top_pairs(MOST_SHOWN)]
+        short = dict(zip(self.feature_names, cut_all(self.feature_names), strict=True))
+        rows = [(short[a], short[b], number(size)) for a, b, size in self.top_pairs(MOST_SHOWN)]
         caption = f"Interactions in {len(self.values):,} rows"
         return table(caption, ("column", "other column", f"mean absolute value ({self.unit})"), rows)
 

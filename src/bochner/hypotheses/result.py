@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.markup import number, percent, table, tag
+from bochner.markup import cut_named, number, percent, table, tag
 
 SAME, INDEPENDENT = "X and Y are of one distribution", "X and Y are independent"  # hypotheses
 FINDINGS = (("Distributions differ", "No difference found"), ("Dependence found", "No dependence found"))
@@ -99,7 +99,7 @@ class HypothesisTest:
             ("method", self.method),
             ("strongest member", self.member),
         ]
-        columns = [(name, percent(share)) for name, share in self.top_columns()]
+        columns = [(name, percent(share)) for name, share in cut_named(self.top_columns())]
         parts = table(self.hypothesis, ("quantity", "value"), facts, words=(0, 1))
         return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 

@@ -12,8 +12,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import cut, short_number
-from bochner.markup import Markup, number, table, text
+from bochner.display.canvas import short_number
+from bochner.markup import Markup, cut, cut_all, number, table, text
 
 BOX = SimpleNamespace(WIDTH=360, HEIGHT=230, LEFT=52, RIGHT=350, TOP=12, BOTTOM=190, BAR=19, BARS_FROM=140)
 NAME_LENGTH, VALUE_ROOM, MARGIN = 20, 62, 12
@@ -152,7 +152,7 @@ def line_chart(
         shaded=[x(ends).tolist() for ends in shaded],
         drawn=[_drawn(one, x, y) for one in series],
         diagonal=_path(x([0, 1]), y([0, 1])) if diagonal else "",
-        legend=[one.name for one in series] if len(series) > 1 else [],
+        legend=[cut(one.name) for one in series] if len(series) > 1 else [],
         numbers=_numbers(title, labels, series, x),
     )
 
@@ -194,10 +194,10 @@ def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series], axis
             continue
         ends = [f"{number(a)} to {number(b)}" for a, b in zip(one.low, one.high, strict=True)] or [""] * len(one.x)
         rows += [
-            (one.name, axis.named(a) if axis.is_date else number(float(a)), number(float(b)), between)
+            (cut(one.name), axis.named(a) if axis.is_date else number(float(a)), number(float(b)), between)
             for a, b, between in zip(one.x, one.y, ends, strict=True)
         ]
-    return table(title, ("", *labels, "interval"), rows) if rows else None
+    return table(title, ("", *map(cut, labels), "interval"), rows) if rows else None
 
 
 def bar_chart(
@@ -217,11 +217,13 @@ def bar_chart(
     ends = [end for value, half in zip(values, errors, strict=True) for end in (value - half, value + half)]
     x = Axis(min([*ends, 0.0]), max([*ends, 0.0]) or 1.0, BOX.BARS_FROM, BOX.WIDTH - VALUE_ROOM)
     bars = [
-        _bar(cut(name, NAME_LENGTH), label, x([min(value, 0.0), max(value, 0.0)]), k)
+        _bar(name, label, x([min(value, 0.0), max(value, 0.0)]), k)
         | {"whisker": x([value - half, value + half]).tolist() if halves else None}
-        for k, (name, value, label, half) in enumerate(zip(names, values, shown, errors, strict=True))
+        for k, (name, value, label, half) in enumerate(
+            zip(cut_all(names, NAME_LENGTH), values, shown, errors, strict=True)
+        )
     ]
-    return _bars(title, bars, table(title, ("column", "value"), list(zip(names, shown, strict=True))))
+    return _bars(title, bars, table(title, ("column", "value"), list(zip(cut_all(names), shown, strict=True))))
 
 
 def step_chart(title: str, base: float, names: Sequence[str], steps: Sequence[float], note: str = "") -> Markup:
@@ -229,11 +231,13 @@ def step_chart(title: str, base: float, names: Sequence[str], steps: Sequence[fl
     ends = base + np.cumsum(np.asarray(steps, np.float64)[::-1])[::-1]
     x = Axis.over([base, *ends], BOX.BARS_FROM, BOX.WIDTH - VALUE_ROOM)
     bars = [
-        _bar(cut(name, NAME_LENGTH), "+" * (step > 0) + short_number(step, LARGE), x(sorted((end - step, end))), k)
+        _bar(name, "+" * (step > 0) + short_number(step, LARGE), x(sorted((end - step, end))), k)
         | {"colour": f"s{int(step > 0)}"}
-        for k, (name, step, end) in enumerate(zip(names, steps, ends, strict=True))
+        for k, (name, step, end) in enumerate(zip(cut_all(names, NAME_LENGTH), steps, ends, strict=True))
     ]
-    numbers = table(title, ("column", "step"), [(name, number(step)) for name, step in zip(names, steps, strict=True)])
+    numbers = table(
+        title, ("column", "step"), [(name, number(step)) for name, step in zip(cut_all(names), steps, strict=True)]
+    )
     return _bars(title, bars, numbers, rule=float(x(base)), note=note)
 
 
@@ -263,7 +267,7 @@ def swarm_chart(
     x = replace(x, ticks=x.ticks[::2])
     swarms = []
     shade = np.where(np.isnan(places), GREY_SHADE, np.minimum(np.nan_to_num(places) * SHADES, SHADES - 1)).astype(int)
-    for j, name in enumerate(names):
+    for j, name in enumerate(cut_all(names, NAME_LENGTH)):
         at, across = SWARM_ROW * (j + 0.5), x(values[:, j])
         height, paths = at + SWARM_ROW * 0.95 * offsets[:, j], []
         for k in np.unique(shade[:, j]).tolist():
@@ -271,7 +275,7 @@ def swarm_chart(
             paths.append(
                 (f"q{k}", "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across[own], height[own], strict=True)))
             )
-        swarms.append({"name": cut(name, NAME_LENGTH), "at": at, "paths": paths})
+        swarms.append({"name": name, "at": at, "paths": paths})
     room = SWARM_ROW * len(names) + 36
     return rendered("charts.html", "swarm_chart", title=title, x=x, label=label, swarms=swarms, height=room)
 
@@ -281,7 +285,7 @@ def matrix_chart(title: str, names: Sequence[str], sizes: NDArray, numbers: Mark
     side, most = (BOX.WIDTH - BOX.BARS_FROM - 8) / max(len(names), 6), float(sizes.max()) or 1.0
     apart = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     cells = [(i, j, 0.04 + 0.96 * float(sizes[i, j]) / most) for i, j in apart]
-    short, height = [cut(name, NAME_LENGTH) for name in names], side * len(names) + 130
+    short, height = cut_all(names, NAME_LENGTH), side * len(names) + 130
     values = {"names": short, "cells": cells, "side": side, "height": height, "numbers": numbers}
     return rendered("charts.html", "matrix_chart", title=title, **values)
 
@@ -292,11 +296,11 @@ def interval_chart(
     """Values within intervals (lowest, value, highest), one below the other; the first one may stand out."""
     x = Axis.over([v for end in ends for v in end], MARGIN, BOX.WIDTH - MARGIN)
     intervals = []
-    for k, (name, end) in enumerate(zip(names, ends, strict=True)):
+    for k, (name, end) in enumerate(zip(cut_all(names, 52), ends, strict=True)):
         low, value, high = x(end).tolist()
         look = {"at": 2 * BOX.BAR * k + 28, "colour": f"s{5 if first and k else 0}", "stands_out": first and not k}
-        intervals.append({"name": cut(name, 52), "low": low, "value": value, "high": high, **look})
-    rows = [(name, *map(number, end)) for name, end in zip(names, ends, strict=True)]
+        intervals.append({"name": name, "low": low, "value": value, "high": high, **look})
+    rows = [(name, *map(number, end)) for name, end in zip(cut_all(names, 52), ends, strict=True)]
     return rendered(
         "charts.html",
         "interval_chart",

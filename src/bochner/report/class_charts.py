@@ -16,8 +16,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from bochner.display.canvas import cut
-from bochner.markup import Markup, percent, table
+from bochner.markup import Markup, cut, cut_all, percent, table
 from bochner.report.charts import Series, line_chart
 from bochner.report.findings import Findings
 from bochner.scores import reliability
@@ -31,7 +30,7 @@ def classes(found: Findings) -> dict[str, Any]:
     """All pictures and tables."""
     predictions = found.predictions
     assert predictions.proba is not None
-    names = [cut(name, NAME) for name in found.model.classes_.tolist()]
+    names = cut_all(found.model.classes_.tolist(), NAME)
     labels, proba = predictions.labels, predictions.proba
     support = np.bincount(labels, minlength=len(names))
     first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bochner.display.attribution_displays import SWARM_BINS, BeeswarmDisplay, WaterfallDisplay, swarm
-from bochner.display.canvas import cut, short_number
+from bochner.display.canvas import short_number
 from bochner.explanations import Explanation
-from bochner.markup import Markup, number, percent, table
+from bochner.markup import Markup, cut, number, percent, table
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, matrix_chart, step_chart, swarm_chart
 from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
@@ -26,15 +26,13 @@ def importance(found: Findings) -> dict[str, Any]:
     own = found.explained.importance
     assert own is not None
     first = np.argsort(-own.values, kind="stable")[:MOST_BARS]
-    unit = own.constant or 1.0
-    values, halves = own.values[first] / unit, Z * own.errors[first] / unit
-    shown = [percent(max(value, 0.0)) if own.constant else number(value) for value in values.tolist()]
+    values, halves = own.values[first] / own.total, Z * own.share_errors()[first]
+    shown = [percent(max(value, 0.0)) for value in values.tolist()]
     names = [own.names[j] for j in first]
     some = f"the {len(first)} largest of {len(own.names):,} columns" if len(first) < len(own.names) else "all columns"
-    of = {"squared error": " of the variance", "log loss": " of the entropy"}.get(own.loss, "")
-    share = f", as a share{of}" if own.constant else ""
+    title = f"Growth of the {own.loss}, as a share of the total, {some}"
     return {
-        "chart": bar_chart(f"Growth of the {own.loss}{share}, {some}", names, values.tolist(), shown, halves.tolist()),
+        "chart": bar_chart(title, names, values.tolist(), shown, halves.tolist()),
         "loss": own.loss,
         "n_rows": own.n_rows,
         "n_repeats": own.n_repeats,
@@ -117,7 +115,7 @@ def interactions(found: Findings) -> dict[str, Any]:
     """The strongest pairs as a table, and all pairs of some columns as a matrix."""
     own = found.explained.interactions
     assert own is not None
-    pairs = [(f"{a} x {b}", number(size)) for a, b, size in own.top_pairs(MOST_PAIRS) if size > 0]
+    pairs = [(f"{cut(a)} x {cut(b)}", number(size)) for a, b, size in own.top_pairs(MOST_PAIRS) if size > 0]
     head = ("pair of columns", f"mean size, {own.unit}")
     numbers = table(f"The {len(pairs)} strongest interactions", head, pairs)
     sizes = np.where(np.eye(len(own.feature_names), dtype=bool), 0.0, own.mean_absolute)
@@ -142,7 +140,7 @@ def effects(found: Findings) -> Iterator[Markup]:
         low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
         title, first, named = cut(one.column, CELL), shown[0], proba is not None
         if one.is_level:
-            label = f"mean {what}" + (f" of {names[first]}" if named else "")
+            label = f"mean {what}" + (f" of {cut(names[first], 20)}" if named else "")
             ends = np.column_stack([low[:, first], one.mean[:, first], high[:, first]])[:MOST_LEVELS]
             yield interval_chart(title, label, one.labels[:MOST_LEVELS], [(a, b, c) for a, b, c in ends.tolist()])
             continue
@@ -152,7 +150,7 @@ def effects(found: Findings) -> Iterator[Markup]:
             name = names[k] if named else what
             series.append(Series(name, x, one.mean[known, k], low[known, k], high[known, k], "band"))
         if not known.all():
-            name = "missing" + (f", {names[first]}" if named else "")
+            name = "missing" + (f", {cut(names[first], 20)}" if named else "")
             mean, below, above = (part[-1:, first] for part in (one.mean, low, high))
             series.append(Series(name, x[-1:] + BESIDE * (x[-1] - x[0]), mean, below, above))
         label = f"{what} of {cut(names[first], 20)}" if named and len(shown) == 1 else what

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.data.hashes import uniform
 from bochner.display.relevance_displays import MetricDisplay
+from bochner.estimators.explained_scores import training_rows_among
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.explained import Explained, explained
 from bochner.report.given_columns import Column, columns
 from bochner.report.given_rows import Predictions, Rows, predict, scores
-from bochner.report.references import reference_scores
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
@@ -75,10 +76,14 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
     2,000 features at most, so that all fits together take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)
-    order = np.random.default_rng(2).permutation(len(drawn))
     m = min(len(drawn) // 4, HELD_OUT)
-    held_out, learned = drawn.take(np.sort(order[:m])), drawn.take(order[m:])
-    note = f"{len(learned):,} of the given rows fit, and {m:,} evaluate."
+    # The content of a row decides on which side it is, as copies of learned rows would tell nothing.
+    place = uniform(drawn.hashes(model), 2)
+    evaluates = place < np.partition(place, m)[m]
+    held_out, learned = (drawn.take(np.flatnonzero(own)) for own in (evaluates, ~evaluates))
+    note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
+    if not len(held_out):
+        return None, note
     largest = MOST_DENSE / model.features_.n_features_out if model.features_.is_dense else max(FACTORS)
     sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
     factors = [one for one in FACTORS if one <= largest] if sized and model.solver_ != "exact" else []
@@ -123,7 +128,11 @@ class Origin:
         Mean, or shares of the classes, of the training rows.
     held_out : dict or None
         Scores of rows held out when the model was fitted.
+    others : dict or None
+        `scores` of other models on these rows, by their names, and training `rows` that they were fitted on.
     rows_fitted : int or None
+    share : float
+        Of the rows of their table, that which is given.
     numbers : array of int, or None
         Numbers of the rows in their table, where it is known.
     lines : tuple of str
@@ -134,8 +143,10 @@ class Origin:
     file: str | None = None
     baseline: Any = None
     held_out: dict[str, Any] | None = None
+    others: dict[str, Any] | None = None
     rows_fitted: int | None = None
     numbers: NDArray | None = None
+    share: float = 1.0
     lines: tuple[str, ...] = ()
 
 
@@ -161,8 +172,8 @@ class Findings:
         Of a fit on the given rows.
     columns : list of Column
         Of the given rows; empty of very many columns.
-    references : dict
-        Scores of other models by their names, as `scores`.
+    seen : str
+        That the given rows are training rows, and why one knows; empty where they are not, as far as one knows.
     """
 
     model: Any
@@ -176,7 +187,7 @@ class Findings:
     error: KernelError | str
     plan: Plan | None
     columns: list[Column]
-    references: dict[str, dict[str, Any]]
+    seen: str
     warps: list[Any] = field(default_factory=list)
 
 
@@ -200,7 +211,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         _error(model, rows),
         _plan(model, X, y),
         columns(model, rows, predictions),
-        reference_scores(model, rows, predictions),
+        training_rows_among(model, rows.native, origin.share * len(rows) / rows.n_given, origin.rows_fitted),
         list(warps),
     )
 

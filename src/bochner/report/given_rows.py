@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.columns import column_names
+from bochner.data.hashes import row_hashes
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.row_access import sample
 from bochner.loops.clock import CLOCK
@@ -76,6 +77,14 @@ class Rows:
     def some(self, most: int, seed: int) -> Rows:
         """At most so many rows, drawn at random, in their order."""
         return self if len(self) <= most else self.take(sample(np.arange(len(self)), most, seed))
+
+    def encoded(self, model: Any) -> Any:
+        """The columns as the numbers that the model takes them for, an array or a sparse matrix of n rows."""
+        return model.encoder_.encode(model._rows(self.native, reset=False), np.dtype(np.float64))
+
+    def hashes(self, model: Any) -> NDArray[np.uint64]:
+        """Hashes of the rows, shape (n,), equal for rows that are equal to the model."""
+        return row_hashes(self.encoded(model))
 
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from bochner import __version__
-from bochner.display.canvas import cut, short_number
+from bochner.display.canvas import short_number
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
-from bochner.markup import Markup, number, percent, table
+from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table
 from bochner.planning.plan import duration
 from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
-from bochner.report.findings import Curve, Findings
+from bochner.report.findings import Curve, Findings, Origin
 from bochner.report.given_columns import LEVEL, n_looked_at
 from bochner.report.given_rows import COVERAGE
 from bochner.scores.measures import Z
@@ -50,7 +51,7 @@ def page(found: Findings) -> str:
         table=table,
         score_rows=shown_scores,
         summary=list(summary(found)),
-        beside=beside(found),
+        beside=beside(found.origin),
         limits=list(limits(found)),
         data=data(found),
         choice=choice(report) if report is not None and report.candidates else None,
@@ -76,7 +77,9 @@ def title(found: Findings) -> str:
     """What the page is of, and from when."""
     task = "classification" if found.predictions.proba is not None else "regression"
     named = [found.origin.file] if found.origin.file else []
-    return ", ".join([f"Model report: {found.origin.target or 'target'} ({task})", *named, f"{datetime.date.today()}"])
+    return ", ".join(
+        [f"Model report: {cut(found.origin.target or 'target', CELL)} ({task})", *named, f"{datetime.date.today()}"]
+    )
 
 
 def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -87,25 +90,41 @@ def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 def summary(found: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
-    key = "accuracy" if found.predictions.proba is not None else "r2"
-    one, origin, names = found.scores[key], found.origin, found.rows.names
-    if one["value"] is not None:
-        value, interval, baseline = cells(key, one)
-        within = f" (95 % interval {interval})" if interval else ""
-        others = "".join(
-            f"; {name} {cells(key, own[key])[0]}"
-            for name, own in found.references.items()
-            if own[key]["value"] is not None
-        )
-        yield f"{NAMES[key].capitalize()} {value}{within}; baseline {baseline}{others}."
+    origin, names = found.origin, found.rows.names
+    if origin.held_out is not None and (found.seen or origin.others):
+        others = origin.others["scores"] if origin.others else {}
+        yield from headline(origin.held_out, " on the rows that 'bochner fit' held out", others)
+    if found.seen:
+        key = main_score(found.scores)
+        value = f"{NAMES[key]} {cells(key, found.scores[key])[0]}"
+        yield f"The rows of this page are training rows ({found.seen}): {value} on them says nothing of new rows."
+    else:
+        yield from headline(found.scores, " on the rows of this page")
     yield sentence(found)
     rows = f"{found.rows.n_given:,} rows, {len(names):,} columns"
     fitted = "" if origin.rows_fitted is None else f" The model was fitted on {origin.rows_fitted:,} rows."
     yield f"This page is about {rows}.{fitted}"
     if found.explained.importance is not None:
         first = found.explained.importance.top_columns(3)
-        named = ", ".join(f"{name} ({percent(share)} of the total)" for name, share in first)
+        named = ", ".join(f"{name} ({percent(share)} of the total)" for name, share in cut_named(first))
         yield f"Most important columns: {named}." if named else "No column is important to the predictions."
+
+
+def main_score(scores: dict[str, Any]) -> str:
+    """The score that stands first."""
+    return "accuracy" if "accuracy" in scores else "r2"
+
+
+def headline(scores: dict[str, Any], where: str, others: Mapping[str, Any] = MappingProxyType({})) -> Iterator[str]:
+    """The first score with its interval, beside those of a baseline and of other models on the same rows."""
+    key = main_score(scores)
+    value, interval, baseline = cells(key, scores[key])
+    if scores[key]["value"] is None:
+        return
+    within = f" (95 % interval {interval})" if interval else ""
+    known = {name: cells(key, own[key])[0] for name, own in others.items() if own[key]["value"] is not None}
+    beside = "".join(f"; {name} {value}" for name, value in known.items())
+    yield f"{NAMES[key].capitalize()} {value}{where}{within}; baseline {baseline}{beside}."
 
 
 def sentence(found: Findings) -> str:
@@ -117,15 +136,16 @@ def sentence(found: Findings) -> str:
     return f"Model: {report.chosen}, {size} ({report.reason.rstrip('.')})."
 
 
-def beside(found: Findings) -> Markup | None:
-    """Scores of other models beside those of this one."""
-    if not found.references:
+def beside(origin: Origin) -> Markup | None:
+    """Scores of other models beside those of this one, all fitted without the rows that the fit held out."""
+    scores = origin.held_out
+    if scores is None or not origin.others:
         return None
-    keys = [key for key in found.scores if not key.startswith("interval_") and key != "calibration_error"]
-    own = ("this model", *(" (".join(filter(None, cells(key, found.scores[key])[:2])) for key in keys))
+    keys = [key for key in scores if not key.startswith("interval_") and key != "calibration_error"]
+    own = ("this model", *(" (".join(filter(None, cells(key, scores[key])[:2])) for key in keys))
     own = tuple(f"{cell})" if " (" in cell else cell for cell in own)
-    others = [(name, *(cells(key, one[key])[0] for key in keys)) for name, one in found.references.items()]
-    baseline = ("baseline", *(cells(key, found.scores[key])[2] for key in keys))
+    others = [(name, *(cells(key, one[key])[0] for key in keys)) for name, one in origin.others["scores"].items()]
+    baseline = ("baseline", *(cells(key, scores[key])[2] for key in keys))
     return table("This model and others", ("model", *(NAMES[key] for key in keys)), [own, *others, baseline])
 
 
@@ -145,15 +165,18 @@ def limits(found: Findings) -> Iterator[str]:
         1
     ]:
         yield f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} of these rows."
-    better = [name for name, own in found.references.items() if _is_better(own, scores)]
+    held_out, others = found.origin.held_out, found.origin.others
+    better = (
+        [name for name, own in others["scores"].items() if _is_better(own, held_out)] if held_out and others else []
+    )
     if better:
-        yield f"On these rows it is not better than: {', '.join(better)}, fitted on some of them."
+        yield f"On the rows that the fit held out it is not better than: {', '.join(better)}."
     drifted = [one.name for one in found.columns if one.drift is not None and one.drift < LEVEL]
     if drifted:
-        yield f"Columns that differ from the training rows: {', '.join(cut(name, CELL) for name in drifted[:5])}."
+        yield f"Columns that differ from the training rows: {', '.join(cut_all(drifted[:5]))}."
     leaks = [one.name for one in found.columns if any("leak" in said for said in one.remarks(n))]
     if leaks:
-        named = ", ".join(cut(name, CELL) for name in leaks[:5])
+        named = ", ".join(cut_all(leaks[:5]))
         yield f"One column alone predicts the target: {named}. Make sure that it is known before the target is."
     yield "Rows unlike the training rows: predictions there are guesses."
     yield "What happens if a column is changed: the model has learned what goes together, not what causes what."
@@ -173,7 +196,7 @@ def data(found: Findings) -> dict[str, Any]:
     ordered = sorted(found.columns, key=lambda one: (not one.remarks(n), first[one.name]))[:MOST_LISTED]
     rows = [
         (
-            cut(one.name, CELL),
+            name,
             one.kind,
             percent(one.missing) if one.missing else "",
             f"{one.distinct:,}",
@@ -182,7 +205,7 @@ def data(found: Findings) -> dict[str, Any]:
             "" if one.alone is None else percent(one.alone),
             "; ".join(one.remarks(n)),
         )
-        for one in ordered
+        for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
     ]
     kept = getattr(found.model, "background_", None)
     some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
@@ -300,7 +323,13 @@ def worst(found: Findings) -> Markup:
         for k, (row, i) in enumerate(zip(numbers, first, strict=True))
     ]
     proba = () if predictions.proba is None else ("its probability",)
-    head = ("row", found.origin.target or "target", *proba, "prediction", *(rows.names[j] for j in shown))
+    head = (
+        "row",
+        cut(found.origin.target or "target", CELL),
+        *proba,
+        "prediction",
+        *cut_all(rows.names[j] for j in shown),
+    )
     caption = f"The {len(first)} rows with the largest {'squared error' if predictions.proba is None else 'log loss'}"
     words = {k + len(head) - len(shown) for k, column in enumerate(values) if any(isinstance(v, str) for v in column)}
     words |= {1, 3} if predictions.proba is not None else set()

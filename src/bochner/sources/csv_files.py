@@ -24,7 +24,7 @@ from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_na
 from bochner.engines.local import in_threads
 from bochner.notices import listed, warn
 from bochner.settings import require_addresses
-from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError
+from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError, TableSource
 from bochner.sources.column_values import (
     Values,
     is_number,
@@ -260,6 +260,15 @@ def csv_parts(
     needed = left.needed(checked)
     parts = [replace(part, selection=selection, schema=needed) for part in parts]
     return tuple(parts), pa.schema([_explained(column, reasons) for column in left.schema(checked)])
+
+
+def counted(source: TableSource) -> TableSource:
+    """The source with its number of rows, for which CSV files without a scan are read once, a batch at a time."""
+    if source.n_rows is not None:
+        return source
+    parts: Any = source.parts
+    counts = in_threads(lambda part: sum(batch.X.num_rows for batch in part.read()), parts)
+    return replace(source, parts=tuple(replace(part, counted=n) for part, n in zip(parts, counts, strict=True)))
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:

@@ -1,0 +1,91 @@
+"""Other models beside those of the command, fitted on the same training rows and scored on the same test rows."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from threadpoolctl import threadpool_limits
+
+from bochner.cli.tables import SCORED_ROWS, read_rows
+from bochner.cli.target import Target, score, with_target
+from bochner.data.table import TableEncoder
+from bochner.data.table_input import as_dense
+from bochner.settings import current
+from bochner.sources.base import TableSource
+from bochner.sources.hash_split import HashSplit, filter_rows
+
+MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64  # rows times columns times classes; bytes of the memory limit for each
+FEWEST = 1000  # rows, unless there are no more: a model of fewer would be no match
+
+
+def other_models(classes: bool) -> dict[str, Any]:
+    """Models of scikit-learn with default settings, by their names: of standardised columns, and of trees."""
+    linear: Any = LogisticRegression(max_iter=300) if classes else Ridge()
+    boosted: Any = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return {"linear model": make_pipeline(StandardScaler(), linear), "gradient boosting": boosted(random_state=0)}
+
+
+def reference_scores(
+    train: tuple[Any, ...], n_train: int, test: tuple[Any, Target], model: Any, path: Path
+) -> dict[str, Any] | None:
+    """Scores of other models, which learn the training rows of a model, or a sample where these are too many.
+
+    Parameters
+    ----------
+    train : tuple
+        Rows and their targets, or a source and the name of its target.
+    n_train : int
+        Rows of it with a target.
+    test : tuple of rows and Target
+        That the model was scored on.
+    model : fitted KernelMachineRegressor or KernelMachineClassifier
+    path : Path
+        Of the table, for messages.
+
+    Returns
+    -------
+    dict or None
+        `rows` that they learned, and the `scores` of each by its name. None where too few rows of so many columns and
+        classes could be learned in a short time.
+    """
+    classes = getattr(model, "classes_", None)
+    n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
+    limit = current().memory_limit
+    most_entries = MOST_ENTRIES if limit is None else min(MOST_ENTRIES, limit // MOST_BYTES_SHARE)
+    most = min(most_entries // (model.encoder_.n_features_out_ * n_outputs), SCORED_ROWS, n_train)
+    if most < min(FEWEST, n_train):
+        return None
+    X, y = _learned_rows(train, most / n_train, "regression" if classes is None else "classification", path)
+    scores = {}
+    with threadpool_limits(1), warnings.catch_warnings():  # threads would wait for one another
+        warnings.simplefilter("ignore")  # that a linear model has not quite converged is no matter for its score
+        for name, other in other_models(classes is not None).items():
+            # A class with a single row, or without any, is more than some models of scikit-learn can learn.
+            with suppress(ValueError):
+                fitted = make_pipeline(TableEncoder(), FunctionTransformer(as_dense), other).fit(X, y)
+                scores[name] = score(fitted, *test, None, path)[0]
+    return {"rows": len(y), "scores": scores} if scores else None
+
+
+def _learned_rows(train: tuple[Any, ...], share: float, task: str, path: Path) -> tuple[Any, Any]:
+    """A share of the training rows and their targets, drawn by chance."""
+    if isinstance(train[0], TableSource):
+        source, *names = train
+        drawn = read_rows(filter_rows(source, HashSplit(0.0, share, 1, *names)))
+        assert drawn is not None
+        X, target = with_target(drawn, names[0] if names else "target", task, path)
+        return X, target.values
+    X, y = train
+    if share == 1:
+        return X, y
+    rows = np.sort(np.random.default_rng(12).permutation(len(y))[: round(share * len(y))])
+    return X.take(pa.array(rows)) if isinstance(X, pa.Table) else X[rows], y[rows]
