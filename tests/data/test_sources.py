@@ -36,7 +36,7 @@ def test_ridge_regression_is_the_same(weight):
     merged, _ = source.merged(source.first_duplicates(source.row_hashes()))
     ours = Ridge(0.5).fit(merged.X, merged.y, merged.weights)
     whole = Ridge(0.5).fit(X, Y, weight)
-    assert_allclose(ours.feature_weights_, whole.feature_weights_, rtol=1e-10)
+    assert_allclose(ours.coef_, whole.coef_, rtol=1e-10)
     assert_allclose(ours.intercept_, whole.intercept_, rtol=1e-10)
 
 

@@ -119,7 +119,7 @@ def training_rows_among(model: Any, X: Any, share: float = 1.0, n_fitted: int | 
         return row_hashes(encoded[:, np.delete(np.arange(width), means)].astype(kept.dtype))
 
     blocks = (rows_of(rows, slice(start, start + step)) for start in range(0, rows.shape[0], step))
-    hashes = np.concatenate([hashes_of(encoder.encode(block, model.coef_.dtype)) for block in blocks])
+    hashes = np.concatenate([hashes_of(encoder.encode(block, model.feature_weights_.dtype)) for block in blocks])
     found = int(np.isin(hashes_of(kept), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
     if 2 * found < share * len(kept) or not found or (mostly_repeat and len(hashes) != n_fitted):
