@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import KernelMachineRegressor
-from bochner.inputs.targets import outer_fences
+from bochner.data.outliers import outer_fences
 
 N, OUTLIERS = 300, 3
 SIZES = [1e2, 1e4, 1e6, 1e12]

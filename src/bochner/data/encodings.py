@@ -27,6 +27,8 @@ class NumberColumns:
     shift, scale, fill : float64 arrays of shape (k,)
     at, gap_at : int arrays of shape (k,)
         Output columns of the values and of the 0/1 indicators of missing ones; -1 for none.
+    limits : array of shape (2, k) or None
+        Least and greatest values beside outliers, which count as these; infinite where there are none.
     """
 
     index: np.ndarray
@@ -35,6 +37,7 @@ class NumberColumns:
     fill: np.ndarray
     at: np.ndarray
     gap_at: np.ndarray
+    limits: np.ndarray | None = None
 
     def write(
         self,
@@ -64,10 +67,22 @@ class NumberColumns:
 
     def standardise(self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)) -> bool:
         """Write (values - shift) / scale into `z`, both of shape (n, k); whether all of it is finite."""
+        if self.limits is not None:
+            values = np.where(np.isfinite(values), np.clip(values, *self.limits[:, part]), values)
         with np.errstate(over="ignore", invalid="ignore"):
             centred = np.subtract(values, self.shift[part], dtype=np.float64)
             np.divide(centred, self.scale[part], out=z, casting="same_kind")
             return are_finite(z)
+
+    def bounded(self, bounds: Mapping[str, tuple[float, ...]]) -> NumberColumns:
+        """The columns with units and limits that do not go by outliers: `Bounds`, by the numbers of some columns."""
+        shift, scale, fill = self.shift.copy(), self.scale.copy(), self.fill.copy()
+        limits = np.tile([[-np.inf], [np.inf]], len(shift))
+        for i, j in enumerate(self.index.tolist()):
+            if str(j) in bounds:
+                limits[0, i], limits[1, i], shift[i], scale[i] = bounds[str(j)]
+                fill[i] = 0.0
+        return replace(self, shift=shift, scale=scale, fill=fill, limits=limits)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""

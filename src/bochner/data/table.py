@@ -32,6 +32,7 @@ from bochner.data.columns import (
 from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
+from bochner.data.outliers import FARTHEST, RANGED_ROWS, Bounds, bounds_of, farthest_fences
 from bochner.data.table_input import (
     are_finite,
     as_one_array,
@@ -40,7 +41,7 @@ from bochner.data.table_input import (
     check_size,
     require_names,
 )
-from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
+from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, part_offsets, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
 from bochner.notices import listed, warn
 
@@ -120,6 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
+    _bounds: dict[str, tuple[float, ...]] | None = None  # `Bounds` of columns with outliers, by their number
     _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
@@ -170,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in {"statistic_", "columns_", "n_features_out_", "_codes"} & vars(self).keys():
+        for name in {"statistic_", "columns_", "n_features_out_", "_codes", "_bounds"} & vars(self).keys():
             delattr(self, name)
         return self._update(X, sample_weight, None)
 
@@ -184,6 +186,44 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         A saved model then holds no text of the table except the names of columns and of the kept categories.
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
+
+    def without_outliers(self, X: Any, weight: np.ndarray | None) -> TableEncoder:
+        """Take units of numbers from the others where some lie so far away that all others would look equal.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+        weight : array of shape (n,) or None
+        """
+        numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
+        if sp.issparse(X) or numbers is None or not self.with_std:
+            return self
+        series, names = table_columns(X)
+
+        def values_of(j: int, part: slice = slice(None)) -> np.ndarray:
+            return read_column(series[j][part], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
+
+        some = slice(None, None, max(X.shape[0] // RANGED_ROWS, 1))
+        first_part = part_offsets(self.statistic_.kinds)[numbers.index]
+        summary, bounds = self.statistic_.summary.take(first_part), dict[str, tuple[float, ...]]()
+        low, high = farthest_fences(np.column_stack([values_of(j, some) for j in numbers.index.tolist()]))
+        for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
+            j = int(numbers.index[i])
+            values = values_of(j)
+            found = bounds_of(values, weight, low[i], high[i])
+            bounds[str(j)] = tuple(found)
+            _warn_of_outliers(column_name(names, j), values, found)
+        if not bounds:
+            return self
+        bounded = copy(self)
+        bounded._bounds = bounds
+        return bounded._widened(bounded._with_bounds(self.columns_), self.n_features_out_, self._fold_seed)
+
+    def _with_bounds(self, columns: list[Any]) -> list[Any]:
+        """Encodings of columns, those of numbers with the bounds that were found."""
+        if not self._bounds:
+            return columns
+        return [one.bounded(self._bounds) if isinstance(one, NumberColumns) else one for one in columns]
 
     def with_codes(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int, quantities: Any = None
@@ -517,7 +557,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
         known_codes = self._codes or {}
-        self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
+        columns, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
+        self.columns_ = self._with_bounds(columns)
         self._known = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal([name for name in statistic.equal_integers() if name not in known])
@@ -580,6 +621,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
+    """Say which values lie so far beyond the others of a column that they count as the last of these."""
+    beyond = np.flatnonzero((values < bounds.low) | (values > bounds.high))
+    if not len(beyond):
+        return  # in rows of a larger table that are not at hand
+    row = int(beyond[0])
+    more = f" and {len(beyond) - 1:,} more" if len(beyond) > 1 else ""
+    warn(
+        f"column {name!r}, row {row}{more}: {values[row]:g} lies more than {FARTHEST:,.0f} times the spread of the "
+        f"other values beyond them. They are from {bounds.low:g} to {bounds.high:g}, and it counts as the nearest of "
+        "these; if it stands for a missing value, make it NaN."
+    )
 
 
 def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:

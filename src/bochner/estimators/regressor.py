@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
+from bochner.data.outliers import outer_fences
 from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
@@ -31,7 +32,7 @@ from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
-from bochner.inputs.targets import Clipped, Standardised, log_counts, outer_fences
+from bochner.inputs.targets import Clipped, Standardised, log_counts
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice

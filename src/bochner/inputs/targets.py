@@ -11,7 +11,6 @@ from bochner.data.table_input import finite_predictions
 
 HALF = 0.5  # mean counts that are added before logarithms
 LARGEST_COUNT = 1e30
-FENCE = 3.0  # interquartile ranges from a quartile to the fence beyond which values are far outliers
 
 
 @dataclass(frozen=True)
@@ -42,22 +41,6 @@ class Clipped(Standardised):
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
         return super().__call__(np.clip(y.reshape(len(y), -1), self.low, self.high))
-
-
-def outer_fences(y: NDArray, weight: NDArray | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Least and greatest values that are no far outliers, each of shape (K,).
-
-    They lie three interquartile ranges beyond the quartiles (Tukey, "Exploratory Data Analysis", 1977). Where more
-    than half of the values are equal, the range of a larger share of them takes the place of that of the quartiles.
-    """
-    y = y.reshape(len(y), -1)
-    low, high = np.full(y.shape[1], -np.inf), np.full(y.shape[1], np.inf)
-    for share in (0.25, 0.1, 0.05, 0.01):
-        ends = [1 - share, share]
-        upper, lower = np.quantile(y, ends, axis=0, weights=weight, method="inverted_cdf")
-        reach, unset = FENCE * (upper - lower), np.isinf(low) & (upper > lower)
-        low[unset], high[unset] = (lower - reach)[unset], (upper + reach)[unset]
-    return low, high
 
 
 @dataclass(frozen=True)

@@ -409,8 +409,10 @@ class CheckedRows:
     def encoder(self, standardize: bool | str) -> TableEncoder:
         """The encoder that is learned from all rows; `standardize` as in `encode`."""
         if self.summary is None:
-            return encode(self.X, self.weight, standardize)
-        return encoder_of(self.summary.table, standardize)
+            encoder = encode(self.X, self.weight, standardize)
+        else:
+            encoder = encoder_of(self.summary.table, standardize)
+        return encoder.without_outliers(self.X, self.weight)
 
     def encoded(
         self,

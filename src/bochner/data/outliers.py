@@ -1,0 +1,89 @@
+"""Values far beyond all others of their column, which must not set its unit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARES = (0.25, 0.1, 0.05, 0.01)  # of the values beyond either end of a range, the first of which is above zero
+FENCE = 3.0  # ranges beyond the quartiles, from which a value is a far outlier of its column
+FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
+RANGED_ROWS = 4096  # that tell a range
+
+
+class Bounds(NamedTuple):
+    """Least and greatest value that a column has beside its outliers, and its unit without them.
+
+    Attributes
+    ----------
+    low, high : float
+        Values beyond them count as they.
+    shift, scale : float
+        Mean and deviation of the values between them.
+    """
+
+    low: float
+    high: float
+    shift: float
+    scale: float
+
+
+def outer_fences(
+    values: NDArray, weight: NDArray | None, reach: float = FENCE
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and greatest values that are no outliers, each of shape (K,); infinite where nothing tells.
+
+    They lie `reach` interquartile ranges beyond the quartiles, three for the outer fences of Tukey, "Exploratory Data
+    Analysis", 1977. Where more than half of the values are equal, the range of a larger share of them takes the place
+    of that of the quartiles.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, K)
+        Finite.
+    weight : array of shape (n,) or None
+    reach : float, default=3.0
+    """
+    values = values.reshape(len(values), -1)
+    low, high = np.full(values.shape[1], -np.inf), np.full(values.shape[1], np.inf)
+    for share in SHARES if len(values) else ():
+        upper, lower = np.quantile(values, [1 - share, share], axis=0, weights=weight, method="inverted_cdf")
+        unset = np.isinf(low) & (upper > lower)
+        with np.errstate(over="ignore"):
+            width = reach * (upper - lower)
+            low[unset], high[unset] = (lower - width)[unset], (upper + width)[unset]
+    return low, high
+
+
+def farthest_fences(values: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values beyond which others of the same column would hide all differences, by some rows of it; each (K,).
+
+    Parameters
+    ----------
+    values : array of shape (m, K)
+        NaN where a value is missing.
+    """
+    if np.isfinite(values).all():
+        return outer_fences(values, None, FARTHEST)
+    fences = [outer_fences(column[np.isfinite(column)], None, FARTHEST) for column in values.T]
+    low, high = np.array(fences).reshape(-1, 2).T
+    return low, high
+
+
+def bounds_of(values: NDArray, weight: NDArray | None, low: float, high: float) -> Bounds:
+    """Bounds of a column by its values that lie between two fences.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        NaN where a value is missing.
+    weight : array of shape (n,) or None
+    low, high : float
+    """
+    inside = (values >= low) & (values <= high) & (True if weight is None else weight > 0)
+    counted = values[inside]
+    mean = np.average(counted, weights=None if weight is None else weight[inside])
+    variance = np.average(np.square(counted - mean), weights=None if weight is None else weight[inside])
+    return Bounds(float(counted.min()), float(counted.max()), float(mean), float(np.sqrt(variance)) or 1.0)

@@ -1,0 +1,113 @@
+"""Values far beyond all others of a column: they set no unit, and a warning names them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bochner import KernelMachineRegressor, KernelPCA, TableEncoder, load, save
+from bochner.data.outliers import farthest_fences
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(300, 3)), rng.normal(size=(500, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300), new
+
+
+def regressor(**options):
+    return KernelMachineRegressor("gaussian", n_components=128, random_state=0, **options)
+
+
+def error(model, new):
+    return np.sqrt(np.mean(np.square(model.predict(new) - np.sin(2 * new[:, 0]) - new[:, 1])))
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [(1e6, 1), (1e12, 1), (-999999999.0, 5), (1e300, 2)], ids=["1e6", "1e12", "sentinel", "1e300"]
+)
+def test_outliers_do_not_end_the_use_of_a_column(rows, value, count):
+    X, y, new = rows
+    plain = error(regressor().fit(X, y), new)
+    X = X.copy()
+    X[7 : 7 + count, 0] = value
+    more = f" and {count - 1} more" if count > 1 else ""
+    with pytest.warns(
+        UserWarning, match=rf"column 'x0', row 7{more}: {value:g} lies .* make it NaN".replace("+", r"\+")
+    ):
+        model = regressor().fit(X, y)
+    assert error(model, new) < 3 * plain  # the rows themselves are noise; without robust units it was 20 times
+    inside = X[:, 0][np.abs(X[:, 0]) < 100]
+    ends = np.array([[value, 0, 0], [np.sign(value) * np.abs(inside).max() * 3, 0, 0]])
+    nearest = inside.max() if value > 0 else inside.min()
+    expected = (nearest - inside.mean()) / inside.std()
+    np.testing.assert_allclose(model.encoder_.transform(ends)[:, 0], expected, rtol=1e-6)
+
+
+def test_units_are_those_of_the_others_by_weight():
+    rng = np.random.default_rng(0)
+    X = np.append(rng.normal(5, 2, 200), 1e9)[:, np.newaxis]
+    weight = np.append(rng.integers(0, 4, 200), 1).astype(float)
+    encoder = TableEncoder().fit(X, sample_weight=weight)
+    with pytest.warns(UserWarning, match="row 200: 1e"):
+        encoder = encoder.without_outliers(X, weight)
+    mean = np.average(X[:200, 0], weights=weight[:200])
+    deviation = np.sqrt(np.average((X[:200, 0] - mean) ** 2, weights=weight[:200]))
+    np.testing.assert_allclose(encoder.transform(X[:5])[:, 0], (X[:5, 0] - mean) / deviation, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_missing_values_and_text(rows, kind, tmp_path):
+    X, y, _ = rows
+    frame = {"a": X[:, 0].copy(), "b": X[:, 1], "c": np.where(X[:, 2] > 0, "x", "y")}
+    frame["a"][[3, 4]] = np.nan, 1e10
+    with pytest.warns(UserWarning, match="column 'a', row 4: 1e"):
+        model = regressor().fit(kind(frame), y)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(kind(frame)), model.predict(kind(frame)))
+
+
+def test_infinity_is_refused_still(rows):
+    X, y, _ = rows
+    X = X.copy()
+    X[0, 0] = 1e12
+    with pytest.warns(UserWarning, match="row 0"):
+        model = regressor().fit(X, y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict([[np.inf, 0.0, 0.0]])
+
+
+def test_other_estimators_have_robust_units_too(rows):
+    X = rows[0].copy()
+    X[0, 0] = 1e12
+    with pytest.warns(UserWarning, match="row 0"):
+        model = KernelPCA(n_components=2, random_state=0).fit(X)
+    assert model.encoder_.transform(X)[1:, 0].std() == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.normal(size=(5000, 2)),
+        lambda rng: rng.lognormal(0, 2.5, size=(5000, 2)),
+        lambda rng: rng.standard_cauchy(size=(500, 2)),
+        lambda rng: rng.poisson(0.02, size=(5000, 2)).astype(float),
+        lambda rng: np.where(
+            rng.uniform(size=(5000, 2)) < 0.05, rng.lognormal(9, 1, (5000, 2)), 0
+        ),  # incomes, mostly none
+        lambda rng: rng.integers(0, 2, size=(5000, 2)) * 1e9,
+        lambda rng: np.full((50, 2), 3.0),
+    ],
+    ids=["normal", "lognormal", "cauchy", "counts", "mostly zero", "two values", "constant"],
+)
+def test_columns_with_heavy_tails_are_left_as_they_are(draw):
+    X = draw(np.random.default_rng(0))
+    encoder = TableEncoder().fit(X)
+    assert encoder.without_outliers(X, None) is encoder  # and no warning, which would be an error
+
+
+def test_fences_by_columns_and_at_once_agree():
+    X = np.random.default_rng(0).normal(size=(101, 3))
+    for one, other in zip(farthest_fences(X), farthest_fences(np.vstack([X, np.full(3, np.nan)])), strict=True):
+        np.testing.assert_array_equal(one, other)
