@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, errors_of, missing_column, printable
+from bochner.cli.failures import CommandError, errors_of, listed, missing_column, printable
 from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
@@ -91,6 +91,45 @@ def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str,
             ends = saved.model.predict_interval(X, coverage=options.interval)
         found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
     return found
+
+
+PERFECT_R2, PERFECT_SHARE = 0.999, 0.05  # R2, and share of the log loss without inputs, that look too good
+FEW_TELLING, TELLING = 3, 0.95  # columns that may tell the target alone, and their share of the importance
+
+
+def remark_on_score(scores: dict[str, Any], model: Any, baseline: dict[str, Any]) -> str | None:
+    """What is suspect about the scores of test rows: nearly perfect ones by a few columns, or ones of chance.
+
+    Parameters
+    ----------
+    scores : dict
+        As of `score`.
+    model : fitted estimator
+    baseline : dict
+        What a model without inputs predicts.
+    """
+    name = "r2" if "r2" in scores else "log_loss"
+    value, of_baseline, error = (scores[name][key] for key in ("value", "baseline", "standard_error"))
+    gain = value - of_baseline if name == "r2" else of_baseline - value
+    if gain <= (error or 0.0):
+        return (
+            f"The score is no better than that of {baseline['predicts']}, predicted for every row: the columns tell "
+            "nothing about the target, or more rows are needed."
+        )
+    perfect = value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
+    importance = getattr(model, "importance_", None)
+    if not perfect or importance is None:
+        return None
+    names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
+    n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
+    if n_telling > len(names):
+        return None
+    telling = names[:n_telling]
+    tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
+    return (
+        f"The score is nearly perfect, and {listed(telling)} {tells} the target: {are} known before the target is? "
+        "If not, --exclude leaves a column out."
+    )
 
 
 def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bochner.cli.evaluation import remark_on_score
 from bochner.cli.failures import CommandError, errors_of, missing_column
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
@@ -331,6 +332,8 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     facts = model_facts(model)
     if split.test is not None:
         scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
+        remark = remark_on_score(scored, model, split.train_target.described_baseline(task))
+        notes = [*notes, *filter(None, [remark])]
         others = reference_scores(split.train, split.train_target.n_known, split.test, model, arguments.data)
     if out is not None:
         if split.test is not None:
