@@ -7,6 +7,7 @@ import pytest
 FAST = ("--kernel", "gaussian", "--n-components", "64")
 G = np.random.default_rng(0)
 X = pd.DataFrame(G.normal(size=(400, 4)), columns=list("abcd"))
+X["a"] += np.sign(X.a)  # so that its sign is learned without doubt
 TARGETS = {
     "a copy": (2.5 * X.a, ["'a' tells the target: is it known"]),
     "a sum": (X.a + X.b, ["'a', 'b' tell", "'b', 'a' tell"]),

@@ -18,6 +18,7 @@ from bochner import (
     save,
 )
 from bochner.estimators import explained_scores
+from bochner.explanations import shapley
 from bochner.features import Metric
 from bochner.kernels import Gaussian, Hat, Laplacian, Linear, SmoothBins
 
@@ -149,19 +150,51 @@ def test_interactions_are_those_of_all_coalitions(name):
     np.testing.assert_allclose(whole, (model.predict(row) - model.predict(background).mean())[0], atol=1e-9)
 
 
-def test_interactions_of_other_maps_are_sampled():
-    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3).fit(X, Y)
-    row, background = X[:1], X[10:14]
-    some = np.repeat(background, 500, axis=0)
-    found = model.interactions(row, background=some, n_background=None)
-    assert not found.is_exact
+def interactions_by_coalitions(model, row, background):
+    """Interactions of one row by all coalitions, and where they stand off the diagonal."""
+    d = row.shape[1]
 
     def value(flags):
         return prediction(model, np.where(np.array(flags) == 1, row, background)).mean()
 
-    expected = exact.shapley_interactions(value, 5)
-    off = ~np.eye(5, dtype=bool)
-    assert np.abs(found.values[0] - expected)[off].max() < 0.15 * np.abs(expected[off]).max()
+    return exact.shapley_interactions(value, d), ~np.eye(d, dtype=bool)
+
+
+def test_interactions_of_few_columns_are_exact_whatever_the_map():
+    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3).fit(X, Y)
+    row, background = X[:1], X[10:14]
+    found = model.interactions(row, background=background)
+    assert found.is_exact
+    expected, off = interactions_by_coalitions(model, row, background)
+    np.testing.assert_allclose(found.values[0][off], expected[off], atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """A model of seven columns that is no sum of products, rows, and background rows."""
+    rows = np.random.default_rng(0).normal(size=(300, 7))
+    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3)
+    model.fit(rows, np.sin(2 * rows[:, 0]) * rows[:, 1] * rows[:, 3] + rows[:, 2] ** 2)
+    return model, rows[:2], rows[10:50]
+
+
+def test_interactions_of_other_maps_are_sampled_with_standard_errors(sampled):
+    model, rows, background = sampled
+    found = model.interactions(rows, background=background)
+    assert not found.is_exact
+    assert json.loads(found.to_json())["errors"] == found.errors.tolist()
+    z = []
+    for i in range(2):
+        expected, off = interactions_by_coalitions(model, rows[i : i + 1], background)
+        z.append((found.values[i] - expected)[off] / found.errors[i][off])
+        assert (found.errors[i][off] > 0).all()
+        whole = np.triu(found.values[i]).sum() + prediction(model, background).mean()
+        np.testing.assert_allclose(whole, model.predict(rows[i : i + 1])[0], atol=1e-9)
+        np.testing.assert_array_equal(found.errors[i], found.errors[i].T)
+    assert 0.4 < np.sqrt(np.mean(np.square(z))) < 1.2
+    assert np.abs(z).max() < 5
+    own = np.diagonal(found.errors, axis1=1, axis2=2)
+    assert (own >= model.explain(rows, background=background).errors).all()
 
 
 def test_several_targets_and_weights():
@@ -194,17 +227,35 @@ def test_many_columns_have_fewer_nodes_and_still_sum_to_the_prediction():
     np.testing.assert_allclose(found.predictions, model.predict(rows[:3]), atol=1e-10)
 
 
-def test_other_maps_are_sampled_with_standard_errors():
-    rows = np.random.default_rng(0).normal(size=(300, 8))
-    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3)
-    model.fit(rows, np.sin(2 * rows[:, 0]) * rows[:, 1] + rows[:, 2] ** 2)
-    background = rows[10:60]
-    found = model.explain(rows[:4], background=background)
+def test_other_maps_are_sampled_with_standard_errors(sampled):
+    model, rows, background = sampled
+    found = model.explain(rows, background=background)
     assert not found.is_exact
-    np.testing.assert_allclose(found.predictions, model.predict(rows[:4]), atol=1e-9)
-    expected = np.array([by_coalitions(model, rows[i : i + 1], background) for i in range(4)])
-    z = (found.values - expected) / np.maximum(found.errors, 1e-12)
+    np.testing.assert_allclose(found.predictions, model.predict(rows), atol=1e-9)
+    expected = np.array([by_coalitions(model, rows[i : i + 1], background) for i in range(2)])
+    assert (found.errors > 0).all()
+    z = (found.values - expected) / found.errors
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.2
+    assert np.abs(z).max() < 5
+
+
+def test_errors_hold_where_both_ways_of_a_permutation_err_alike():
+    """A column that is the last of three one way is the first the other way; the middle one stays the middle one."""
+
+    class Parity:
+        sources, coef = np.arange(8), np.ones((8, 1))
+
+        def scores(self, rows):
+            return rows[:, :3].sum(axis=1, keepdims=True) % 2
+
+    x, background = np.ones((1, 8)), np.zeros((64, 8))
+    values, variances = np.zeros((1, 8, 1)), np.zeros((1, 8, 1))
+    z = []
+    for seed in range(20):
+        values[:] = variances[:] = 0
+        shapley._add_sampled([Parity()], x, background, (values, variances), (seed, 0))
+        z.append((values[0, :3, 0] - 1 / 3) / np.sqrt(variances[0, :3, 0]))
+    assert 0.5 < np.sqrt(np.mean(np.square(z))) < 1.3
 
 
 class TestBackground:

@@ -75,14 +75,14 @@ def frame():
             "size": rng.normal(size=n),
             "kind": rng.choice(["a", "b", "c"], n),
             "town": [f"t{k}" for k in town],
-            "code": rng.choice([1, 5, 7, 11], n),
+            "code": rng.choice([1, 3, 5, 7, 9, 11], n),
             "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"),
             "noise": rng.normal(size=n),
         }
     )
     X.loc[rng.uniform(size=n) < 0.1, "size"] = np.nan
     season = np.cos(2 * np.pi * X["day"].dt.day_of_year / 365.25)
-    codes = np.array([0, 0, 0, 0, 0, 2.0, 0, -2.0, 0, 0, 0, 1.0])[X["code"]]
+    codes = np.array([0, 0, 0, 2.0, 0, -2.0, 0, 2.0, 0, -2.0, 0, 1.0])[X["code"]]
     y = X["size"].fillna(1.0) + (X["kind"] == "a") + effect[town] + codes + season + 0.1 * rng.normal(size=n)
     return X, y.to_numpy()
 

@@ -192,13 +192,14 @@ def interactions(model: Any, X: Any, background: Any, n_background: int | str | 
     asked = _Question.of(model, X, background, n_background)
     own, (parts, rows) = _explained(model, X, asked), (asked.parts, asked.background)
     values = own.values.reshape(*own.values.shape[:2], -1)
+    errors = None if own.errors is None else own.errors.reshape(values.shape)
     if asked.tells and asked.is_long:
-        work = lambda few: shapley_interactions(parts, few, rows, values[: few.shape[0]])  # noqa: E731
+        work = lambda few: shapley_interactions(parts, few, rows, values[: few.shape[0]], None)  # noqa: E731
         _foretell("Interactions of", asked, work)
     with progress("Finding interactions", X.shape[0], True) as advance:
-        found, is_exact = shapley_interactions(parts, asked.X, rows, values, 0, advance)
-    pairs = found if asked.function.has_outputs else found[..., 0]
-    return Interactions(pairs, own.feature_names, own.output_names, own.unit, is_exact)
+        found = shapley_interactions(parts, asked.X, rows, values, errors, 0, advance)
+    pairs, noise = (one if one is None or asked.function.has_outputs else one[..., 0] for one in found)
+    return Interactions(pairs, own.feature_names, own.output_names, own.unit, noise)
 
 
 def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:

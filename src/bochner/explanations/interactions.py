@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import comb
 
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.explanations.column_factors import Opaque, Term
-from bochner.explanations.shapley import products_and_others
+from bochner.explanations.shapley import FEW_COLUMNS, coalition_values, products_and_others, repeated_rows
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -39,8 +40,9 @@ class Interactions:
     feature_names : tuple of d str
     output_names : tuple of K str
     unit : str
-    is_exact : bool
-        Whether all parts of the model are products of factors of the columns; others are sampled.
+    errors : array of the shape of `values`, or None
+        Standard errors, rather too large than too small, where values are sampled: those of parts of the model that are
+        no products of factors of the columns, with more than 6 columns. None if all are exact.
 
     Examples
     --------
@@ -56,11 +58,16 @@ class Interactions:
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     unit: str
-    is_exact: bool
+    errors: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         named = ", ".join(f"{cut(a)} x {cut(b)}" for a, b, _ in self.top_pairs(3))
         return f"<Interactions: {len(self.values):,} rows, {len(self.feature_names):,} columns; largest: {named}>"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the values are exact, up to rounding."""
+        return self.errors is None
 
     @property
     def mean_absolute(self) -> NDArray[np.float64]:
@@ -89,7 +96,8 @@ class Interactions:
     def to_json(self) -> str:
         """Return all numbers as JSON."""
         names = {"feature_names": self.feature_names, "output_names": self.output_names, "unit": self.unit}
-        return json.dumps(names | {"exact": self.is_exact, "values": self.values.tolist()})
+        errors = None if self.errors is None else self.errors.tolist()
+        return json.dumps(names | {"exact": self.is_exact, "values": self.values.tolist(), "errors": errors})
 
     def plot(self, ax: Any = None, *, max_columns: int = 12, **kwargs: Any) -> Any:
         """Draw the mean absolute interactions as a matrix; needs matplotlib.
@@ -119,8 +127,14 @@ class Interactions:
 
 
 def shapley_interactions(
-    parts: Sequence[Term], X: Any, background: Any, values: NDArray, seed: int = 0, advance: Advance = no_advance
-) -> tuple[NDArray[np.float64], bool]:
+    parts: Sequence[Term],
+    X: Any,
+    background: Any,
+    values: NDArray,
+    errors: NDArray | None,
+    seed: int = 0,
+    advance: Advance = no_advance,
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Interactions of the sum of some terms.
 
     Parameters
@@ -128,8 +142,8 @@ def shapley_interactions(
     parts : sequence of Term
     X, background : arrays or CSR matrices of shape (n, d) and (B, d)
         Encoded rows.
-    values : array of shape (n, d, K)
-        Shapley values of the rows.
+    values, errors : arrays of shape (n, d, K), or None
+        Shapley values of the rows, and standard errors of these where they are sampled.
     seed : int
         Of coalitions, for terms that are no products.
     advance : callable, optional
@@ -139,8 +153,8 @@ def shapley_interactions(
     -------
     array of shape (n, d, d, K)
         As those of `Interactions`.
-    bool
-        Whether they are exact.
+    array of shape (n, d, d, K) or None
+        Their standard errors; None if they are exact.
 
     Raises
     ------
@@ -148,49 +162,94 @@ def shapley_interactions(
         Before any work, if they do not fit in the free memory.
     """
     n, d, K = values.shape
-    require_memory(16 * n * d * d * K, f"Interactions of {d:,} columns in {n:,} rows", "Explain fewer rows at a time.")
-    pairs, is_exact = np.zeros((n, d, d, K)), True
+    require_memory(32 * n * d * d * K, f"Interactions of {d:,} columns in {n:,} rows", "Explain fewer rows at a time.")
+    pairs, each = np.zeros((n, d, d, K)), np.arange(d)
+    variances, is_sampled = np.zeros_like(pairs), errors is not None
     for a in range(0, n, BATCH):
         rows = slice(a, a + BATCH)
         products, opaque = products_and_others(parts, X[rows], background)
         for part in products:
             part.add_values(X[rows], background, pairs[rows])
-        if opaque:
-            is_exact = False
-            _add_sampled(opaque, as_dense(X[rows]), as_dense(background), pairs[rows], (seed, a))
+        if opaque and d <= FEW_COLUMNS:
+            _add_by_coalitions(opaque, as_dense(X[rows]), as_dense(background), pairs[rows])
+        elif opaque:
+            sums, is_sampled = (pairs[rows], variances[rows]), True
+            _add_sampled(opaque, as_dense(X[rows]), as_dense(background), sums, (seed, a))
         advance(len(pairs[rows]))
     pairs += pairs.swapaxes(1, 2)
-    each = np.arange(d)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
-    return pairs, is_exact
+    if not is_sampled:
+        return pairs, None
+    of_sums = variances[:, each, each] / 4
+    variances[:, each, each] = 0.0
+    variances += variances.swapaxes(1, 2)
+    variances[:, each, each] = of_sums + (0.0 if errors is None else np.square(errors))
+    return pairs, np.sqrt(variances)
+
+
+def _add_by_coalitions(parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray) -> None:
+    """Add interactions of few columns above the diagonal, by all coalitions."""
+    d = pairs.shape[1]
+    first, second = np.triu_indices(d, 1)
+
+    def explain(i: int) -> None:
+        members, values = coalition_values(parts, X[i], background, d)
+        with_first, with_second = members[:, first], members[:, second]
+        n_others = members.sum(axis=1)[:, np.newaxis] - with_first - with_second
+        shares = 1 / ((d - 1) * comb(d - 2, n_others))
+        signs = np.where(with_first == with_second, 1.0, -1.0)
+        pairs[i, first, second] += (signs * shares).T @ values
+
+    in_threads(explain, range(len(X)))
 
 
 def _add_sampled(
-    parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray, seed: tuple[int, int]
+    parts: Sequence[Opaque],
+    X: NDArray,
+    background: NDArray,
+    sums: tuple[NDArray, NDArray],
+    seed: tuple[int, int],
 ) -> None:
-    """Add interactions above the diagonal, by one coalition for each background row.
+    """Add interactions above the diagonal by one coalition for each background row, and two for some; variances too.
 
     Columns belong to it with a probability t, of which a share of [0, 1] is that of each background row; with it go the
-    coalitions in which one or two columns have changed sides.
+    coalitions in which one or two columns have changed sides. The difference of two coalitions of a background row
+    tells the error. On the diagonal are the variances of the sums over the pairs of each column.
     """
+    pairs, variances = sums
     d, sources = pairs.shape[1], parts[0].sources
     first, second = np.triu_indices(d, 1)
     changed = np.zeros((1 + d + len(first), d), bool)
     changed[1 : d + 1][np.eye(d, dtype=bool)] = True
     changed[np.arange(d + 1, len(changed)), first] = changed[np.arange(d + 1, len(changed)), second] = True
+    of_column = (np.arange(d)[:, np.newaxis] == first) | (np.arange(d)[:, np.newaxis] == second)
     step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
+    n_repeated, each = repeated_rows(len(background)), np.arange(d)
+
+    def drawn(i: int, rng: np.random.Generator, others: NDArray) -> NDArray[np.float64]:
+        """Interactions for background rows by a coalition each, shape (B, pairs, K)."""
+        B, parts_of_rows = len(others), []
+        inside = rng.uniform(size=(B, d)) < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
+        for a in range(0, B, step):
+            coalitions = inside[a : a + step]
+            members = coalitions[:, np.newaxis] ^ changed
+            rows = np.where(members[:, :, sources], X[i], others[a : a + step, np.newaxis])
+            scores = np.sum([part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0)
+            scores = scores.reshape(len(coalitions), len(changed), -1)
+            whole, one, two = scores[:, :1], scores[:, 1 : d + 1], scores[:, d + 1 :]
+            sides = np.where(coalitions[:, first] == coalitions[:, second], 1.0, -1.0)[:, :, np.newaxis]
+            parts_of_rows.append(sides * (whole - one[:, first] - one[:, second] + two))
+        return np.concatenate(parts_of_rows)
 
     def explain(i: int) -> None:
         rng, B = np.random.default_rng([*seed, i]), len(background)
-        inside = rng.uniform(size=(B, d)) < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
-        for a in range(0, B, step):
-            own = inside[a : a + step]
-            members = own[:, np.newaxis] ^ changed
-            rows = np.where(members[:, :, sources], X[i], background[a : a + step, np.newaxis])
-            scores = np.sum([part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0)
-            scores = scores.reshape(len(own), len(changed), -1)
-            whole, one, two = scores[:, :1], scores[:, 1 : d + 1], scores[:, d + 1 :]
-            sides = np.where(own[:, first] == own[:, second], 1.0, -1.0)[:, :, np.newaxis]
-            pairs[i, first, second] += (sides * (whole - one[:, first] - one[:, second] + two)).sum(axis=0) / B
+        once = drawn(i, rng, background)
+        again = drawn(i, rng, background[:n_repeated])
+        difference = once[:n_repeated] - again
+        once[:n_repeated] -= difference / 2
+        pairs[i, first, second] += once.mean(axis=0)
+        variances[i, first, second] += np.square(difference).mean(axis=0) / (2 * B)
+        of_sums = np.einsum("jp,bpk->bjk", of_column.astype(float), difference)
+        variances[i, each, each] += np.square(of_sums).mean(axis=0) / (2 * B)
 
     in_threads(explain, range(len(X)))

@@ -16,6 +16,7 @@ from bochner.explanations.column_factors import Cells, Line, Opaque, Term, Waves
 BATCH = 512  # rows that all terms explain before the next ones
 FEW_COLUMNS = 6  # of which all coalitions are evaluated, where a function is no sum of products
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
+REPEATED, FEWEST_REPEATED = 4, 32  # every fourth background row has a second draw, but so many at least
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
@@ -113,28 +114,53 @@ def _add_sampled(
     On the way from a background row to the row that is explained, columns change one by one; a column is given the
     change of the function in its step. In reverse order those that came first come last, so that the mean of both ways
     has less noise than two permutations (Mitchell, Cooper, Frank and Holmes, "Sampling Permutations for Shapley Value
-    Estimation", 2022). The difference of both tells the error, on the safe side.
+    Estimation", 2022). The difference of both tells the error where they err to opposite sides, and a second draw for
+    a share of the background rows where they err to the same side: the larger of both errors counts.
     """
     n_columns = sums[0].shape[1]
     if n_columns <= FEW_COLUMNS:
-        in_threads(lambda i: np.add(sums[0][i], _by_coalitions(parts, X[i], background), out=sums[0][i]), range(len(X)))
+
+        def add(i: int) -> None:
+            sums[0][i] += _by_coalitions(parts, X[i], background, n_columns)
+
+        in_threads(add, range(len(X)))
         return
 
+    n_repeated = repeated_rows(len(background))
+
     def explain(i: int) -> None:
-        ways = _changes(parts, X[i], background, n_columns, np.random.default_rng([*seed, i]))
-        sums[0][i] += ways.mean(axis=(0, 1))
-        sums[1][i] += np.square((ways[0] - ways[1]) / 2).sum(axis=0) / len(background) ** 2
+        rng = np.random.default_rng([*seed, i])
+        ways = _changes(parts, X[i], background, n_columns, rng)
+        first = ways.mean(axis=0)
+        second = _changes(parts, X[i], background[:n_repeated], n_columns, rng).mean(axis=0)
+        opposite = np.square((ways[0] - ways[1]) / 2).mean(axis=0)
+        repeated = np.square(first[:n_repeated] - second).mean(axis=0) / 2
+        first[:n_repeated] += (second - first[:n_repeated]) / 2
+        sums[0][i] += first.mean(axis=0)
+        sums[1][i] += np.maximum(opposite, repeated) / len(background)
 
     in_threads(explain, range(len(X)))
 
 
-def _by_coalitions(parts: Sequence[Opaque], x: NDArray, background: NDArray) -> NDArray[np.float64]:
-    """Shapley values of a row by all coalitions, shape (d, K)."""
+def repeated_rows(n_background: int) -> int:
+    """Number of background rows for which sampled coalitions are drawn twice, so that they tell the error."""
+    return min(max(n_background // REPEATED, FEWEST_REPEATED), n_background)
+
+
+def coalition_values(
+    parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Members of all coalitions of d columns, (2^d, d), and the values of these for a row, (2^d, K)."""
     sources = parts[0].sources
-    d = int(sources.max()) + 1
     members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
     rows = np.where(members[:, np.newaxis, sources], x, background).reshape(-1, len(x))
-    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(1 << d, len(background), -1).mean(axis=1)
+    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(1 << d, len(background), -1)
+    return members, scores.mean(axis=1)
+
+
+def _by_coalitions(parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int) -> NDArray[np.float64]:
+    """Shapley values of a row by all coalitions, shape (d, K)."""
+    members, scores = coalition_values(parts, x, background, d)
     shares, sizes = coalition_shares(d)[d], members.sum(axis=1)
     gains = members * shares[sizes - 1, np.newaxis] - (1 - members) * shares[sizes, np.newaxis]
     return gains.T @ scores
