@@ -24,6 +24,13 @@ def learned(request):
     return learn_metric(X, Y, metric=request.param, random_state=0)
 
 
+@pytest.fixture(scope="module", params=[("laplacian", "ard", 1), ("laplacian", "full", 1), ("gaussian", "ard", 2)])
+def metrics(request):
+    """A learned metric, and the order of the norm of its distance."""
+    kernel, metric, order = request.param
+    return learn_metric(X, Y, kernel, metric, random_state=0), order
+
+
 def warped(relevance, spans):
     """A metric of columns with one warp each, which goes as far as it says."""
     d = len(relevance)
@@ -45,18 +52,27 @@ def test_bars_are_relevances(learned):
     assert "Share" in display.axes_[0].get_xlabel()
 
 
-def test_lines_are_coordinates(learned):
-    display = MetricDisplay.from_metric(learned).plot()
-    column = {f"x{j}": i for i, j in enumerate(learned.source_)}
-    unmixed = Metric(10, learned.source_, learned.scale_, warped=learned.warped_, knots=learned.knots_,
-                     levels=learned.levels_, slopes=learned.slopes_)  # fmt: skip
-    assert len(display.lines_) == len(learned.warped_) == 9
+def test_lines_are_distances_along_a_column(metrics):
+    """By the coordinates of a fine grid of values of a column, which the lines know at their knots alone."""
+    metric, order = metrics
+    display = MetricDisplay.from_metric(metric, n_warps=20).plot()
+    assert len(display.lines_) == len(np.unique(metric.source_[metric.warped_])) == 9
     for line, ax in zip(display.lines_, display.axes_[1:10], strict=True):
         x, w = line.get_data()
-        i = column[ax.get_xlabel()]
         assert np.all(np.diff(x) > 0)
-        grid = np.tile(x[:, np.newaxis], (1, 10))
-        np.testing.assert_allclose(unmixed.coordinates(grid)[:, i], w)
+        grid = np.union1d(x, np.linspace(x[0], x[-1], 500))
+        rows = np.tile(X[:1], (len(grid), 1))
+        rows[:, int(ax.get_xlabel().removeprefix("x"))] = grid
+        steps = np.linalg.norm(np.diff(metric.transform(rows), axis=0), order, axis=1)
+        np.testing.assert_allclose(np.interp(grid, x, w), [0.0, *np.cumsum(steps)], atol=1e-9 * w[-1])
+
+
+def test_a_column_of_value_and_rank_rises_where_either_does():
+    """Beyond the last rank the distance goes on by the value: 3 and 4 in two coordinates are 5."""
+    warps = {"warped": [1], "knots": [[0.0, 1.0, 2.0]], "levels": [[0.0, 4.0, 4.0]], "slopes": [0.0]}
+    metric = Metric(1, [0, 0], [3.0, 1.0], **warps, relevance=[1.0])
+    (line,) = metric.plot().lines_
+    assert [part.tolist() for part in line.get_data()] == [[0.0, 1.0, 2.0], [0.0, 5.0, 8.0]]
 
 
 def test_the_picture_is_the_linear_map():
@@ -113,15 +129,8 @@ def test_the_most_relevant_warps_come_first_and_flat_ones_not_at_all():
     display = metric.plot()
     assert [ax.get_xlabel() for ax in display.axes_[1:]] == ["x1", "x2", "x0"]
     assert [ax.get_xlabel() for ax in metric.plot(n_warps=2).axes_[1:]] == ["x1", "x2"]
-    assert "2 of 4" in metric.plot(n_warps=2).axes_[1].get_title(loc="left")
+    assert "2 of 3" in metric.plot(n_warps=2).axes_[1].get_title(loc="left")
     assert len(metric.plot(n_warps=0).axes_) == 1
-
-
-def test_the_relevance_of_a_column_is_shared_by_its_coordinates():
-    """The column of the larger relevance has most of it in the coordinate without a warp."""
-    warps = {"warped": [2, 3], "knots": [[0.0, 1.0]] * 2, "levels": [[0.0, 1.0], [0.0, 1.0]], "slopes": [0.0, 0.0]}
-    metric = Metric(2, [0, 1, 0, 1], [9.0, 0.1, 1.0, 1.0], **warps, relevance=[0.6, 0.4])
-    assert [ax.get_xlabel() for ax in metric.plot().axes_[1:]] == ["x1", "x0"]
 
 
 def test_warps_have_one_scale_or_their_own():

@@ -175,7 +175,7 @@ def test_pictures_fit_a_page_and_say_what_is_drawn(kind):
 def kept(display):
     """Labels that are names of columns, as they are."""
     warps = [warp.name.replace("$", r"\$") for warp in getattr(display, "warps", ())]
-    return {*getattr(display, "names", ()), *warps, "w(x)", "cos(w'x)", "sin(w'x)"}
+    return {*getattr(display, "names", ()), *warps, "cos(w'x)", "sin(w'x)"}
 
 
 @EVERY

@@ -177,3 +177,14 @@ def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
     assert f">{number(off.mean())}<" in page
     assert f">{number((off**2).mean() ** 0.5)}<" in page
     assert "Targets against predictions" in page
+
+
+def test_training_rows_with_mean_targets_of_levels_are_told():
+    """A training row has means of the other rows, and looks new by these."""
+    rng = np.random.default_rng(7)
+    X = pd.DataFrame({"size": rng.normal(size=2000), "town": [f"t{k}" for k in rng.integers(0, 200, 2000)]})
+    y = X["size"] + rng.normal(size=200)[X["town"].str[1:].astype(int)]
+    model = KernelMachineRegressor(features="fourier", n_components=64, metric="ard", random_state=0).fit(X, y)
+    assert model.encoder_.has_level_means
+    assert training_rows_among(model, X).startswith("100 of the 100 ")
+    assert training_rows_among(model, X.assign(size=X["size"] + 0.001)) == ""

@@ -299,3 +299,14 @@ def test_curves_evaluate_no_copies_of_learned_rows():
     assert curve.means.min() > 0.95 * y.std()
     learned, evaluated = map(int, re.findall(r"\d+", note))
     assert (learned + evaluated, evaluated % 2) == (600, 0)
+
+
+def test_levels_that_differ_by_a_blank_look_different():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"step": rng.choice(["finishing", "finishing ", "start"], 200), "size": rng.normal(size=200)})
+    y = (X["step"] == "finishing ") * 2.0 + X["size"]
+    model = KernelMachineRegressor(kernel="gaussian", n_components=32, alpha=0.1, random_state=0).fit(X, y)
+    shown = Page(model.report_html(X[:60], y[:60])).texts
+    assert {"finishing", "'finishing '"} <= set(shown)
+    assert "finishing " not in shown
+    assert "at 'finishing '" in model.effects(X, ["step"])._repr_html_().replace("&#x27;", "'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.cli.references import other_models
 from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+from bochner.estimators.loop_cache import warmup
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries as scores
 
@@ -29,6 +31,9 @@ SPLIT_SEED, TEST_SIZE = 0, 0.25
 def demo() -> dict[str, Any]:
     """Fit and score on data that scikit-learn brings along or makes, beside other models."""
     began, worked = time.perf_counter(), CLOCK.seconds()
+    # All loops, also those of later fits and reports; where they cannot be kept, those of the demonstration remain.
+    with suppress(OSError):
+        warmup()
     function = partial(datasets.make_friedman1, random_state=0)
     results = [
         _fit_and_score(FUNCTION, function(FUNCTION_ROWS, noise=1.0), _regressor),

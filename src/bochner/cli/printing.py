@@ -158,7 +158,7 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], f"{report['rows_test']:,} test rows")
     if report["scores"]:
         baseline = report["baseline"]
-        value = baseline["value"] if "share" in baseline else number(baseline["value"])
+        value = cut(baseline["value"]) if "share" in baseline else number(baseline["value"])
         console.print(Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim"))
     saved = _saved(report).removesuffix("; ")
     console.print(Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}."))

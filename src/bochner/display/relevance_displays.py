@@ -33,14 +33,14 @@ BAR_NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
 
 
 class Warp(NamedTuple):
-    """A monotone piecewise linear function of a column.
+    """The learned distance along a column, a rising piecewise linear function of its values.
 
     Attributes
     ----------
     name : str
         Of the column.
     x, w : arrays of shape (k,)
-        Knots, and the coordinate there.
+        Knots, and the learned distance to each from the first one, along all coordinates of the column.
     unit : {"", "days", "seconds"}
         Of x: days since 1970 for a column of dates.
 
@@ -58,9 +58,9 @@ class Warp(NamedTuple):
 
 
 def relevant_warps(
-    metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray, times: Mapping[int, str]
+    metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray, times: Mapping[int, str], most: int
 ) -> list[Warp]:
-    """Warps that are not flat, the most relevant first.
+    """Distances along columns with warps that are not flat, the most relevant column first.
 
     Parameters
     ----------
@@ -70,14 +70,29 @@ def relevant_warps(
         A column of the metric is (x - shift) / scale.
     times : dict of int to str
         Units of the columns of the metric that are times.
+    most : int
+        Columns.
     """
     warps = []
-    for i in _most_relevant(metric):
-        j = metric.source_[metric.warped_[i]]
-        distinct = np.append(True, np.diff(metric.knots_[i]) > 0)
-        x = shift[j] + scale[j] * metric.knots_[i, distinct]
-        warps.append(Warp(names[j], x, metric.levels_[i, distinct], times.get(int(j), "")))
+    for j in _warped_columns(metric)[:most].tolist():
+        knots = np.unique(metric.knots_[metric.source_[metric.warped_] == j])
+        along = distances_along(metric, j, knots)
+        warps.append(Warp(names[j], shift[j] + scale[j] * knots, along, times.get(j, "")))
     return warps
+
+
+def distances_along(metric: Metric, j: int, values: NDArray) -> NDArray[np.float64]:
+    """Learned distance from the first of some rising values of column j to each, along the column, shape (k,).
+
+    It is the length of the way in all coordinates of the column, of which one may be its value and one its rank. Of
+    learned metrics only those of the L1 distance mix warped coordinates; without a mixture or a second coordinate the
+    L1 and the Euclidean distance are the same.
+    """
+    rows = np.zeros((len(values), metric.n_features_in_))
+    rows[:, j] = values
+    mixes_warps = (metric.warped_ < metric.linear_.shape[1]).any()
+    steps = np.linalg.norm(np.diff(metric.coordinates(rows), axis=0), 1 if mixes_warps else 2, axis=1)
+    return np.append(0.0, np.cumsum(steps))
 
 
 def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArray]:
@@ -97,22 +112,12 @@ def time_units(columns: Sequence[Any]) -> dict[int, str]:
     return {column.start: PARTS[column.kind][0] for column in times}
 
 
-def _most_relevant(metric: Metric) -> NDArray:
-    """Warps that move, the most relevant first.
-
-    A column's relevance is shared among its coordinates, of which it may have several, by how far they go between the
-    first and the last knot.
-    """
+def _warped_columns(metric: Metric) -> NDArray[np.intp]:
+    """Columns with warps that move, the most relevant first, of equal ones that whose warps go farthest."""
     if not len(metric.warped_):
-        return np.empty(0, np.int64)
-    d, column = metric.n_features_in_, metric.source_[metric.warped_]
-    scales = np.abs(metric.scale_)
-    scales[metric.warped_] = 0
-    span = np.ptp(metric.levels_, axis=1)
-    whole = np.bincount(column, span, d)[column]
-    whole += np.bincount(metric.source_, scales, d)[column] * np.ptp(metric.knots_, axis=1)
-    share = metric.relevance_[column] * span / np.where(whole > 0, whole, 1.0)
-    order = np.lexsort((-span, -share))
+        return np.empty(0, np.intp)
+    span = np.bincount(metric.source_[metric.warped_], np.ptp(metric.levels_, axis=1), metric.n_features_in_)
+    order = np.lexsort((-span, -metric.relevance_))
     return order[span[order] > 0]
 
 
@@ -177,8 +182,8 @@ class MetricDisplay(Display):
     """The relevance of columns in a learned metric, its warps, and its linear map.
 
     There are three kinds of panels, each left out if there is nothing to show: the relevance of the columns, the 20
-    largest as bars; the most relevant warped coordinates; the matrix of the linear map. `from_metric` and
-    `from_estimator` collect, and `plot` draws.
+    largest as bars; the learned distance along the most relevant warped columns; the matrix of the linear map.
+    `from_metric` and `from_estimator` collect, and `plot` draws.
 
     Parameters
     ----------
@@ -192,7 +197,7 @@ class MetricDisplay(Display):
     mixed_names : sequence of q str, optional
         Columns of the coordinates before the map.
     n_warped : int, optional
-        Number of warped coordinates, where only some of them are drawn.
+        Number of warped columns, where only some of them are drawn.
 
     Attributes
     ----------
@@ -294,10 +299,10 @@ class MetricDisplay(Display):
             raise ValueError(f"The metric has {d} columns, but there are {len(names)} feature names.")
         if n_warps < 0:
             raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, shift, scale, times)[:n_warps]
+        warps = relevant_warps(metric, names, shift, scale, times, n_warps)
         linear = metric.linear_ if metric.linear_.size else None
         mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
-        return cls(metric.relevance_, names, warps, linear, mixed, len(metric.warped_))
+        return cls(metric.relevance_, names, warps, linear, mixed, len(_warped_columns(metric)))
 
     def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> Self:
         """Draw.
@@ -381,7 +386,7 @@ class MetricDisplay(Display):
             canvas.few_ticks(ax.xaxis, np.asarray(warp.x), 3)
             canvas.few_ticks(ax.yaxis, levels, 4)
             first, ends = canvas.in_first_column(ax, axes[0]), (levels.min() - room, levels.max() + room)
-            canvas.label_axes(ax, canvas.shortened(warp.name, WARP_NAME_WIDTH), "w(x)" if first else "", ylim=ends)
+            canvas.label_axes(ax, canvas.shortened(warp.name, WARP_NAME_WIDTH), "Distance" if first else "", ylim=ends)
             canvas.mark_units(ax.xaxis, warp.unit, 3)
             if sharey and not first:
                 ax.tick_params(labelleft=False)

@@ -503,14 +503,16 @@ class Interpretable(BaseKernelEstimator):
         """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
 
         The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
-        baseline and other models, the columns of the rows, their importance, effects, interactions and Shapley values
-        of single rows, curves of classes or residuals, the worst rows, the candidates, the error against the number of
-        rows and of features, the learned metric, the error of the kernel approximation, costs and versions.
+        baseline, the columns of the rows, their importance, effects, interactions and Shapley values of single rows,
+        curves of classes or residuals, the worst rows, the candidates, the error against the number of rows and of
+        features, the learned metric, the error of the kernel approximation, costs and versions. The page of a model
+        that ``bochner fit`` has saved, by ``bochner report``, also has scores of other models.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen; otherwise the scores are too good. From more rows 20,000 are drawn.
+            Rows that the model has not seen; otherwise the scores are too good, and the page says so where it finds
+            the training rows that the model keeps. From more rows 20,000 are drawn.
         y : array of shape (n,)
             Targets (one column), or labels.
         out : path-like, optional

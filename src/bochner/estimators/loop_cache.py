@@ -115,6 +115,7 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
     V = ridge.fit(np.ones(1), 0.0, 3).solution.coef.astype(dtype)
     for rows in (X, X[:1], sp.csr_matrix(X)):
         features.dot(rows, V.T)
+        features.dot(rows, V.T.astype(np.float64))  # explanations have coefficients in double precision
     if features.is_dense:
         stored = features.store(X, packed=True)
         stored.backward(stored.forward(V), V)

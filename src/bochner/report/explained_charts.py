@@ -51,8 +51,8 @@ def relevance(found: Findings) -> Markup:
 
 
 def warp_chart(warp: Any) -> Markup:
-    """The coordinate that a column becomes."""
-    return line_chart(cut(warp.name, CELL), (str(warp.name), "coordinate"), [Series("", warp.x, warp.w, kind="line")])
+    """The learned distance along a column."""
+    return line_chart(cut(warp.name, CELL), (str(warp.name), "distance"), [Series("", warp.x, warp.w, kind="line")])
 
 
 def attribution(found: Findings) -> dict[str, Any]:
