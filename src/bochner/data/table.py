@@ -349,7 +349,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         out = np.zeros((len(X), self.n_features_out_), dtype)
         if len(column.index) == X.shape[1] == out.shape[1]:
             return out if column.standardise(X, out) else None
-        if not are_finite(X):
+        if not are_finite(X) and not column.has_as_seen(X[:, column.index]):
             return None
         column.write(X if len(column.index) == X.shape[1] else X[:, column.index], out, None)
         return out
