@@ -30,7 +30,15 @@ from bochner.data.columns import (
 )
 from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
+from bochner.data.level_means import (
+    MOST_CODES,
+    MOST_OUTPUTS,
+    ROWS_A_LEVEL,
+    OrderTest,
+    few_integers,
+    level_means,
+    order_test,
+)
 from bochner.data.table_input import (
     are_finite,
     as_one_array,
@@ -323,7 +331,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for column, i, name, values in self._columns_of(X):
                 is_whole = column.gap_at[i] < 0 if isinstance(column, NumberColumns) else not column.gaps
                 gaps += [name] * bool(is_whole and missing(values).any())
-                if isinstance(column, TextColumn) and (unseen := column.unseen(*values)):
+                if isinstance(column, TextColumn) and (unseen := self._unseen(column, *values)):
                     levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
@@ -399,10 +407,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             places = column.places(labels)
         else:
             return False
-        if column.unseen(codes, labels, places) or (not column.gaps and codes.min() < 0):
+        if self._unseen(column, codes, labels, places) or (not column.gaps and codes.min() < 0):
             return False
         column.write(codes, labels, out, places=places)
         return True
+
+    def _unseen(self, column: TextColumn, *values: Any) -> str:
+        """What `TextColumn.unseen` says; nothing of identifiers, most of which came once, as new ones are usual."""
+        n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
+        return "" if ROWS_A_LEVEL * len(column.categories) > n_values else column.unseen(*values)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""

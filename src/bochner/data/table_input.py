@@ -130,10 +130,10 @@ def as_array(X: Any) -> np.ndarray:
             "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
             "single sample."
         )
-    return _as_numbers(array) if array.dtype == object else array
+    return as_numbers(array) if array.dtype == object else array
 
 
-def _as_numbers(array: np.ndarray) -> np.ndarray:
+def as_numbers(array: np.ndarray) -> np.ndarray:
     """Objects that are real numbers, or missing, as numbers; others as they are."""
     examples = {type(value): value for value in array.flat}.values()
     if not all(is_missing(value) or isinstance(value, Real | Decimal | np.bool_) for value in examples):

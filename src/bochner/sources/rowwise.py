@@ -31,7 +31,7 @@ from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
-from bochner.notices import once
+from bochner.notices import once, quiet
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
 from bochner.sources.opening import is_streamed, open_source
@@ -313,7 +313,8 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
     if is_frame_of_dask(X):
         X = _named(X, names)
         rows = _rows_like(X)
-        example = call(rows)
+        with quiet():
+            example = call(rows)
         if columns_of is not None:
             empty = _as_frame(example, columns_of, rows.index).iloc[:0]
             return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)

@@ -146,7 +146,7 @@ class KernelDensity(RowModel):
             own, missing = statistic.names or names, np.broadcast_to(statistic.missing, len(statistic.kinds))
             wrong = [own[k] for k, kind in enumerate(statistic.kinds) if kind != "number" or missing[k]]
             raise ValueError(
-                "KernelDensity needs columns of numbers without missing values, and there are others, "
+                "KernelDensity needs columns of numbers without missing values (NaN), and there are others, "
                 f"{', '.join(map(repr, wrong[:20]))}: drop or impute them, or use NoveltyDetector, which needs no "
                 "density."
             )

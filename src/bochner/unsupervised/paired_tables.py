@@ -66,8 +66,9 @@ def second_table(y: Any) -> Any:
     """The second table, checked; one column as a table of one."""
     if y is None:
         raise ValueError("KernelCCA requires y to be passed, but the target y is None: give the second table.")
-    if not is_frame(y) and not sp.issparse(y) and np.ndim(y) == 1:
-        y = np.asarray(unmasked(y)).reshape(-1, 1)
+    if not is_frame(y) and not sp.issparse(y):
+        y = unmasked(y if hasattr(y, "ndim") else np.asarray(y))
+        y = np.asarray(y).reshape(-1, 1) if y.ndim == 1 else y
     y = as_table_or_matrix(y)
     return y if is_frame(y) else checked_matrix(y.tocsr() if sp.issparse(y) else y)
 
