@@ -24,6 +24,7 @@ from bochner import (
     open_source,
     settings,
 )
+from bochner.report.given_rows import Rows
 
 RNG = np.random.default_rng(0)
 FULL = RNG.standard_normal((300, 3))
@@ -135,6 +136,15 @@ def test_maps_refuse_them():
     for X in (GAPS, masked):
         with pytest.raises(ValueError, match=r"Input X contains NaN .*TableEncoder before the map"):
             FourierFeatures(n_components=10, random_state=0).fit(X)
+
+
+def test_masks_of_rows_that_are_scored():
+    model = clone(MACHINE).fit(GAPS, Y)
+    masked = np.ma.masked_array(np.where(np.isnan(GAPS), 1e6, GAPS), np.isnan(GAPS))
+    assert model.score(masked, Y) == model.score(GAPS, Y)
+    np.testing.assert_array_equal(Rows.of(masked, Y, model).X, GAPS)
+    with pytest.raises(ValueError, match="NaN"):
+        model.score(GAPS, np.ma.masked_array(Y, Y > 1))
 
 
 def test_a_second_table():

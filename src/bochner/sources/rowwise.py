@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.columns import library_of
+from bochner.data.columns import library_of, unmasked, values_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
@@ -184,6 +184,7 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
 
         y, sample_weight = (X[values] if isinstance(values, str) else values for values in (y, sample_weight))
         found, y, sample_weight = dask.compute(found, y, sample_weight)
+    y, sample_weight = values_of(y), unmasked(sample_weight)
     return float((accuracy_score if is_classifier(self) else r2_score)(y, found, sample_weight=sample_weight))
 
 
