@@ -77,7 +77,7 @@ def test_booleans_are_zero_and_one(fitted, given):
 
 
 def test_booleans_are_no_other_numbers():
-    encoder = TableEncoder().fit(frame(pd.Categorical([0, 1, 2])))
+    encoder = TableEncoder().fit(frame(pd.Categorical([0, 1, 2, 0, 1, 2])))
     with pytest.warns(UserWarning, match="2 of 2 values are levels that the fit did not see, such as 'True'"):
         assert not encoder.transform(frame(pd.Categorical([True, True]))).any()
 
@@ -134,6 +134,12 @@ def test_levels_that_the_fit_did_not_see(given, message):
         encoder.transform(frame(pd.Series(given, dtype=object)))
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+def test_new_identifiers_are_usual():
+    """Of a column most of whose levels came once."""
+    encoder = TableEncoder().fit(frame(["u1", "u2", "u3", "u4", "u4"]))
+    assert not encoder.transform(frame(["u5", "u6"])).any()
 
 
 def test_few_new_levels_are_no_matter():

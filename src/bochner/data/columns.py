@@ -388,6 +388,53 @@ def _unusable(name: str, kind: Any) -> TypeError:
 DATES = "The target holds dates or durations; turn them into numbers, or into strings for classes."
 
 
+def unmasked(values: Any) -> Any:
+    """A masked array of NumPy as one whose masked values are missing: NaN, NaT or None; others as they are."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask, data = np.ma.getmaskarray(values), np.array(values.data)
+    if mask.any():
+        is_time, is_float = data.dtype.kind in "mM", data.dtype.kind in "biuf"
+        data = data if is_time or data.dtype.kind == "f" else data.astype(np.float64 if is_float else object)
+        data[mask] = "NaT" if is_time else np.nan if is_float else None
+    return data
+
+
+def values_of(column: Any) -> Any:
+    """Targets, labels or weights as an array in which integers and booleans stay such, whatever column they came in.
+
+    Parameters
+    ----------
+    column : array, or series, array or frame of one column of any library
+        Others are returned as they are.
+
+    Returns
+    -------
+    array of shape (n,), of a frame (n, 1)
+        Objects, with None where they are missing, of integers and booleans of which some are missing or masked.
+    """
+    import pyarrow as pa
+
+    if isinstance(column, np.ma.MaskedArray):
+        whole = column.dtype.kind in "biu" and np.ma.is_masked(column)
+        return unmasked(column.astype(object) if whole else column)
+    if isinstance(column, np.ndarray | list):
+        return column
+    own: Any = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+    if hasattr(column, "isna") and not hasattr(column, "iloc"):  # an array or an index of pandas
+        from pandas import Series
+
+        own = Series(column)
+    own = nw.from_native(own, pass_through=True, allow_series=True)
+    if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
+        return np.reshape(values_of(own[:, 0].to_native()), (-1, 1))
+    if not isinstance(own, nw.Series) or not (own.dtype.is_integer() or own.dtype == nw.Boolean):
+        return column
+    if not own.null_count():
+        return own.to_numpy()
+    return np.array([None if is_missing(value) else value for value in own.to_list()], dtype=object)
+
+
 def missing_targets(y: NDArray) -> NDArray[np.bool_]:
     """Where an array of targets lacks a value, of its shape; ValueError where it holds dates."""
     if y.dtype.kind in "mM":

@@ -31,6 +31,8 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
         return mixed(sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape) @ multipliers)
     if not isinstance(X, np.ndarray):
         return mixed(_frame_bits(X) @ multipliers)
+    if X.dtype.kind not in "biuf":
+        return mixed(np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers)
     sums, tile = np.empty(len(X), np.uint64), max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
     def loop(start: int, stop: int) -> None:
@@ -118,8 +120,24 @@ def _column_bits(column: Any) -> NDArray[np.uint64]:
         column = column.cast(nw.Datetime).dt.timestamp("ns")
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         return _bits(_as_floats(column))
-    values, places = _different(column)
-    digests = [blake2b(str(value).encode(), digest_size=8).digest() for value in values]
+    return _text_bits(*_different(column))
+
+
+def _object_bits(values: NDArray) -> NDArray[np.uint64]:
+    """Objects as those of a column of a frame that holds them."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    try:
+        column = pa.chunked_array([pa.array(values, from_pandas=True)])
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):  # of several kinds, or refused later on
+        return _text_bits(*_texts(values.tolist()))
+    return _column_bits(nw.from_native(column, series_only=True))
+
+
+def _text_bits(values: list, places: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Hashes of the texts of different values at their places; zero where one is missing."""
+    digests = [blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest() for value in values]
     return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
 
 
@@ -142,10 +160,14 @@ def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
         values = column.to_arrow()
         encoded = (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).dictionary_encode()
     except (pa.ArrowException, OverflowError):  # objects of several kinds
-        values = column.to_list()
-        texts, places = np.unique([str(value) for value in values], return_inverse=True)
-        return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
+        return _texts(column.to_list())
     return encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _texts(values: list) -> tuple[list, NDArray[np.intp]]:
+    """The different texts of objects of several kinds, and their places as of `_different`."""
+    texts, places = np.unique([str(value) for value in values], return_inverse=True)
+    return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -31,7 +31,15 @@ from bochner.data.columns import (
 )
 from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
+from bochner.data.level_means import (
+    MOST_CODES,
+    MOST_OUTPUTS,
+    ROWS_A_LEVEL,
+    OrderTest,
+    few_integers,
+    level_means,
+    order_test,
+)
 from bochner.data.outliers import FARTHEST, RANGED_ROWS, Bounds, bounds_of, farthest_fences
 from bochner.data.table_input import (
     are_finite,
@@ -397,7 +405,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for column, i, name, values in self._columns_of(X):
                 is_whole = column.gap_at[i] < 0 if isinstance(column, NumberColumns) else not column.gaps
                 gaps += [name] * bool(is_whole and missing(values).any())
-                if isinstance(column, TextColumn) and (unseen := column.unseen(*values)):
+                if isinstance(column, TextColumn) and (unseen := self._unseen(column, *values)):
                     levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
@@ -423,7 +431,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         out = np.zeros((len(X), self.n_features_out_), dtype)
         if len(column.index) == X.shape[1] == out.shape[1]:
             return out if column.standardise(X, out) else None
-        if not are_finite(X):
+        if not are_finite(X) and not column.has_as_seen(X[:, column.index]):
             return None
         column.write(X if len(column.index) == X.shape[1] else X[:, column.index], out, None)
         return out
@@ -473,10 +481,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             places = column.places(labels)
         else:
             return False
-        if column.unseen(codes, labels, places) or (not column.gaps and codes.min() < 0):
+        if self._unseen(column, codes, labels, places) or (not column.gaps and codes.min() < 0):
             return False
         column.write(codes, labels, out, places=places)
         return True
+
+    def _unseen(self, column: TextColumn, *values: Any) -> str:
+        """What `TextColumn.unseen` says; nothing of identifiers, most of which came once, as new ones are usual."""
+        n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
+        return "" if ROWS_A_LEVEL * len(column.categories) > n_values else column.unseen(*values)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""

@@ -2,7 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from types import NoneType
 from typing import Any
 
 import narwhals as nw
@@ -11,12 +14,14 @@ import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
 from numpy.typing import NDArray
 
+from bochner.data.columns import is_missing, library_of, refuse_infinite, unmasked
 from bochner.engines.local import require_memory
 from bochner.notices import listed
 
 WIDE, COLUMN_BYTES = 1 << 20, 160  # columns whose memory is looked at; of the statistic and the encoding of one
 FEWER = "Give fewer columns, such as those that sklearn.feature_extraction.FeatureHasher makes of them."
-IMPUTE = "Pass a data frame, whose missing values are encoded, or impute them."
+IMPUTE = "Impute them, or pass a dense array or a data frame, whose missing values are encoded."
+FRAME = "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, d), such as X.data of a Bunch."
 REBUILD = "Build it again, for example from its entries: csr_array((data, (rows, columns)), shape=...)."
 NUMBER_TYPES = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
@@ -105,27 +110,43 @@ def refuse_lazy(X: Any) -> None:
 
 
 def as_array(X: Any) -> np.ndarray:
-    """Array of shape (n, p) of whatever is neither a data frame nor sparse."""
+    """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN where numbers are missing or masked."""
     if not isinstance(X, np.ndarray) and is_into_series(X):
         raise ValueError("Expected 2D input, got a Series. Reshape your data, for example by X.to_frame()")
     refuse_lazy(X)
-    array = np.asarray(X)
+    if isinstance(X, Mapping) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], Mapping)):
+        raise TypeError(f"X, a {type(X).__name__}, has columns by name, or records: {FRAME}")
+    try:
+        array = np.asarray(unmasked(X))
+    except ValueError as error:
+        raise ValueError(f"X, a {type(X).__name__}, has rows that are no arrays of one length: {FRAME}") from error
     if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
     if array.ndim != 2:
+        if array.dtype == object and array.ndim < 2 and not isinstance(X, np.ndarray | list | tuple | NoneType):
+            raise TypeError(f"X, a {type(X).__name__}, is no table: {FRAME}")
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
             "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
             "single sample."
         )
-    return array
+    return as_numbers(array) if array.dtype == object else array
+
+
+def as_numbers(array: np.ndarray) -> np.ndarray:
+    """Objects that are real numbers, or missing, as numbers; others as they are."""
+    examples = {type(value): value for value in array.flat}.values()
+    if not all(is_missing(value) or isinstance(value, Real | Decimal | np.bool_) for value in examples):
+        return array
+    gaps = np.fromiter(map(is_missing, array.flat), bool, array.size).reshape(array.shape)
+    return np.where(gaps, np.nan, array).astype(np.float64)
 
 
 def as_table_or_matrix(X: Any) -> Any:
     """X as a checked data frame, an array, or a sound sparse matrix, of two dimensions."""
     if is_frame(X):
         check_frame(X)
-        return X
+        return _without_views(X)
     if not sp.issparse(X):
         return as_array(X)
     if X.ndim != 2:
@@ -133,13 +154,29 @@ def as_table_or_matrix(X: Any) -> Any:
     return checked_sparse(X)
 
 
+def _without_views(X: Any) -> Any:
+    """A frame whose columns of text as views of Arrow, of which it takes no rows, are those of plain text."""
+    import pyarrow as pa
+
+    if isinstance(X, pa.Table) and pa.string_view() in X.schema.types:
+        kinds = [pa.large_string() if kind == pa.string_view() else kind for kind in X.schema.types]
+        return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
+    if library_of(X) != "pandas":
+        return X
+    views = [name for name, kind in X.dtypes.items() if getattr(kind, "pyarrow_dtype", None) == pa.string_view()]
+    X = X.copy(deep=False) if views else X
+    for name in views:
+        X[name] = type(X[name].array)(pa.chunked_array([pa.array(X[name]).cast(pa.large_string())]))
+    return X
+
+
 def checked_sparse(X: Any) -> Any:
-    """Return X as it is; ValueError where it is a sparse matrix that names rows or columns that it does not have.
+    """Return X as it is, masked values missing; ValueError for a sparse matrix that names what it does not have.
 
     SciPy makes such matrices without a look at their indices, and its own code reads by them, as compiled loops do.
     """
     if not sp.issparse(X) or X.ndim != 2:
-        return X
+        return unmasked(X)
     if X.format not in ("csr", "csc", "bsr", "coo"):
         X = X.tocsr()
     if X.format == "coo":
@@ -167,16 +204,20 @@ def _require_starts(X: Any) -> None:
 
 
 def refuse_text(X: Any) -> None:
-    """Raise ValueError where X is an array of text or dates, which only data frames may hold."""
+    """Raise ValueError where X is an array of text or dates alone, in which numbers would be text too."""
     kind = getattr(getattr(X, "dtype", None), "kind", "")
-    text = kind == "O" and any(isinstance(value, str) for value in np.ravel(X)[:1000])
-    if text or kind in tuple("USMm"):
+    if kind in tuple("USTMm"):
         what = "dates" if kind in tuple("Mm") else "text"
-        raise ValueError(f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded.")
+        raise ValueError(
+            f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded, or where another "
+            "estimator makes arrays of frames, encode them before it: make_pipeline(TableEncoder(), ...)."
+        )
 
 
-def finite_numbers(X: Any, start: int = 0) -> Any:
-    """An array or sparse matrix, objects in it as numbers; ValueError where it is not of finite real numbers.
+def checked_matrix(X: Any, start: int = 0) -> Any:
+    """An array or sparse matrix as it is; ValueError for what an encoder does not take.
+
+    An array may hold NaN, and objects of all kinds that a column of a data frame may hold; a sparse matrix may not.
 
     Parameters
     ----------
@@ -187,12 +228,10 @@ def finite_numbers(X: Any, start: int = 0) -> Any:
     refuse_text(X)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported; give real and imaginary parts as columns.")
-    if X.dtype.kind == "O":
-        try:
-            X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"X is an array of objects that are not numbers ({error}); pass a data frame.") from error
-    require_finite(X, start)
+    if sp.issparse(X):
+        require_finite(X, start)
+    else:
+        refuse_infinite(X, None, start)
     return X
 
 

@@ -294,7 +294,7 @@ class TableStatistic:
         weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         if sp.issparse(X):
             return _of_sparse(X, weight)
-        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and "mixed" not in (kinds or ()):
             step = max(1, BLOCK_ENTRIES // X.shape[1])
             starts = range(0, max(len(X), 1), step)
             return reduce(add, (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts))

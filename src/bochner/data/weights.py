@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.columns import unmasked
 from bochner.scores.measures import require_scale
 
 NEGLIGIBLE = 1e-30  # of the largest weight: no sum over rows differs by less
@@ -24,7 +25,7 @@ def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
         return None
     from sklearn.utils.validation import _check_sample_weight
 
-    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
+    weight = _check_sample_weight(unmasked(sample_weight), np.empty((X.shape[0], 0)), dtype=np.float64)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")

@@ -196,7 +196,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     Raises
     ------
     ValueError, TypeError
-        At fit: parameters out of range; missing or infinite values in arrays (data frames may have missing ones);
+        At fit: parameters out of range; infinite values; missing values in sparse matrices;
         negative weights; a target that is missing, continuous, or different in every row; "binning" with a kernel that
         is not a mixture of hats, such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
@@ -212,6 +212,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         At fit, if a requested device is not used, if metric="full" learns no linear map, if most rows are alone in
         their bins, which then carry no information about new rows, or if there is a label -1 besides 0, 1, ..., which
         may mark rows without a label.
+        For later rows, if most values of a column of categories are levels that the fit did not see, or if a column
+        has missing values that had none in the fit.
 
     References
     ----------

@@ -187,7 +187,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     Raises
     ------
     ValueError, TypeError
-        At fit: parameters out of range; missing or infinite values in arrays (data frames may have missing ones);
+        At fit: parameters out of range; infinite values; missing values in sparse matrices;
         negative weights; a missing or non-numeric target; "binning" with a kernel that is not a mixture of hats,
         such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
@@ -202,6 +202,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     UserWarning
         At fit, if a requested device is not used, if metric="full" learns no linear map, or if most rows are alone in
         their bins, which then carry no information about new rows.
+        For later rows, if most values of a column of categories are levels that the fit did not see, or if a column
+        has missing values that had none in the fit.
 
     References
     ----------

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.data.array_source import Source, rows_of
+from bochner.data.columns import unmasked
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.devices.device import device_of, to_host
@@ -80,7 +81,7 @@ def _values(X: Any) -> Any:
     """Lists of numbers and rows, and one-dimensional arrays of other kinds, as arrays of NumPy."""
     if isinstance(X, list | tuple) and X and isinstance(X[0], bool | int | float | np.number | list | np.ndarray):
         return np.asarray(X)
-    return np.asarray(X) if getattr(X, "ndim", None) == 1 and hasattr(X, "__array__") else X
+    return np.asarray(unmasked(X)) if getattr(X, "ndim", None) == 1 and hasattr(X, "__array__") else X
 
 
 def _is_text(values: NDArray) -> bool:

@@ -63,7 +63,7 @@ def two_sample_test(
     Parameters
     ----------
     X, Y : array or sparse matrix of shape (n, d) and (m, d), data frame, or what `open_source` opens
-        With the same columns, of numbers, text, categories and dates, with missing values in frames. Paths, folders
+        With the same columns, of numbers, text, categories and dates, with missing values. Paths, folders
         and other sources are read in passes if they are large. 4 rows each, or more.
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).

@@ -7,21 +7,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, assert_all_finite, check_consistent_length, column_or_1d, validate_data
 
-from bochner.data.columns import first_row, missing_targets
-from bochner.data.table_input import (
-    check_frame,
-    checked_sparse,
-    is_frame,
-    refuse_lazy,
-    refuse_text,
-    require_finite,
-    require_names,
-)
+from bochner.data.columns import first_row, missing_targets, values_of
+from bochner.data.table_input import as_table_or_matrix, check_size, checked_matrix, is_frame, require_names
 from bochner.data.table_statistic import floats_of_targets
 from bochner.notices import warn
 
@@ -45,6 +38,7 @@ def require_target(estimator: Any, y: Any) -> None:
 
 def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> NDArray[np.float64]:
     """Targets of regression, shape (n,) or (n, K); a ValueError names the classifier, where they are text."""
+    y = values_of(y)
     require_target(estimator, y)
     try:
         y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
@@ -59,6 +53,7 @@ def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> NDArray[
 
 def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     """Labels of classification, shape (n,); ValueError where there are none, or not one for each row."""
+    y = values_of(y)
     require_target(estimator, y)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
@@ -136,7 +131,7 @@ SCALINGS = True, False, "auto"
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) -> Any:
-    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked.
+    """X as a data frame, an array or a CSR matrix that an encoder takes, its columns checked.
 
     Parameters
     ----------
@@ -156,13 +151,9 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) 
 
 
 def _checked_columns(estimator: Any, X: Any, reset: bool) -> Any:
-    if is_frame(X):
-        check_frame(X)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return X
-    refuse_lazy(X)
-    refuse_text(X)
-    X = checked_sparse(X)
-    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-    require_finite(X)
-    return X
+    X = as_table_or_matrix(X)
+    if not is_frame(X):
+        X = checked_matrix(X)
+        check_size(X.shape)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return X.tocsr() if sp.issparse(X) else X

@@ -42,6 +42,6 @@ class BaseKernelEstimator(KernelParameter):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags

@@ -79,7 +79,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     Raises
     ------
     ValueError, TypeError
-        At fit: parameters out of range; missing or infinite values in arrays; negative weights; a missing target; a map
+        At fit: parameters out of range; infinite values; negative weights; a missing target; a map
         whose features are sparse, or whose weights are learned.
     NotFittedError
         At predict and the attributes of the solution, before there are rows.

@@ -12,7 +12,7 @@ from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.columns import column_names
+from bochner.data.columns import column_names, unmasked
 from bochner.data.hashes import row_hashes
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.row_access import sample
@@ -47,8 +47,9 @@ class Rows:
     def of(cls, X: Any, y: Any, model: Any) -> Rows:
         """Rows as they are given, at most 20,000 of them; ValueError for targets that are no single column."""
         framed = is_frame(X)
-        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X) if sp.issparse(X) else np.asarray(X)
-        given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(y)
+        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X)
+        X = X if framed or sp.issparse(X) else np.asarray(X)
+        given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(unmasked(y))
         if given.ndim == 2 and given.shape[1] == 1:
             given = given[:, 0]
         if given.ndim != 1 or len(given) != X.shape[0]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.columns import missing_targets
+from bochner.data.columns import missing_targets, values_of
 from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
@@ -171,6 +171,7 @@ def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
     """Targets as an array; ValueError where there are none at all."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = values_of(y)
     y = np.asarray(y if hasattr(y, "dtype") else _array(y))
     if y.dtype.kind not in "biufUSO":
         raise ValueError(f"Targets must be numbers, text or booleans, with {mark} in rows without one, not {y.dtype}.")

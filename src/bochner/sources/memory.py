@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.array_source import rows_of
-from bochner.data.columns import is_missing, lone_surrogate
+from bochner.data.columns import is_missing, lone_surrogate, values_of
 from bochner.data.table_input import as_table_or_matrix, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
@@ -309,7 +309,7 @@ def values_beside(values: Any, n: int, name: str) -> Any:
     """Targets or weights as an array, those of a frame or series as well; SourceError where there are not n of them."""
     if values is None:
         return None
-    values = np.asarray(values)
+    values = np.asarray(values_of(values))
     if values.ndim == 0 or len(values) != n:
         found = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
         raise SourceError(f"{name} has {found}, but X has {n:,}; give one for each row")

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.columns import DATES, first_row, missing_targets
-from bochner.data.table_input import finite_numbers
+from bochner.data.table_input import as_numbers, checked_matrix
 from bochner.scores.measures import MOST
 from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
 from bochner.sources.paths import reason
@@ -396,13 +396,17 @@ def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
 def _conformed(X: Any, schema: Any, first: int) -> Any:
     """A batch with the columns of a schema, in their order and of their types; columns of no type stay as they come.
 
-    Arrays and sparse matrices must hold finite numbers, as those in memory must.
+    Arrays and sparse matrices must be such as those in memory must, and arrays of numbers: text in later rows would
+    change what their columns are.
     """
     if not isinstance(X, pa.Table):
         width = schema if isinstance(schema, int) else len(schema)
         if X.shape[1] != width:
             raise SourceError(f"the rows have {X.shape[1]:,} columns where {width:,} are expected")
-        return finite_numbers(X, first)
+        X = checked_matrix(X, first)
+        if X.dtype == object and (X := as_numbers(X)).dtype == object:
+            raise SourceError("X is an array of text or other objects; pass a data frame.")
+        return X
     if isinstance(schema, int) or X.schema.equals(schema):
         return X
     missing = [name for name in schema.names if name not in X.column_names]

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.columns import library_of
+from bochner.data.columns import library_of, unmasked, values_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
-from bochner.notices import once
+from bochner.notices import once, quiet
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
 from bochner.sources.opening import is_streamed, open_source
@@ -184,6 +184,7 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
 
         y, sample_weight = (X[values] if isinstance(values, str) else values for values in (y, sample_weight))
         found, y, sample_weight = dask.compute(found, y, sample_weight)
+    y, sample_weight = values_of(y), unmasked(sample_weight)
     return float((accuracy_score if is_classifier(self) else r2_score)(y, found, sample_weight=sample_weight))
 
 
@@ -313,7 +314,8 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
     if is_frame_of_dask(X):
         X = _named(X, names)
         rows = _rows_like(X)
-        example = call(rows)
+        with quiet():
+            example = call(rows)
         if columns_of is not None:
             empty = _as_frame(example, columns_of, rows.index).iloc[:0]
             return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)

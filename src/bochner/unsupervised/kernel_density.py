@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.table_input import as_dense
+from bochner.data.table_input import as_dense, as_table_or_matrix, is_frame, require_finite
 from bochner.devices.conversion import any_arrays
 from bochner.inputs.training import TrainingSet
 from bochner.sources.rowwise import rowwise
@@ -133,6 +133,11 @@ class KernelDensity(RowModel):
             raise ValueError(f"bandwidth must be positive, got {given!r}.")
         return own
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
     def _check_columns(self) -> None:
         """Refuse what has no density by kernels."""
         statistic = self.encoder_.statistic_
@@ -141,7 +146,7 @@ class KernelDensity(RowModel):
             own, missing = statistic.names or names, np.broadcast_to(statistic.missing, len(statistic.kinds))
             wrong = [own[k] for k, kind in enumerate(statistic.kinds) if kind != "number" or missing[k]]
             raise ValueError(
-                "KernelDensity needs columns of numbers without missing values, and there are others, "
+                "KernelDensity needs columns of numbers without missing values (NaN), and there are others, "
                 f"{', '.join(map(repr, wrong[:20]))}: drop or impute them, or use NoveltyDetector, which needs no "
                 "density."
             )
@@ -214,7 +219,10 @@ class KernelDensity(RowModel):
         -------
         array of shape (n,)
         """
-        return self._mapped(as_dense(X), self.grid_.log_density, np.float64)
+        X = as_table_or_matrix(as_dense(X))
+        if not is_frame(X):
+            require_finite(X, cure="Drop or impute such values: a row without them has no density.")
+        return self._mapped(X, self.grid_.log_density, np.float64)
 
     @any_arrays
     def score(self, X: Any, y: Any = None) -> float:

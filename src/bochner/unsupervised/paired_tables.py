@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from bochner.data.array_source import ArraySource
+from bochner.data.columns import unmasked
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_lazy, refuse_text, require_finite
+from bochner.data.table_input import as_table_or_matrix, checked_matrix, is_frame
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -65,17 +66,11 @@ def second_table(y: Any) -> Any:
     """The second table, checked; one column as a table of one."""
     if y is None:
         raise ValueError("KernelCCA requires y to be passed, but the target y is None: give the second table.")
-    if is_frame(y):
-        check_frame(y)
-        return y
-    refuse_lazy(y)
-    refuse_text(y)
-    y = y if hasattr(y, "ndim") else np.asarray(y)
-    if y.ndim == 1:
-        y = np.asarray(y).reshape(-1, 1)
-    y = check_array(checked_sparse(y), accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name="y")
-    require_finite(y)
-    return y
+    if not is_frame(y) and not sp.issparse(y):
+        y = unmasked(y if hasattr(y, "ndim") else np.asarray(y))
+        y = np.asarray(y).reshape(-1, 1) if y.ndim == 1 else y
+    y = as_table_or_matrix(y)
+    return y if is_frame(y) else checked_matrix(y.tocsr() if sp.issparse(y) else y)
 
 
 class Hashed(NamedTuple):
