@@ -94,16 +94,19 @@ def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str,
 
 
 PERFECT_R2, PERFECT_SHARE = 0.999, 0.05  # R2, and share of the log loss without inputs, that look too good
+FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
 FEW_TELLING, TELLING = 3, 0.95  # columns that may tell the target alone, and their share of the importance
 
 
-def remark_on_score(scores: dict[str, Any], model: Any, baseline: dict[str, Any]) -> str | None:
+def remark_on_score(scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]) -> str | None:
     """What is suspect about the scores of test rows: nearly perfect ones by a few columns, or ones of chance.
 
     Parameters
     ----------
     scores : dict
         As of `score`.
+    n_rows : int
+        Test rows.
     model : fitted estimator
     baseline : dict
         What a model without inputs predicts.
@@ -111,6 +114,8 @@ def remark_on_score(scores: dict[str, Any], model: Any, baseline: dict[str, Any]
     name = "r2" if "r2" in scores else "log_loss"
     value, of_baseline, error = (scores[name][key] for key in ("value", "baseline", "standard_error"))
     gain = value - of_baseline if name == "r2" else of_baseline - value
+    if n_rows < FEWEST_REMARKED:
+        return None
     if gain <= (error or 0.0):
         return (
             f"The score is no better than that of {baseline['predicts']}, predicted for every row: the columns tell "

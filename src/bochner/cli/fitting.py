@@ -332,7 +332,8 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     facts = model_facts(model)
     if split.test is not None:
         scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
-        remark = remark_on_score(scored, model, split.train_target.described_baseline(task))
+        baseline = split.train_target.described_baseline(task)
+        remark = remark_on_score(scored, len(split.test[1].values), model, baseline)
         notes = [*notes, *filter(None, [remark])]
         others = reference_scores(split.train, split.train_target.n_known, split.test, model, arguments.data)
     if out is not None:
