@@ -254,19 +254,19 @@ class TextColumn:
         other = self.start + len(self.categories) if self.other else -1
         return np.array([*(place.get(label, other) for label in labels), self.code.stop if self.gaps else -1])
 
-    def unseen(self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None) -> str:
-        """What to say of levels that the fit did not see, where most values of a column are such; empty where not.
-
-        Nothing is said where the levels beyond `categories` are not known, as without their means.
-        """
-        if self.other and self.means is None:
-            return ""
-        places = self.places(labels) if places is None else places
-        if self.means is None and places[codes].min() >= 0:
-            return ""
-        known = places[:-1] >= 0
+    def known(self, labels: list[str], places: np.ndarray | None = None) -> np.ndarray | None:
+        """Which levels the fit saw; None where nothing tells, as beyond `categories` without means."""
         if self.means is not None:
-            known = self.means.knows(labels)
+            return self.means.knows(labels)
+        if self.other:
+            return None
+        return (self.places(labels) if places is None else places)[:-1] >= 0
+
+    def unseen(self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None) -> str:
+        """What to say of levels that the fit did not see, where most values of a column are such; empty where not."""
+        known = self.known(labels, places)
+        if known is None or known.all():
+            return ""
         counts = np.bincount(codes[codes >= 0], minlength=len(labels))
         n_unseen, n_values = int(counts[~known].sum()), int(counts.sum())
         if 2 * n_unseen <= n_values:

@@ -132,6 +132,32 @@ def level_means(
     return LevelMeans(keys[order], pair[0], directions), LevelMeans(keys[order], pair[1], directions)
 
 
+def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Variances of the mean targets of levels, (K,), without what the spread within them adds: 0 where it is all.
+
+    It is the estimate of a one-way analysis of variance (Searle, Casella and McCulloch, 1992).
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Of levels; -1 is missing.
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    counted = (codes >= 0) & (weight > 0)
+    _, place = np.unique(codes[counted], return_inverse=True)
+    y, weight = y[counted], weight[counted]
+    n, total = np.bincount(place, weight), float(weight.sum())
+    if len(n) < 2 or total <= len(n):
+        return np.zeros(y.shape[1])
+    y = y - weight @ y / total
+    means = np.stack([np.bincount(place, weight * column) for column in y.T], axis=1) / n[:, np.newaxis]
+    between = n @ np.square(means)
+    within = (weight @ np.square(y) - between) / (total - len(n))
+    return np.maximum(between - (len(n) - 1) * within, 0.0) / (total - np.square(n).sum() / total)
+
+
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Combinations of centred targets along which the means of categories vary most, means of unit spread; (K, T)."""
     n = np.bincount(place, weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -38,6 +38,7 @@ from bochner.data.level_means import (
     OrderTest,
     few_integers,
     level_means,
+    level_variances,
     order_test,
 )
 from bochner.data.outliers import FARTHEST, RANGED_ROWS, Bounds, bounds_of, farthest_fences
@@ -357,6 +358,47 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if all(one is other for one, other in zip(learned[0], self.columns_, strict=True)):
             return self, self
         return copy(self)._widened(learned[0], width, None), copy(self)._widened(learned[1], width, seed)
+
+    def level_variances(self, X: Any, y: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
+        """Variances between the levels of columns of text, (K,), by the number of the column; only positive ones.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        y : array of shape (n, K)
+        weight : array of shape (n,)
+        """
+        if not any(isinstance(column, TextColumn) for column in self.columns_):
+            return {}
+        hashes = row_hashes(X)
+        weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+        found = {key: level_variances(codes, y, weight) for key, _, codes, _ in self._texts_of(X)}
+        return {key: variances for key, variances in found.items() if variances.any()}
+
+    def unseen_variances(self, X: Any, variances: Mapping[str, np.ndarray]) -> np.ndarray | float:
+        """Variances that levels which the fit did not see add to each row, (n, K); 0 without columns of text.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+            With the columns of the fit.
+        variances : dict of str to array of shape (K,)
+            As of `level_variances`.
+        """
+        total: np.ndarray | float = 0.0
+        for key, column, codes, labels in self._texts_of(X) if variances else ():
+            known = column.known(labels) if key in variances else None
+            if known is not None:
+                total = total + ~np.append(known, True)[codes][:, np.newaxis] * variances[key]
+        return total
+
+    def _texts_of(self, X: Any) -> Iterator[tuple[str, TextColumn, np.ndarray, list[str]]]:
+        """Yield the number of each column of text, its encoding, the codes of the rows and the labels of the codes."""
+        series, names = table_columns(X)
+        for column in self.columns_:
+            if isinstance(column, TextColumn):
+                codes, labels = read_column(series[column.index], column_name(names, column.index), column.expected)[1]
+                yield str(column.index), column, codes, labels
 
     def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> TableEncoder:
         """Take other columns; a seed is that of the folds of rows that are encoded."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
@@ -179,6 +180,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         With ``uncertainty=True`` or "intervals": the spread of the errors, which gives the intervals.
     posterior_ : Posterior
         With ``uncertainty=True`` or "std": the variances of the function and of the noise.
+    level_variances_ : dict of str to array of shape (K,)
+        With `uncertainty`: by the number of a column of text the variance of the standardised targets between its
+        levels, by which intervals and deviations are wider for a level that the fit did not see.
     background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
     n_features_in_ : int
@@ -474,6 +478,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super()._store(solution, choice)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(solution.calibration, budget)
+        if rows is not None and self.uncertainty:
+            source = rows.source
+            targets, weights = source.targets(source.y), np.asarray(source.weights)
+            self.level_variances_ = self.encoder_.level_variances(source.content, targets, weights)
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget), budget)
         self.feature_weights_ = solution.coef if found is None else self._store_loss(solution, found)
@@ -572,7 +580,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         posterior = self._posterior()
         with single_threaded_blas(), at_most(threads_of(n_jobs)):
             function, noise = posterior.variances(self.features_, self._encoded(X, self.feature_weights_.dtype))
-        std = np.sqrt(function + noise) * self.target_scale_
+        std = np.sqrt(function + noise + self._unseen_variances(X)) * self.target_scale_
         return std[:, 0] if self._one_target else std
 
     @any_arrays
@@ -775,9 +783,19 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)
         low, high = spread.limits
-        ends = np.clip(centre[:, :, np.newaxis] + scale[:, :, np.newaxis] * factors.T, low[:, None], high[:, None])
+        reach = scale[:, :, np.newaxis] * factors.T
+        unseen = np.asarray(self._unseen_variances(X))
+        if unseen.any():  # by as much as the quantiles of a normal distribution between the levels
+            between = np.sqrt(unseen)[:, :, np.newaxis] * ndtri(q)
+            reach = np.sign(between + reach) * np.hypot(reach, between)
+        ends = np.clip(centre[:, :, np.newaxis] + reach, low[:, None], high[:, None])
         ends = ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
         return ends[:, 0] if self._one_target else ends
+
+    def _unseen_variances(self, X: Any) -> NDArray | float:
+        """Variances, of standardised targets, that levels of text which the fit did not see add: (n, K), or 0."""
+        variances = getattr(self, "level_variances_", {})
+        return self.encoder_.unseen_variances(self._rows(X, reset=False), variances) if variances else 0.0
 
     def _centre_and_scale(self, X: Any, spread: ErrorScale, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""

@@ -1,0 +1,80 @@
+"""Intervals and deviations of rows with levels that the fit did not see are wider by the spread between levels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from bochner import KernelMachineRegressor, load, save
+from bochner.data.level_means import level_variances
+
+N, TOWNS, NOISE = 1500, 30, 0.3
+EFFECTS = np.random.default_rng(7).normal(size=2 * TOWNS)
+
+
+def draw(n, seed, towns):
+    rng = np.random.default_rng(seed)
+    town = rng.choice(towns, n)
+    X = pd.DataFrame({"a": rng.normal(size=n), "town": [f"t{k}" for k in town]})
+    return X, X["a"].to_numpy() + EFFECTS[town] + NOISE * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return KernelMachineRegressor("gaussian", n_components=128, uncertainty=True, random_state=0).fit(
+        *draw(N, 0, TOWNS)
+    )
+
+
+def coverage(model, X, y):
+    low, high = model.predict_interval(X, 0.9).T
+    return np.mean((low <= y) & (y <= high))
+
+
+def test_variance_between_levels_is_that_of_their_effects():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 200, 20_000)
+    effects = 2 * rng.normal(size=201)
+    y = np.column_stack([effects[codes] + 3 * rng.normal(size=20_000), rng.normal(size=20_000)])
+    found = level_variances(codes, y, np.ones(20_000))
+    assert found[0] == pytest.approx(effects[:200].var(), rel=0.05)
+    assert found[1] < 0.01
+    weight = rng.integers(0, 3, 20_000)
+    np.testing.assert_allclose(
+        level_variances(codes, y, weight.astype(float)),
+        level_variances(np.repeat(codes, weight), np.repeat(y, weight, axis=0), np.ones(weight.sum())),
+    )
+
+
+def test_known_levels_are_covered_as_before(model):
+    X, y = draw(1500, 1, TOWNS)
+    assert abs(coverage(model, X, y) - 0.9) < 0.04
+    _, std = model.predict(X, return_std=True)
+    assert abs(np.median(std) / NOISE - 1) < 0.25
+
+
+def test_unseen_levels_are_covered_too(model):
+    X, y = draw(1500, 1, np.arange(TOWNS, 2 * TOWNS))
+    with pytest.warns(UserWarning, match="levels that the fit did not see"):
+        covered = coverage(model, X, y)
+    # 30 effects of levels: a standard error of .055. It was .3 with the width of known levels.
+    assert abs(covered - 0.9) < 0.12
+    with pytest.warns(UserWarning, match="levels that the fit did not see"):
+        mean, std = model.predict(X, return_std=True)
+    assert 0.6 < np.sqrt(np.mean(np.square((y - mean) / std))) < 1.4
+
+
+def test_the_width_is_that_of_independent_errors(model, tmp_path):
+    X, _ = draw(4, 2, TOWNS)
+    new = X.assign(town=["t0", "nowhere", "t1", "elsewhere"])
+    known = X.assign(town=["t0", "t0", "t1", "t1"])
+    between = np.sqrt(model.level_variances_["1"][0]) * model.target_scale_[0]
+    q = np.array([0.05, 0.5, 0.95])
+    with pytest.warns(UserWarning, match="did not see"):
+        wide = model.predict_quantile(new[1::2], q)
+    assert (np.diff(wide) > 0).all()
+    assert wide[0, 2] - wide[0, 0] > 2 * norm.ppf(0.95) * between > 0
+    assert np.ptp(model.predict_quantile(known, q), axis=1).max() < 2 * between
+    save(model, tmp_path / "model")
+    with pytest.warns(UserWarning, match="did not see"):
+        np.testing.assert_array_equal(load(tmp_path / "model").predict_quantile(new[1::2], q), wide)
