@@ -263,7 +263,7 @@ class TestEqualInputs:
         target = y + 3 * (X[:, 1] > 0)
         model = KernelMachineRegressor(n_components=100, random_state=0).fit(frame[:100], target[:100])
         assert model.score(frame[100:], target[100:]) > 0.5
-        new = pd.DataFrame({"x": [None], "which": ["sideways"], "flag": [None]})
+        new = pd.DataFrame({"x": [None], "which": ["sideways"], "flag": [True]})
         with pytest.warns(UserWarning, match="'which': 1 of 1 values are levels that the fit did not see"):
             assert np.isfinite(model.predict(new)).all()
 
