@@ -38,6 +38,11 @@ def test_columns_of_text_few_values_and_constants_have_to_be_equal():
     assert near_copies(np.array([[1.0], [1.0 + 1e-15], [1.0]])).tolist() == [0, 1, 0]
 
 
+def test_objects_have_to_be_equal():
+    X = np.array([[1.0, "a"], [1, "b"], [None, "a"], [1, "a"], [np.nan, "a"]], dtype=object)
+    assert near_copies(X).tolist() == [0, 1, 2, 0, 2]
+
+
 def test_missing_values_agree(X):
     X = np.vstack([X, X[:1]])
     X[[0, -1], 1] = np.nan

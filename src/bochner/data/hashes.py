@@ -65,8 +65,10 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
     """
     if sp.issparse(X) or X.shape[0] < 2:
         return None
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
         columns = (_rounded(column.astype(np.float64, copy=False)) for column in X.T)
+    elif isinstance(X, np.ndarray):
+        columns = (_object_bits(column) for column in X.T)
     else:
         import narwhals as nw
 

@@ -409,16 +409,18 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _join_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
         """Add a batch, which may be refused half way."""
+        X = self._rows(X, reset=self._sums is None, cautions=self._sums is not None and self._first is None)
+        target = self._checked_target(X, y, sample_weight)
+        if self._sums is not None:
+            self._refuse_other_targets(target, in_parts=True)
         if self._sums is None or self._first is not None:
-            X = self._rows(X, reset=self._first is None, cautions=False)
             first = FirstRows.after(self._first, X, y, sample_weight)
             if first.are_due:
                 self.prepare(first.X, first.y, first.weight, **options)
-                X, y, sample_weight = first[:3]
+                X = self._rows(first.X, reset=False, cautions=False)
+                target = self._checked_target(X, first.y, first.weight)
             self._first = first.settled()
-        X = self._rows(X, reset=False, cautions=self._first is None)
-        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
-        self._refuse_other_targets(target, in_parts=True)
+        target = self._with_class_weights(X, target)
         if self._first is None:
             self._caution_ignored(X, target.weight, "prepare")
         source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())

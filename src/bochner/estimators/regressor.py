@@ -412,7 +412,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y = checked_numbers(self, X, y, "KernelMachineClassifier")
         weight = checked_weight(sample_weight, X)
         values = y.reshape(len(y), -1)
-        if self.loss_ in ROBUST_LOSSES:
+        if getattr(self, "loss_", self.loss) in ROBUST_LOSSES:  # a first batch is checked before a fit begins
             values = np.clip(values, *outer_fences(values, weight))
         moments = TableStatistic.of(values, normalised_weights(weight)).summary
         return Target(y, weight, *mean_and_scale(moments))
