@@ -1,4 +1,4 @@
-"""Sessions that anyone can run: ``nox -s lint``, ``types``, ``tests-oldest``, ``tests-newest``, ``docs``, ``dist``."""
+"""Sessions that anyone can run: ``nox -s lint``, ``types``, ``tests-full`` and others, which ``nox --list`` names."""
 
 import re
 import tomllib
@@ -25,18 +25,31 @@ def lowest(requirements):
     return [f"{bound[1]}=={bound[3]}" for bound in found if bound]
 
 
+def run_both_tiers(session):
+    """Run the fast tests, none of which may take long, and then the slow ones."""
+    session.run("pytest", "--check-seconds", *session.posargs)
+    session.run("pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session(name="tests-full", python=OLDEST)
+def tests_full(session):
+    """Run all tests."""
+    session.install(".[test]")
+    run_both_tiers(session)
+
+
 @nox.session(name="tests-oldest", python=OLDEST)
 def tests_oldest(session):
     """Run the tests on the oldest supported Python with the oldest supported library versions."""
     session.install(".[test]", *PEERS_OF_OLDEST, *lowest(PROJECT["dependencies"]))
-    session.run("pytest", *session.posargs)
+    run_both_tiers(session)
 
 
 @nox.session(name="tests-newest", python=[OLDEST, "3.12", "3.13", NEWEST])
 def tests_newest(session):
     """Run the tests with the newest library versions that pip finds."""
     session.install("--upgrade", ".[test]")
-    session.run("pytest", *session.posargs)
+    run_both_tiers(session)
 
 
 @nox.session(python=OLDEST)

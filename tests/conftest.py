@@ -23,6 +23,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import exact
+import tiers
 from bochner.cli.app import app
 from bochner.kernels import (
     Additive,
@@ -43,6 +44,12 @@ from bochner.kernels import (
     Subspace,
 )
 from bochner.loops import compile
+
+# Which tests are slow, and how it is checked that no other is.
+pytest_addoption, pytest_configure = tiers.pytest_addoption, tiers.pytest_configure
+pytest_sessionstart = tiers.pytest_sessionstart
+pytest_collection_modifyitems = tiers.pytest_collection_modifyitems
+pytest_runtest_call, slowness = tiers.pytest_runtest_call, tiers.slowness
 
 compile.COMPILATIONS.printed = True  # lest tests of standard error find a line more where the cache is empty
 ROOT = Path(__file__).parents[1]

@@ -365,23 +365,38 @@ def abstract(item):
     return item.__name__ in ("Kernel", "Stationary", "Sum", "Product", "Scaled") or issubclass(item, Exception)
 
 
-@pytest.mark.parametrize("item", public(), ids=lambda item: item.__name__)
-def test_public_names_are_documented(item, tmp_path, monkeypatch):
-    text = inspect.getdoc(item)
-    assert text
-    made = not (inspect.isclass(item) and abstract(item))
-    assert not made or "Examples\n--------" in text, f"{item.__name__} has no Examples"
+def is_made(item):
+    """Whether users make it, so that an example is due."""
+    return not (inspect.isclass(item) and abstract(item))
+
+
+def test_public_names_and_methods_are_documented():
+    for item in public():
+        text = inspect.getdoc(item)
+        assert text, f"{item.__name__} has no docstring"
+        assert not is_made(item) or "Examples\n--------" in text, f"{item.__name__} has no Examples"
+        for name, method in vars(item).items() if inspect.isclass(item) else ():
+            if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, property)):
+                assert inspect.getdoc(getattr(item, name)), f"{item.__name__}.{name} has no docstring"
+
+
+@pytest.mark.slow
+def test_examples_of_public_names_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner(verbose=False)
-    tests = [test for test in finder.find(item, item.__name__) if test.examples]
-    assert tests or not made
-    for test in tests:
-        runner.run(test)
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
-    assert runner.summarize(verbose=False).failed == 0
+    finder, failed = doctest.DocTestFinder(recurse=True), []
+    for item in public():
+        runner = doctest.DocTestRunner(verbose=False)
+        tests = [test for test in finder.find(item, item.__name__) if test.examples]
+        assert tests or not is_made(item), f"{item.__name__} has no example"
+        for test in tests:
+            runner.run(test)
+        failed += [item.__name__] * bool(runner.summarize(verbose=False).failed)
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+    assert not failed
 
 
+@pytest.mark.slow
 def test_examples_of_methods_that_estimators_share():
     found = [
         test for kind in (KernelMachine, Interpretable) for test in doctest.DocTestFinder().find(kind, kind.__name__)
@@ -392,15 +407,6 @@ def test_examples_of_methods_that_estimators_share():
         runner.run(test)
     assert len(tests) >= 5
     assert runner.summarize(verbose=False).failed == 0
-
-
-@pytest.mark.parametrize("item", public(), ids=lambda item: item.__name__)
-def test_public_methods_are_documented(item):
-    if not inspect.isclass(item):
-        return
-    for name, method in vars(item).items():
-        if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, property)):
-            assert inspect.getdoc(getattr(item, name)), f"{item.__name__}.{name} has no docstring"
 
 
 def test_public_names_exist_and_are_sorted():

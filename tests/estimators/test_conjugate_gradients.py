@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import exact
 from bochner import (
@@ -525,22 +524,3 @@ class TestEdges:
         assert model.predict_proba(X).shape == (200, 50)
         # Of the 50 classes in order, the one next to it is as a rule not far.
         assert np.median(np.abs(model.predict(X) - y)) <= 10
-
-
-@parametrize_with_checks(
-    [
-        KernelMachineRegressor(kernel=Laplacian(8.0), features="binning", n_components=10, **PENALTIES),
-        KernelMachineClassifier(
-            features=ConcatenatedFeatures(
-                [FourierFeatures(Gaussian(2.0), 10), BinningFeatures(Laplacian(20.0), 5), LinearFeatures()],
-                weights=[1.0, 0.5, 2.0],
-            ),
-            tol=1e-9,
-            alpha=[1.0, 10.0],
-            random_state=0,
-        ),
-    ]
-)
-def test_scikit_learn(estimator, check):
-    """Kernels and weights of maps are given; how they are learned is the same for any rows, and tested above."""
-    check(estimator)

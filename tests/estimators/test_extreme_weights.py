@@ -82,8 +82,7 @@ def one_thread():
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("largest", [5e-324, 1e-308, 1e-200, 1e-100, 1e100, 1e200, 1e300])
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(("largest", "alone"), [(5e-324, False), (1e300, True)])
 def test_weights_that_have_no_sums_are_refused(name, largest, alone):
     weight = all_but(7, min(largest, 1.0), largest) if alone else np.full(N, largest)
     if largest < 1:

@@ -30,7 +30,6 @@ ROWS = {"fit": {"sample_weight"}, "partial_fit": {"sample_weight", "classes"}, "
 @parametrize_with_checks(
     [
         FourierFeatures(n_components=20),
-        FourierFeatures(n_components=20, paired=False),
         KernelMachineRegressor(),
         KernelMachineClassifier(),
     ]

@@ -41,7 +41,7 @@ def naive(rows, landmarks, s):
     return Z
 
 
-@parametrize_with_checks([AnchorFeatures(), AnchorFeatures(3, 1, normalize=True)])
+@parametrize_with_checks([AnchorFeatures()])
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -769,11 +769,6 @@ class TestFiles:
             again.transform(X[:, : again.n_features_in_])
 
 
-@parametrize_with_checks(
-    [
-        BinningFeatures(Laplacian(50.0)),
-        BinningFeatures(SmoothBins(50.0), n_grids=5, n_buckets=100),
-    ]
-)
+@parametrize_with_checks([BinningFeatures(Laplacian(50.0))])
 def test_scikit_learn(estimator, check):
     check(estimator)

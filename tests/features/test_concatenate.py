@@ -258,6 +258,7 @@ class TestLinear:
             LinearFeatures().fit(X.to_numpy()).transform(np.ones((2, 3)))
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         LinearFeatures(),

@@ -26,6 +26,7 @@ MAPS = {
 }
 
 
+@pytest.mark.slow
 @parametrize_with_checks([KernelCCA()])
 def test_scikit_learn(estimator, check):
     check(estimator)
