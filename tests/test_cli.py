@@ -399,9 +399,9 @@ def test_report_is_a_page(folder, done, run, target):
     assert (report["rows"], report["target"]) == (N, target)
     task = "regression" if target == "price" else "classification"
     assert f"<title>Model report: {target} ({task}), model.safetensors, " in page
-    assert "that &#x27;bochner fit&#x27; held out" in page
+    assert "that &#39;bochner fit&#39; held out" in page
     assert "These scores are from a fit that did not use the held-out rows." in page
-    assert "bochner report model.safetensors houses.csv --out &#x27;a b.html&#x27;" in page
+    assert "bochner report model.safetensors houses.csv --out &#39;a b.html&#39;" in page
     key = "r2" if target == "price" else "accuracy"
     assert f"{scored[key]['value']:.3f}" in page
     assert "bochner fit TRAINING_TABLE --target" in page

@@ -95,7 +95,7 @@ def test_where_too_few_rows_could_be_learned_there_is_no_other_model(folder, don
 def test_a_page_of_training_rows_begins_with_rows_held_out(folder, done, target):
     scored = fit(done, target)
     name, key = ("R²", "r2") if target == "y" else ("Accuracy", "accuracy")
-    held_out = f"{name} {scored['scores'][key]['value']:.3f} on the rows that &#x27;bochner fit&#x27; held out"
+    held_out = f"{name} {scored['scores'][key]['value']:.3f} on the rows that &#39;bochner fit&#39; held out"
     linear = scored["references"]["scores"]["linear model"][key]["value"]
     done("report", "m", "rows.csv", "--out", "page.html")
     first, second = summary((folder / "page.html").read_text())[:2]

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
+
+from markupsafe import Markup, escape
 
 NAME_WIDTH = 40  # characters of a name of a column or level that are shown
 VOID = frozenset({"meta", "br", "hr"})
 STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # change the order of text
 
 
-class Markup(str):
-    """HTML that holds no unescaped text: what `tag`, `text` and `joined` return."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        """The same, for templates."""
-        return self
-
-
 def text(value: Any) -> Markup:
     """Any value as escaped text; characters that do not print, or that change the order of others, as their codes."""
     if isinstance(value, Markup):
         return value
-    return Markup(escape("".join(map(_shown, str(value))), quote=True))
+    return escape("".join(map(_shown, str(value))))
 
 
 def _shown(character: str) -> str:
