@@ -309,4 +309,4 @@ def test_levels_that_differ_by_a_blank_look_different():
     shown = Page(model.report_html(X[:60], y[:60])).texts
     assert {"finishing", "'finishing '"} <= set(shown)
     assert "finishing " not in shown
-    assert "at 'finishing '" in model.effects(X, ["step"])._repr_html_().replace("&#39;", "'")
+    assert "at &#39;finishing &#39;" in model.effects(X, ["step"])._repr_html_()
