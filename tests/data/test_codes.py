@@ -140,7 +140,7 @@ def test_few_numbers_of_many_columns_are_codes_together():
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"kind": rng.integers(6, size=2400), "size": rng.normal(size=2400)})
+    frame = pd.DataFrame({"kind": rng.integers(6, size=2600), "size": rng.normal(size=2600)})
     return frame, np.array([0, 3, -1, 2, 4, 0])[frame["kind"]] + frame["size"]
 
 
@@ -150,7 +150,7 @@ def test_codes_are_in_the_report_and_can_be_refused(table):
     model = KernelMachineRegressor(**options).fit(X, y)
     assert model.report_.codes == {"kind": [0, 1, 2, 3, 4, 5]}
     for text in (str(model.report_), model.report_._repr_html_()):
-        assert "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5)." in text
+        assert "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5); numeric_features=" in text
     for numeric_features in ("all", ["kind"], [0], np.array(["kind"])):
         refused = KernelMachineRegressor(numeric_features=numeric_features, **options).fit(X, y)
         assert not refused.encoder_.codes
@@ -175,3 +175,12 @@ def test_a_parabola_of_integers_is_predicted_between_them():
     between = draw(rng.uniform(10, 50, 500))
     trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
     assert model.score(*between) > max(trees.score(*between), 0.7)
+
+
+def test_the_command_says_so_and_has_an_option(table, tmp_path, done):
+    X, y = table
+    X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    given = ("fit", str(tmp_path / "rows.csv"), "--target", "y", "--kernel", "gaussian", "--n-components", "64")
+    taken = [note for note in done(*given)["notes"] if note.startswith("Taken for codes of categories: kind (")]
+    assert len(taken) == 1
+    assert not [note for note in done(*given, "--numeric", "kind")["notes"] if "codes" in note]

@@ -330,6 +330,7 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     others = None
     model = _fitted(arguments, task, split.train, scored=split.test is not None)
     facts = model_facts(model)
+    guesses = [] if model.report_ is None else model.report_.guesses
     if split.test is not None:
         scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
         baseline = split.train_target.described_baseline(task)
@@ -354,7 +355,7 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
         "out": None if out is None else str(out),
         "rows_saved_model": None if out is None else split.target.n_known,
         "seconds": CLOCK.seconds() - start,
-        "notes": notes,
+        "notes": notes + guesses,
     }
 
 

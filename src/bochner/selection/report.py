@@ -143,7 +143,8 @@ class Report:
         if not self.codes:
             return []
         names = ", ".join(f"{name} ({', '.join(f'{code:g}' for code in own)})" for name, own in self.codes.items())
-        return [f"Taken for codes of categories: {names}. numeric_features= names columns that are quantities."]
+        cure = "numeric_features= (--numeric in the command) names columns that are quantities"
+        return [f"Taken for codes of categories: {names}; {cure}."]
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
