@@ -176,7 +176,6 @@ def code_lines(path):
 # Files of fewer than 60 lines that one other imports, and why.
 SMALL = {
     "bochner.cli.installation": "loads data sets, which other commands do not",
-    "bochner.engines.ray": "for those who have Ray",
     "bochner.online.online_regressor": "the public twin of online_classifier",
 }
 

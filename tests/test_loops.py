@@ -41,7 +41,6 @@ ENDS = {
     "engines/local.py shards": [HALVED],
     "engines/prefetch.py in_turn": [INPUT],
     "engines/prefetch.py prefetched": [INPUT],
-    "engines/ray.py RayEngine.result": [OTHERS],
     "engines/remote.py name_of": [INNER],
     "estimators/loss_problem.py LossProblem._trials": [COUNT],
     "estimators/loss_problem.py LossProblem.search": [COUNT, COUNT],

@@ -103,7 +103,7 @@ def settings(
         Whether to continue from the checkpoint if the file exists. Otherwise a fit refuses to overwrite it.
     every : float, default=60
         Least number of seconds between checkpoints. Writing them takes at most a hundredth of the time.
-    engine : dask.distributed.Client, concurrent.futures.Executor, "ray" or Engine, optional
+    engine : dask.distributed.Client, concurrent.futures.Executor or Engine, optional
         Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
         threads of this process. See `bochner.engines.current.as_engine`.
     device : str, optional
