@@ -319,16 +319,6 @@ def test_files_on_a_device(tmp_path, solver, monkeypatch):
     np.testing.assert_allclose(again, found, atol=1e-4)
 
 
-def test_checkpoints_of_sums_on_a_device(tmp_path):
-    X, y, _ = data(n=4000)
-    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}), tmp_path / "rows.parquet")
-    source = bochner.open_source(tmp_path / "rows.parquet", sample=1500)
-    model = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
-    with bochner.settings(device=parse_device(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
-        other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
-    np.testing.assert_allclose(other.feature_weights_, model.feature_weights_, atol=1e-6)
-
-
 @pytest.mark.parametrize("paired", [False, True])
 def test_features_that_are_written_in_place(paired, monkeypatch):
     """As on devices whose arrays can be changed, here by NumPy, a few rows at a time."""

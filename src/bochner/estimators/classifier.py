@@ -35,7 +35,7 @@ from bochner.estimators.other_losses import (
     stored_problem,
 )
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import Keep, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
@@ -574,9 +574,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             solution = side_by_side(solution, found, self.loss_ == "stacked")
         self.feature_weights_, self.intercept_ = solution.coef, solution.intercept
 
-    def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
+    def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         if self.loss_ == "squared":
-            super()._go_on(design, problem, keep)
+            super()._go_on(design, problem)
             return
         K, features = len(self.intercept_) // (1 + (self.loss_ == "stacked")), self.features_
         begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
@@ -589,7 +589,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 replace(problem, alpha=self._start.alpha),
                 self.feature_weights_[: inner.n_features_out, :K],
             )
-            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start, keep=keep)
+            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start)
             self.n_iter_, self.residual_ = solution.n_iter, solution.residual
             both = side_by_side(solution, as_squared(solution)._replace(coef=coef, intercept=intercept), True)
             coef, intercept = both.coef, both.intercept
