@@ -515,7 +515,7 @@ def set_back(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
 
 
 def no_home(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
-    """No folder for compiled loops or measured costs, or no home."""
+    """No folder for compiled loops, or no home."""
     name, file = pick(rng, lab.names), folder / "file"
     file.touch()
     out = folder / f"out{TASKS[name][1]}"

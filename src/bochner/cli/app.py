@@ -187,7 +187,7 @@ def plan(
     memory_limit: options.Memory = None,
     sample: options.Sample = None,
 ) -> dict[str, Any]:
-    """Estimate the passes, memory and time of a fit, without reading the rows.
+    """Estimate the passes and memory of a fit, without reading the rows.
 
     \b
     Example:

@@ -374,7 +374,7 @@ def plan(arguments: Fit) -> dict[str, Any]:
             task = "classification" if kind in ("text", "category", "boolean") else "regression"
             notes.append(f"Planned as {task}; use --task if the target is something else.")
         found = estimator_of(arguments, task).plan_rows(rows)
-    notes.append("This is the cost of one fit: 'bochner fit' fits twice if it both scores and saves a model.")
+    notes.append("This is one fit: 'bochner fit' fits twice if it both scores and saves a model.")
     return {
         "data": str(path),
         "target": arguments.target,

@@ -24,12 +24,12 @@ from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets,
 from bochner.estimators.other_losses import (
     ClassFit,
     as_squared,
+    comparison_seconds,
     fit_classes,
     fit_classes_again,
     fit_classes_in_passes,
     go_on_in_passes,
     largest_score,
-    loss_comparison_seconds,
     or_linear,
     side_by_side,
     stored_problem,
@@ -528,7 +528,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if self.loss != "auto":
             return self.loss
         few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
-        timely = timely and loss_comparison_seconds(design) <= rows.budget.usual_left
+        timely = timely and comparison_seconds(design) <= rows.budget.left
         compares = given_alphas(self.alpha) is None and not few and timely and self.solver_ != "exact"
         return "auto" if compares else "squared"
 
@@ -545,7 +545,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = as_squared(solution)._replace(reason="other losses need all rows at once")
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.usual_limit)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.budget().seconds)
         few = None if choice is None else choice.predictions  # by choices without the rows
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
         self._keep_features(found.features)

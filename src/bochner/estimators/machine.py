@@ -808,7 +808,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Estimate what `fit` would read, hold and compute, without fitting.
+        """Estimate what `fit` would read and hold, and how it would solve, without fitting.
 
         Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
         from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
@@ -823,8 +823,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Returns
         -------
         Plan
-            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
-            `reason` and `cures`. It prints as a small table.
+            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `solver`, `gathered` and `reason`. It
+            prints as a small table.
 
         Raises
         ------
