@@ -64,22 +64,22 @@ def test_threads_that_work_for_the_caller_see_them(monkeypatch):
 
     def work(item):
         together.wait()
-        return threading.get_ident(), current().every
+        return threading.get_ident(), current().memory_limit
 
-    with bochner.settings(every=3):
+    with bochner.settings(memory_limit="3 GB"):
         found = in_threads(work, [0, 1])
     assert len({thread for thread, _ in found}) == 2
-    assert {every for _, every in found} == {3}
-    assert {every for _, every in in_threads(work, [0, 1])} == {60}
+    assert {limit for _, limit in found} == {3 * 10**9}
+    assert {limit for _, limit in in_threads(work, [0, 1])} == {None}
 
 
 def test_other_threads_do_not():
     found = []
-    with bochner.settings(every=3):
-        thread = threading.Thread(target=lambda: found.append(current().every))
+    with bochner.settings(memory_limit="3 GB"):
+        thread = threading.Thread(target=lambda: found.append(current().memory_limit))
         thread.start()
         thread.join()
-    assert found == [60]
+    assert found == [None]
 
 
 def test_the_limit_counts_what_was_taken_since():
@@ -121,15 +121,3 @@ def test_memory_that_was_freed_is_given_back():
         assert available_memory() > 3e8 - 5e7
         assert resident_bytes() - before < 5e7
         assert barrier.sum() == 1000
-
-
-@pytest.mark.parametrize(
-    ("precision", "message"),
-    [
-        ("fast", r"precision must be 'full', got 'fast'\. 'fast' has been removed: leave precision out\."),
-        ("half", r"precision must be 'full', got 'half'\.$"),
-    ],
-)
-def test_there_is_one_precision_of_products(precision, message):
-    with pytest.raises(ValueError, match=message), bochner.settings(precision=precision):
-        pass

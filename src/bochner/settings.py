@@ -38,15 +38,12 @@ class Settings:
         Where the work on rows that are read in passes runs, as given; None for the threads of this process.
     device : str or object
         Where features and their products are computed, as given; None for the CPU.
-    precision : {"full"}
-        Of products on a device: that of their factors.
     """
 
     memory_limit: int | None = None
     memory_base: int = 0
     engine: Any = None
     device: Any = None
-    precision: str = "full"
 
 
 class _AsBefore:
@@ -72,7 +69,6 @@ def settings(
     memory_limit: int | float | str | None = _AS_BEFORE,
     engine: Any = _AS_BEFORE,
     device: Any = _AS_BEFORE,
-    precision: str = _AS_BEFORE,
 ) -> Iterator[Settings]:
     """Set how fits and predictions run inside a ``with`` block.
 
@@ -88,10 +84,8 @@ def settings(
         Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
         threads of this process. See `bochner.engines.current.as_engine`.
     device : str, optional
-        Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"`` or, with the array library,
-        ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the CPU.
-    precision : {"full"}, default="full"
-        Precision of products on a device: that of their factors, single precision as a rule.
+        Where dense features and their products are computed by PyTorch: ``"cuda"``, ``"cuda:1"`` or ``"mps"``. None or
+        "cpu" for the CPU.
 
     Yields
     ------
@@ -101,9 +95,9 @@ def settings(
     Raises
     ------
     ValueError
-        If a size is invalid, the device is not available, or the precision is another one than "full".
+        If a size is invalid, or the device is not available.
     ImportError
-        If no array library for the device is installed.
+        If a device is given and PyTorch is not installed.
 
     Examples
     --------
@@ -116,7 +110,7 @@ def settings(
     1500000000
     """
     outside = _CURRENT.get()
-    given = {"memory_limit": memory_limit, "engine": engine, "device": device, "precision": precision}
+    given = {"memory_limit": memory_limit, "engine": engine, "device": device}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
     if changes.get("memory_limit") is not None:
         changes["memory_limit"] = as_bytes(changes["memory_limit"])
@@ -133,9 +127,6 @@ def settings(
 
 
 def _check(inside: Settings) -> None:
-    if inside.precision != "full":
-        gone = " 'fast' has been removed: leave precision out." if inside.precision == "fast" else ""
-        raise ValueError(f"precision must be 'full', got {inside.precision!r}.{gone}")
     if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
         import_module("bochner.devices.device").parse_device(inside.device)
 

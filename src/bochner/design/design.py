@@ -216,7 +216,9 @@ class Design:
             return reduce(self.engine, items, work, shared, advance=lambda k: self.advance(items[k].n_rows))
         work = replace(work, advance=self.advance)
         if len(spans) == 1:
-            return work(self.source, (None, features))
+            total = work.empty()
+            total.add(features, work.blocks(self.source))
+            return total
         return reduce(LOCAL, [self.source.span(*span) for span in spans], work, (None, features))
 
     def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:

@@ -293,7 +293,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
-            sample. Arrays of PyTorch, CuPy and JAX work too: their Fourier features are computed on their device.
+            sample. Arrays of any library work too; Fourier features of PyTorch's tensors are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
