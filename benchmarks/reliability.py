@@ -10,7 +10,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from report import tables
@@ -133,10 +132,6 @@ def killed() -> list[tuple[str, str, str, str, str]]:
 
     numbers = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
     rows = [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
-    data = kills.rows_of(Path(tempfile.mkdtemp()))
-    for solver, name in (("direct", "moments"), ("cg", "conjugate gradients")):
-        judge = partial(kills.killed_fit, kills.Fits(data, solver))
-        rows.append(campaign(f"streamed fits, {name}, SIGKILL until done", timed(judge, 10)))
     return [*rows, campaign("compilations, SIGKILL", timed(kills.killed_compilation, 20))]
 
 

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -29,11 +28,9 @@ from scale_watch import Watched
 
 MILLION = 10**6
 ROWS = int(float(os.environ.get("BOCHNER_SCALE_ROWS") or (4 * MILLION if QUICK else 100 * MILLION)))
-HELD, KILLED, LIMITED, ONE_GROUP = (min(ROWS, n * MILLION) for n in (4, 10, 10, 2))
+HELD, LIMITED, ONE_GROUP = (min(ROWS, n * MILLION) for n in (4, 10, 2))
 SAMPLE, SMALL_SAMPLE, UNSEEN = 200_000, 20_000, 200_000
 LIMITS = ("0.3 GB", "0.6 GB", "1 GB", "2 GB")
-EVERY = 0.05 if QUICK else 1.0  # seconds from one checkpoint to the next
-KILLS, HALTS = 17, 3
 MODELS = {"given": "D = 500", "default": "no arguments", "cg": "D = 500 by conjugate gradients"}
 
 
@@ -54,7 +51,7 @@ def streamed(n: int, **options: object) -> Job:
 def measured(job: Job) -> tuple[Watched, Done]:
     """Run a job that must come to its end."""
     found, took = fitted(job)
-    if took is None or took.refused:
+    if took.refused:
         sys.exit(f"{job} came to no end: {found} {took}")
     note(job, took._replace(digest=took.digest[:8]), f"{(found.peak - found.base) / 1e6:.0f} MB")
     return found, took
@@ -143,44 +140,6 @@ def linear() -> list[Row]:
     return rows
 
 
-def kill() -> list[Row]:
-    """Fits that are killed at random moments, and go on."""
-    return [*killed("given", KILLED, KILLS, HALTS), *killed("cg", min(KILLED, MILLION), 3, 1)]
-
-
-def killed(model: str, n: int, kills: int, halts: int) -> list[Row]:
-    """Kill a fit at random moments, and before the renaming of checkpoints, and resume it each time."""
-    rng = np.random.default_rng(0)
-    plain = measured(streamed(n, model=model, warm=False))[1]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {"checkpoint": str(Path(folder) / "fit.ckpt"), "resume": True, "every": EVERY}
-        job = streamed(n, model=model, warm=False, settings=settings)
-        whole = measured(job)[1]
-        moments = [(after, 0) for after in rng.uniform(0.02, 0.98, repeats(kills)) * whole.seconds]
-        halts = 1 + rng.integers(max(whole.n_written // 2, 1), size=repeats(halts))
-        moments += [(None, int(halt)) for halt in halts]
-        ended, kept, same, again = 0, 0, 0, []
-        for after, halt in moments:
-            ended += fitted(replace(job, halt=halt), after)[1] is not None
-            kept += Path(settings["checkpoint"]).exists()
-            resumed = measured(job)[1]
-            same += resumed.digest == plain.digest
-            again += [] if after is None else [(after + resumed.seconds) / whole.seconds]
-    share = 100 * whole.writing / whole.seconds
-    what = f"{MODELS[model]}, {n:,} rows"
-    written = f"{share:.2f} % ({whole.n_written} in {whole.seconds:.0f} s)"
-    return [
-        Row(
-            f"{what}, {len(moments)} kills, {len(halts)} between write and rename: resumed to the same bits",
-            f"{same} of {len(moments)}, {kept} from a checkpoint, {ended} ended too early",
-            "all",
-        ),
-        Row(f"{what}: the same bits without checkpoints", str(whole.digest == plain.digest), "True"),
-        Row(f"{what}: seconds until the kill and after it over those of one fit", f"{median(again):.2f}"),
-        Row(f"{what}: time that checkpoints take", written, "<= 1 %"),
-    ]
-
-
 def limits() -> list[Row]:
     """Peaks under memory limits, with all that a process loads counted."""
     folder = scale_data.folder(LIMITED)
@@ -215,7 +174,6 @@ BENCHMARKS = {
     "pass": feature_pass,
     "default": default,
     "linear": linear,
-    "kill": kill,
     "limits": limits,
     "same": same,
     "cluster": scale_cluster.speed,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import scale_data
-from scale_watch import Watched, be_killed, begin, watched
+from scale_watch import Watched, begin, watched
 
 LENGTHSCALE, D, ALPHA = 5.0, 500, 1.0
 
@@ -42,8 +40,6 @@ class Job:
         Whether small fits load all compiled code after the work began and before the clock starts.
     n_unseen : int
         Rows of no file, by which the model is judged.
-    halt : int
-        Which renaming of a checkpoint the process is killed before, counted from 1; 0 for none.
     """
 
     data: str
@@ -53,7 +49,6 @@ class Job:
     settings: dict[str, Any] | None = None
     warm: bool = True
     n_unseen: int = 0
-    halt: int = 0
 
 
 class Done(NamedTuple):
@@ -64,17 +59,13 @@ class Done(NamedTuple):
     digest: str = ""
     error: float = 0.0
     distance: float = 0.0
-    writing: float = 0.0
-    n_written: int = 0
     about: str = ""
     refused: str = ""
 
 
-def fitted(job: Job, after: float | None = None) -> tuple[Watched, Done | None]:
-    """Run a job, watched; None where it was killed."""
-    found = watched([sys.executable, __file__, json.dumps(asdict(job))], after)
-    if found.returncode < 0:
-        return found, None
+def fitted(job: Job) -> tuple[Watched, Done]:
+    """Run a job, watched."""
+    found = watched([sys.executable, __file__, json.dumps(asdict(job))])
     if found.returncode:
         raise subprocess.CalledProcessError(found.returncode, str(job))
     return found, Done(*json.loads(found.lines[-1]))
@@ -103,41 +94,11 @@ def digest(model: Any) -> str:
     return blake2b(b"".join(np.ascontiguousarray(values).tobytes() for values in arrays)).hexdigest()
 
 
-class Writing:
-    """Counts checkpoints and the seconds that these take, and asks to be killed before the renaming of one of them."""
-
-    def __init__(self, path: str, halt: int) -> None:
-        from bochner.data.checkpoint import Checkpoint
-
-        self.path, self.halt, self.count, self.seconds = path, halt, 0, 0.0
-        self.replace, os.replace = os.replace, self.renamed
-        Checkpoint._write = self.timed(Checkpoint._write)
-
-    def renamed(self, source: Any, target: Any, **options: Any) -> None:
-        """Rename, or ask to be killed in its place."""
-        if Path(target).name == Path(self.path).name:
-            self.count += 1
-            if self.count == self.halt:
-                be_killed()
-        self.replace(source, target, **options)
-
-    def timed(self, write: Callable) -> Callable:
-        """The same function, whose seconds are added up."""
-
-        def work(*arguments: Any) -> None:
-            start = time.perf_counter()
-            write(*arguments)
-            self.seconds += time.perf_counter() - start
-
-        return work
-
-
 def done(job: Job) -> Done:
     """Do the job."""
     settings = job.settings or {}
     import bochner
 
-    writing = Writing(settings["checkpoint"], job.halt) if "checkpoint" in settings else None
     model = machine(job.model)
     data = scale_data.arrays(Path(job.data)) if job.in_memory else ()
     begin()
@@ -155,8 +116,7 @@ def done(job: Job) -> Done:
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
     error, distance = judged(model, job.n_unseen)
     about = f"{type(model.features_).__name__}, {len(model.feature_weights_):,} columns, by {model.solver_}"
-    written = (writing.seconds, writing.count) if writing else (0.0, 0)
-    return Done(seconds, busy, digest(model), error, distance, *written, about)
+    return Done(seconds, busy, digest(model), error, distance, about)
 
 
 def opened(job: Job) -> Any:

@@ -1,4 +1,4 @@
-"""Watches the memory of another process, and kills it when told to (Linux)."""
+"""Watches the memory of another process (Linux)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
-BEGIN, KILL, WATCHED = "#begin", "#kill", "BOCHNER_SCALE_WATCHED"
+BEGIN, WATCHED = "#begin", "BOCHNER_SCALE_WATCHED"
 STEP = 0.02  # seconds
 
 
@@ -29,28 +29,18 @@ def begin() -> None:
     """Tell who watches this process that its work begins: what it holds now is the base, and peaks before are void."""
     if WATCHED in os.environ:
         Path("/proc/self/clear_refs").write_text("5")
-        _ask(BEGIN)
+        print(BEGIN, flush=True)
+        sys.stdin.readline()  # the answer, once what is held now has been read
 
 
-def be_killed() -> None:
-    """Ask who watches this process to kill it, and wait for that."""
-    _ask(KILL)
-
-
-def _ask(word: str) -> None:
-    """Write the word, and wait for the answer."""
-    print(word, flush=True)
-    sys.stdin.readline()
-
-
-def watched(command: Sequence[str], after: float | None = None) -> Watched:
-    """Run a command to its end, or kill it so many seconds after its work began, or when it asks for it.
+def watched(command: Sequence[str]) -> Watched:
+    """Run a command to its end.
 
     Every 20 ms the highest mark of its resident memory is read, which the system keeps, so that no peak is missed.
     """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     lines: list[str] = []
-    begun: list[tuple[float, int]] = []
+    begun: list[int] = []
     peaks = [0, 0]
     with subprocess.Popen(command, env={**os.environ, WATCHED: "1"}, **pipes) as process:
         listener = Thread(target=_listen, args=(process, lines, begun))
@@ -58,25 +48,21 @@ def watched(command: Sequence[str], after: float | None = None) -> Watched:
         while process.poll() is None:
             works = bool(begun)
             peaks[works] = max(peaks[works], _memory(process.pid, "VmHWM"))
-            if works and after is not None and time.perf_counter() - begun[0][0] >= after:
-                process.kill()
             time.sleep(STEP)
         listener.join()
-    base = begun[0][1] if begun else 0
+    base = begun[0] if begun else 0
     return Watched(process.returncode, max(peaks[bool(begun)], base), base, lines)
 
 
-def _listen(process: subprocess.Popen, lines: list[str], begun: list[tuple[float, int]]) -> None:
-    """Keep the lines of a process; note when its work begins and what it holds then; kill it where it asks for that."""
+def _listen(process: subprocess.Popen, lines: list[str], begun: list[int]) -> None:
+    """Keep the lines of a process; note what it holds when its work begins."""
     for line in process.stdout:
         word = line.strip()
         if word == BEGIN:
-            begun.append((time.perf_counter(), _memory(process.pid, "VmRSS")))
+            begun.append(_memory(process.pid, "VmRSS"))
             with suppress(BrokenPipeError):
                 process.stdin.write("\n")
                 process.stdin.flush()
-        elif word == KILL:
-            process.kill()
         else:
             lines.append(word)
 

@@ -256,35 +256,27 @@ def test_rows_without_labels(report):
 
 
 WATCHED = """
-import sys
 import time
 import numpy as np
 import pandas as pd
-from scale_watch import begin, be_killed
+from scale_watch import begin
 rows = np.ones(10**7)
 del rows
 begin()
-if sys.argv[1] == "asks":
-    be_killed()
 rows = np.ones(5 * 10**6)
 del rows
 print("done", flush=True)
 time.sleep(0.5)  # until the highest mark has been read
-if sys.argv[1] == "waits":
-    sys.stdin.readline()
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-def test_a_watcher_knows_the_peak_and_kills(report):
+def test_a_watcher_knows_the_peak(report):
     """Of arrays of 80 MB before and 40 MB after the work began, the second counts."""
     watched = importlib.import_module("scale_watch").watched
-    found = watched([sys.executable, "-c", WATCHED, "ends"])
+    found = watched([sys.executable, "-c", WATCHED])
     assert (found.returncode, found.lines) == (0, ["done"])
     assert found.peak - found.base == pytest.approx(40e6, rel=0.05)
-    asked = watched([sys.executable, "-c", WATCHED, "asks"])
-    assert (asked.returncode, asked.lines) == (-9, [])
-    assert watched([sys.executable, "-c", WATCHED, "waits"], after=0.3).returncode == -9
 
 
 def test_fewer_rows_are_the_first_of_more(report, monkeypatch, tmp_path):
@@ -309,7 +301,6 @@ def test_many_rows_of_files_take_little_memory(report, monkeypatch, tmp_path):
     monkeypatch.setenv("BOCHNER_SCALE_DATA", str(tmp_path))
     data, fit = importlib.import_module("scale_data"), importlib.import_module("scale_fit")
     found, took = fit.fitted(fit.Job(str(data.folder(500_000)), sample=50_000, warm=False, n_unseen=10_000))
-    assert took is not None
     assert not took.refused
     assert found.peak - found.base < 0.8e9
     assert took.error < 1

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import csv, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
-from bochner import KernelMachineRegressor, load
+from bochner import load
 from bochner.engines.base import EngineError
 from bochner.inputs import training
 from farm import Farm
@@ -212,7 +212,6 @@ def test_refusals(folder, refused):
     assert "nothing*" in refused("fit", "nothing*", "--target", "y")
     assert "memory" in refused("plan", "rows", "--target", "y", "--memory-limit", "1MB")
     assert "not a size such as" in refused("fit", "rows", "--target", "y", "--memory-limit", "lots", code=2)
-    assert "--checkpoint" in refused("fit", "rows", "--target", "y", "--resume", code=2)
 
 
 @pytest.mark.parametrize("data", ["rows", "texts"])
@@ -234,15 +233,6 @@ def test_a_damaged_file_is_named_once(folder, refused):
         assert refused("plan", data, "--target", "y").startswith("error: texts/r1.csv.gz: damaged")
 
 
-def test_a_checkpoint_that_cannot_be_is_refused_before_the_table_is_read(large, refused, monkeypatch):
-    monkeypatch.setattr("bochner.cli.fitting.summary_of_target", None)
-    arguments = ("fit", "rows", "--target", "y", "--checkpoint")
-    assert "the folder '" in refused(*arguments, "nowhere/y.ckpt")
-    assert "is a folder" in refused(*arguments, "texts", "--resume")
-    assert "also the name of the model" in refused(*arguments, "y.model", "--out", "./y.model")
-    assert "--resume" in refused(*arguments, "all.csv")
-
-
 def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
     fit(done, "rows", "--out", "model.safetensors")
     parquet.write_table(TABLES[0].drop_columns(["a"]), "rows/s.parquet")
@@ -253,29 +243,6 @@ def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
         file.seek(4)
         file.write(bytes(size // 2))
     assert "r2.parquet" in refused("predict", "model.safetensors", "rows", "--out", "p.csv")
-
-
-def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkeypatch):
-    arguments = ("rows", "--checkpoint", "rows.ckpt", "--out", "model.safetensors")
-    whole = fit(done, *arguments)
-    before = load("model.safetensors").feature_weights_
-    os.remove("model.safetensors")
-
-    def fails(*args):
-        raise OSError("killed here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bochner.cli.fitting.write_model", fails)
-        code, _, err = run("fit", *arguments, "--target", "y", "--exclude", "big", *FAST)
-    assert (code, err) == (1, "error: killed here\n")
-    assert "rows.ckpt.scored" in os.listdir()
-    fits = []
-    monkeypatch.setattr(KernelMachineRegressor, "fit", lambda self, *args: fits.append(args))
-    again = fit(done, *arguments, "--resume")
-    assert not fits  # but a refit of the model that was scored
-    assert again["scores"] == whole["scores"]
-    np.testing.assert_array_equal(load("model.safetensors").feature_weights_, before)
-    assert "rows.ckpt.scored" not in os.listdir()
 
 
 def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(large, done, refused, run, monkeypatch):

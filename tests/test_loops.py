@@ -25,8 +25,6 @@ LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
     "cli/__init__.py _cause": [INNER],
-    "data/checkpoint.py FileLock.__init__": [OTHERS],  # another process has removed the lock since
-    "data/checkpoint.py _checksum": [INPUT],
     "data/encodings.py _unique": [COUNT],  # a name for each of the finite number of names in use at most
     "data/weights.py _probabilities": [COUNT],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
@@ -41,7 +39,6 @@ ENDS = {
     "engines/local.py shards": [HALVED],
     "engines/prefetch.py in_turn": [INPUT],
     "engines/prefetch.py prefetched": [INPUT],
-    "engines/ray.py RayEngine.result": [OTHERS],
     "engines/remote.py name_of": [INNER],
     "estimators/loss_problem.py LossProblem._trials": [COUNT],
     "estimators/loss_problem.py LossProblem.search": [COUNT, COUNT],

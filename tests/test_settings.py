@@ -1,7 +1,7 @@
 """Settings of the run: what can be said, where it holds, and the memory limit."""
 
 import threading
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -39,38 +39,22 @@ def test_wrong_sizes(size):
     assert current().memory_limit is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"resume": True}, "resume=True needs the file to continue from"),
-        ({"resume": "yes", "checkpoint": "a"}, "resume must be True or False"),
-        ({"checkpoint": ""}, "checkpoint must be the path of a file"),
-        ({"checkpoint": 3}, "checkpoint must be the path of a file"),
-        ({"every": -1}, "every must be a number of seconds"),
-        ({"every": np.nan}, "every must be a number of seconds"),
-        ({"every": "60"}, "every must be a number of seconds"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        bochner.settings(**changes).__enter__()
+def test_what_cannot_be_meant_is_refused():
     with pytest.raises(TypeError, match="memory"):
         bochner.settings(memory="1 GB")
 
 
 def test_settings_hold_inside_and_keep_what_is_not_named():
     outside = current()
-    with bochner.settings(checkpoint=Path("a.ckpt"), every=5):
-        assert (current().checkpoint, current().every) == ("a.ckpt", 5)
-        with bochner.settings(resume=True, memory_limit="1 GB"):
-            assert current().resume
-            assert current().checkpoint == "a.ckpt"
-        with bochner.settings(checkpoint=None):
-            assert current().checkpoint is None
-        assert not current().resume
-        with pytest.raises(KeyError), bochner.settings(every=7):
+    engine = ThreadPoolExecutor(1)
+    with bochner.settings(engine=engine, memory_limit="2 GB"):
+        with bochner.settings(memory_limit="1 GB"):
+            assert (current().engine, current().memory_limit) == (engine, 10**9)
+        with bochner.settings(engine=None):
+            assert current().engine is None
+        with pytest.raises(KeyError), bochner.settings(memory_limit=7):
             raise KeyError
-        assert current().every == 5
+        assert (current().engine, current().memory_limit) == (engine, 2 * 10**9)
     assert current() is outside
 
 
@@ -80,22 +64,22 @@ def test_threads_that_work_for_the_caller_see_them(monkeypatch):
 
     def work(item):
         together.wait()
-        return threading.get_ident(), current().every
+        return threading.get_ident(), current().memory_limit
 
-    with bochner.settings(every=3):
+    with bochner.settings(memory_limit="3 GB"):
         found = in_threads(work, [0, 1])
     assert len({thread for thread, _ in found}) == 2
-    assert {every for _, every in found} == {3}
-    assert {every for _, every in in_threads(work, [0, 1])} == {60}
+    assert {limit for _, limit in found} == {3 * 10**9}
+    assert {limit for _, limit in in_threads(work, [0, 1])} == {None}
 
 
 def test_other_threads_do_not():
     found = []
-    with bochner.settings(every=3):
-        thread = threading.Thread(target=lambda: found.append(current().every))
+    with bochner.settings(memory_limit="3 GB"):
+        thread = threading.Thread(target=lambda: found.append(current().memory_limit))
         thread.start()
         thread.join()
-    assert found == [60]
+    assert found == [None]
 
 
 def test_the_limit_counts_what_was_taken_since():
@@ -137,15 +121,3 @@ def test_memory_that_was_freed_is_given_back():
         assert available_memory() > 3e8 - 5e7
         assert resident_bytes() - before < 5e7
         assert barrier.sum() == 1000
-
-
-@pytest.mark.parametrize(
-    ("precision", "message"),
-    [
-        ("fast", r"precision must be 'full', got 'fast'\. 'fast' has been removed: leave precision out\."),
-        ("half", r"precision must be 'full', got 'half'\.$"),
-    ],
-)
-def test_there_is_one_precision_of_products(precision, message):
-    with pytest.raises(ValueError, match=message), bochner.settings(precision=precision):
-        pass

@@ -32,7 +32,7 @@ for part in range(4):
     parquet.write_table(rows, Path(folder.name) / f"part{part}.parquet")
 
 # %%
-# The target is given by its name, and ``plan`` says beforehand what will be read, held and computed. This table would
+# The target is given by its name, and ``plan`` says beforehand what will be read and held. This table would
 # fit into memory; ``sample`` asks to treat it as one that does not. The result has the same bits for any number of
 # threads.
 source = bochner.open_source(folder.name, sample=20_000)

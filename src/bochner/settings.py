@@ -1,4 +1,4 @@
-"""Settings of a run, not of a model: memory limit, checkpoint, engine and device.
+"""Settings of a run, not of a model: memory limit, engine and device.
 
 They hold inside a ``with`` block. They are not parameters of estimators, so copies, parameter searches and model files
 do not contain them.
@@ -34,28 +34,16 @@ class Settings:
         Bytes that fits and predictions may use, in addition to what the process held when the limit was set.
     memory_base : int
         Resident bytes of the process when the limit was set.
-    checkpoint : str or None
-        File that stores the progress of a fit.
-    resume : bool
-        Whether to continue from that file, if it exists.
-    every : float
-        Least number of seconds between checkpoints.
     engine : object
         Where the work on rows that are read in passes runs, as given; None for the threads of this process.
     device : str or object
         Where features and their products are computed, as given; None for the CPU.
-    precision : {"full"}
-        Of products on a device: that of their factors.
     """
 
     memory_limit: int | None = None
     memory_base: int = 0
-    checkpoint: str | None = None
-    resume: bool = False
-    every: float = 60.0
     engine: Any = None
     device: Any = None
-    precision: str = "full"
 
 
 class _AsBefore:
@@ -79,12 +67,8 @@ def current() -> Settings:
 def settings(
     *,
     memory_limit: int | float | str | None = _AS_BEFORE,
-    checkpoint: str | os.PathLike[str] | None = _AS_BEFORE,
-    resume: bool = _AS_BEFORE,
-    every: float = _AS_BEFORE,
     engine: Any = _AS_BEFORE,
     device: Any = _AS_BEFORE,
-    precision: str = _AS_BEFORE,
 ) -> Iterator[Settings]:
     """Set how fits and predictions run inside a ``with`` block.
 
@@ -96,21 +80,12 @@ def settings(
     memory_limit : int, float or str, optional
         Memory to use, in bytes or as a size such as ``"1.5 GB"`` or ``"600 MiB"``, in addition to what the process
         holds when the block is entered and libraries are loaded. None for all free memory.
-    checkpoint : str or path, optional
-        File that stores the progress of a fit on data larger than memory, so that it survives a crash. It is deleted
-        when the fit is done. None for no checkpoint.
-    resume : bool, default=False
-        Whether to continue from the checkpoint if the file exists. Otherwise a fit refuses to overwrite it.
-    every : float, default=60
-        Least number of seconds between checkpoints. Writing them takes at most a hundredth of the time.
-    engine : dask.distributed.Client, concurrent.futures.Executor, "ray" or Engine, optional
+    engine : dask.distributed.Client, concurrent.futures.Executor or Engine, optional
         Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
         threads of this process. See `bochner.engines.current.as_engine`.
     device : str, optional
-        Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"`` or, with the array library,
-        ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the CPU.
-    precision : {"full"}, default="full"
-        Precision of products on a device: that of their factors, single precision as a rule.
+        Where dense features and their products are computed by PyTorch: ``"cuda"``, ``"cuda:1"`` or ``"mps"``. None or
+        "cpu" for the CPU.
 
     Yields
     ------
@@ -120,10 +95,9 @@ def settings(
     Raises
     ------
     ValueError
-        If a size or a number of seconds is invalid, `resume` is given without a checkpoint, the device is not
-        available, or the precision is another one than "full".
+        If a size is invalid, or the device is not available.
     ImportError
-        If no array library for the device is installed.
+        If a device is given and PyTorch is not installed.
 
     Examples
     --------
@@ -136,16 +110,13 @@ def settings(
     1500000000
     """
     outside = _CURRENT.get()
-    given = {"memory_limit": memory_limit, "checkpoint": checkpoint, "resume": resume, "every": every}
-    given |= {"engine": engine, "device": device, "precision": precision}
+    given = {"memory_limit": memory_limit, "engine": engine, "device": device}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
     if changes.get("memory_limit") is not None:
         changes["memory_limit"] = as_bytes(changes["memory_limit"])
         for name in LIBRARIES:  # lest they count
             import_module(name)
         changes["memory_base"] = resident_bytes()
-    if isinstance(checkpoint, os.PathLike):
-        changes["checkpoint"] = os.fspath(checkpoint)
     inside = replace(outside, **changes)
     _check(inside)
     token = _CURRENT.set(inside)
@@ -156,17 +127,6 @@ def settings(
 
 
 def _check(inside: Settings) -> None:
-    if inside.checkpoint is not None and (not isinstance(inside.checkpoint, str) or not inside.checkpoint):
-        raise ValueError(f"checkpoint must be the path of a file, got {inside.checkpoint!r}.")
-    if not isinstance(inside.resume, bool):
-        raise ValueError(f"resume must be True or False, got {inside.resume!r}.")
-    if inside.resume and inside.checkpoint is None:
-        raise ValueError("resume=True needs the file to continue from: set checkpoint to its path.")
-    if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
-        raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
-    if inside.precision != "full":
-        gone = " 'fast' has been removed: leave precision out." if inside.precision == "fast" else ""
-        raise ValueError(f"precision must be 'full', got {inside.precision!r}.{gone}")
     if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
         import_module("bochner.devices.device").parse_device(inside.device)
 

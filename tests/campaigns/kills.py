@@ -4,8 +4,7 @@ A trial starts a command that replaces a file, waits for a random time, and send
 the former one or a new one, to the byte or as a model that loads; the next run leaves no temporary file. After SIGINT
 and SIGTERM there is one line and the exit code 130 or 143.
 
-A streamed fit with a checkpoint is killed again and again until it ends, with the model of an undisturbed fit to the
-bit. A process that compiles loops for an empty cache is killed, and the next one works. Both leave nothing else behind.
+A process that compiles loops for an empty cache is killed, and the next one works. It leaves nothing else behind.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv
 
 import bochner as bo
 
@@ -137,21 +136,6 @@ for number in range({lives}):
     if code != -signal.SIGKILL:
         break
 """
-FIT = """
-    with bo.settings(checkpoint={point!r}, resume=True, every=0):
-        model.fit(bo.open_source({data!r}, sample=1000), "y")
-    np.save({out!r}, model.feature_weights_)
-"""
-MODEL = """
-import bochner as bo
-import bochner.estimators.regressor, bochner.estimators.incremental, pyarrow.parquet
-import bochner.sources.stream, bochner.loops.trig
-from bochner.data import checkpoint
-checkpoint.SHARE = float("inf")
-model = bo.KernelMachineRegressor(
-    "gaussian", n_components=128, features="fourier", alpha=1e-3, solver={solver!r}, random_state=0
-)
-"""
 LOOPS = """
     import bochner as bo
     features = bo.FourierFeatures(n_components=6, random_state=0).fit(np.ones((3, 2)))
@@ -167,49 +151,6 @@ def lives(folder: Path, imports: str, life: str, seed: int, seconds: float, most
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=10 * LONGEST)
     return [int(word) for word in done.stdout.split()], done.stderr
-
-
-def rows_of(folder: Path) -> Path:
-    """A table of several parts that checkpoints keep apart."""
-    path = folder / "many.parquet"
-    X = np.random.default_rng(0).standard_normal((400_000, 3), np.float32)
-    columns = {"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": X[:, 0] + np.sin(X[:, 1])}
-    parquet.write_table(pa.table(columns), path, row_group_size=33_000)
-    return path
-
-
-class Fits:
-    """Streamed fits of a table by a solver, and what an undisturbed one finds."""
-
-    def __init__(self, data: Path, solver: str) -> None:
-        self.data, self.solver, self.whole, self.seconds = data, solver, b"", 0.0
-        start = time.perf_counter()
-        found = self.run(0, 1)
-        assert found[0] == [0], found
-        self.seconds = time.perf_counter() - start
-        start = time.perf_counter()
-        assert self.run(0, 1)[0] == [0]
-        self.seconds = (time.perf_counter() - start) / 3  # about a third is not for imports
-
-    def run(self, seed: int, most: int) -> tuple[list[int], str]:
-        """Exit codes of the lives, and what is wrong with what the last one leaves."""
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            words = {"data": str(self.data), "out": str(folder / "coef.npy"), "point": str(folder / "point")}
-            imports = MODEL.format(solver=self.solver)
-            codes, err = lives(folder, imports, FIT.format(**words), seed, self.seconds, most)
-            if not codes or codes[-1]:
-                return codes, f"ended with {codes}: {err[-500:]}"
-            found, left = (folder / "coef.npy").read_bytes(), sorted(os.listdir(folder))
-        self.whole = self.whole or found
-        if found != self.whole:
-            return codes, "another model than without a kill"
-        return codes, "" if left == ["coef.npy"] else f"left {left}"
-
-
-def killed_fit(fits: Fits, seed: int) -> str:
-    """Kill a streamed fit again and again, and say what is wrong with its model or with what it leaves."""
-    return fits.run(seed, 40)[1]
 
 
 def killed_compilation(seed: int, most: int = 4) -> str:

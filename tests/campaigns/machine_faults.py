@@ -303,21 +303,6 @@ def full_disk(lab: Lab, folder: Path, rng: np.random.Generator, mounts: bool = T
         return f"{name}, {free} bytes free", outcome(lab, name, out, before, done, FULL)
 
 
-def full_checkpoint(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
-    """A streamed fit whose checkpoint has no room: the fit goes on, and says so."""
-    free = int(rng.integers(0, 20_000))
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({free}, {free}))\n"
-    limit += "import bochner.data.checkpoint as c\n"
-    limit += "c.SHARE = float('inf'); init = c.Checkpoint.__init__\n"
-    limit += "c.Checkpoint.__init__ = lambda self, path, identity, every, resume: init(self, path, identity, 0, resume)"
-    words = [word for word in lab.arguments("fit", "")[:-2] if word != str(lab.folder / "rows.csv")]
-    words[1:1] = [str(lab.folder / "rows.parquet")]
-    done = lab.run([*words, *STREAMED, "--checkpoint", str(folder / "point")], folder, limit)
-    wrong = complaint(done) or ("" if done.code == 0 else f"failed: {done.err}")
-    left = sorted(os.listdir(folder))
-    return f"checkpoint, {free} bytes", wrong or (f"left {left}" if left else "")
-
-
 def no_place(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
     """An output that cannot be written: the folder, or what has the name."""
     name = pick(rng, lab.names)
@@ -530,7 +515,7 @@ def set_back(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str
 
 
 def no_home(lab: Lab, folder: Path, rng: np.random.Generator) -> tuple[str, str]:
-    """No folder for compiled loops or measured costs, or no home."""
+    """No folder for compiled loops, or no home."""
     name, file = pick(rng, lab.names), folder / "file"
     file.touch()
     out = folder / f"out{TASKS[name][1]}"
@@ -633,7 +618,6 @@ def within_limit(folder: Path, seed: int) -> tuple[str, str, float]:
 
 KINDS: dict[str, Callable[[Lab, Path, np.random.Generator], tuple[str, str]]] = {
     "full disk": full_disk,
-    "full disk, checkpoint": full_checkpoint,
     "no place for the output": no_place,
     "input changes": changed_input,
     "little memory": little_memory,

@@ -177,14 +177,6 @@ def test_large_arrays_are_sent(engine, streams):
     assert_array_equal(there.feature_weights_, here.feature_weights_)
 
 
-def test_no_checkpoint_of_what_others_do(folder, streams, tmp_path):
-    model = regressor().fit(opened(folder, "y"), "y")
-    with settings(engine=Farm(), checkpoint=tmp_path / "fit.ckpt"):
-        for fit in (regressor().fit, model.refit):
-            with pytest.raises(ValueError, match=r"^checkpoint= saves .* engine= .*leave out one of the two\.$"):
-                fit(opened(folder, "y"), "y")
-
-
 class Blind(Farm):
     """A farm whose workers see no file of the client."""
 

@@ -11,7 +11,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.table import TableEncoder
-from bochner.engines.costs import COSTS
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.features import ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.leaves import leaves
@@ -517,10 +516,9 @@ def test_iterations_end_with_the_time(monkeypatch):
     assert other.n_steps_ <= 1
 
 
-def test_a_limit_fits_a_sample_of_many_rows(policy, monkeypatch):
+def test_a_limit_fits_a_sample_of_many_rows(policy):
     """Of the classes of all rows, those also that the sample may lack."""
     policy(row_seconds=0.01, rows_for_full_learning=300)
-    monkeypatch.setattr("bochner.planning.request.timed_costs", lambda limit: COSTS)
     X, y = make_friedman1(900, random_state=0)
     y = np.where(y > np.median(y), "high", "low").astype(object)
     y[0] = "only"

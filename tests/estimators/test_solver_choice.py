@@ -1,13 +1,10 @@
 """Which solver serves a problem."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
-from bochner.engines.costs import COSTS
 from bochner.kernels import Gaussian, Laplacian
 from bochner.planning.cost_model import (
     ProblemSize,
@@ -36,23 +33,12 @@ class TestPlan:
     def test_small_problems_are_solved_directly(self, n, searched):
         solver, reason = choose_solver("auto", self.drawn(2000), task(n, searched))
         assert solver == "direct"
-        assert "with conjugate gradients" in reason
-        assert "with the Gram matrix" in reason
+        assert "times the work of the Gram matrix" in reason
 
     def test_large_ones_are_not(self, monkeypatch):
         monkeypatch.setattr("bochner.planning.cost_model.available_memory", lambda: None)
-        assert choose_solver("auto", self.drawn(20_000), task(522_000, True), COSTS).solver == "cg"
-        assert choose_solver("auto", self.drawn(2048), task(60_000, True), COSTS).solver == "direct"
-
-    def test_the_machine_decides(self, monkeypatch):
-        """Where its products cost ten times as much, or its passes; problems of less than half a second do not ask."""
-        monkeypatch.setattr("bochner.planning.cost_model.available_memory", lambda: None)
-        machines = {"cg": replace(COSTS, gram=1e-10), "direct": replace(COSTS, byte_pass=2e-9)}
-        for solver, costs in machines.items():
-            monkeypatch.setattr("bochner.planning.cost_model.machine_costs", lambda costs=costs: costs)
-            assert choose_solver("auto", self.drawn(5000), task(100_000)).solver == solver
-        monkeypatch.delattr("bochner.planning.cost_model.machine_costs")
-        assert choose_solver("auto", self.drawn(1000), task(90_000)).solver == "direct"
+        assert choose_solver("auto", self.drawn(20_000), task(522_000, True)).solver == "cg"
+        assert choose_solver("auto", self.drawn(2048), task(60_000, True)).solver == "direct"
 
     def test_memory_decides_first(self, monkeypatch):
         features = self.drawn(2000)

@@ -1,9 +1,5 @@
 """Fits of rows that are read in passes: the same from any source, and as good as those of rows in memory."""
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
-import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.data.checkpoint import Checkpoint, CheckpointError
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
 
@@ -307,86 +301,6 @@ def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
     X, y = drawn(1)
     ends = [machine.fit(source, target).predict_interval(pl.DataFrame(X, schema=NAMES), 0.9) for machine in machines]
     assert 0.87 < np.mean([(low <= y) & (y <= high) for low, high in (own.T for own in ends)]) < 0.93
-
-
-SCRIPT = """
-import os, sys
-sys.path.insert(0, {folder!r})
-import test_streamed_fits as own
-from bochner.data.checkpoint import Checkpoint
-
-write = Checkpoint._write
-
-def killed(self, contents):
-    write(self, contents)
-    os.kill(os.getpid(), {number})
-
-Checkpoint._write = killed
-own.kept({kind!r})
-"""
-
-
-def kept(kind):
-    """Coefficients of a fit that keeps what it has done; in the current folder."""
-    source = open_source("rows", sample=1500)
-    if kind == "sums":
-        features = FourierFeatures(Gaussian(0.5), 100, random_state=0)
-        model = KernelMachineRegressor(features=features, alpha=1.0, random_state=0)
-    else:
-        model = KernelMachineRegressor(kernel=Laplacian(2.0), features="binning", n_components=20, random_state=0)
-    with bochner.settings(checkpoint="fit.ckpt", resume=True, every=1e-9):
-        return model.fit(source, "y").feature_weights_
-
-
-@pytest.mark.parametrize(("kind", "number"), [("sums", signal.SIGTERM), ("iterations", signal.SIGKILL)])
-def test_a_fit_that_was_killed_goes_on_to_the_same_bits(kind, number, data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    os.mkdir("rows")
-    pa.parquet.write_table(table(*data), "rows/a.parquet", row_group_size=500)
-    truth = kept(kind)
-    assert not os.path.exists("fit.ckpt")
-    code = SCRIPT.format(folder=os.path.dirname(__file__), number=int(number), kind=kind)
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert done.returncode == -number, done.stderr
-    assert os.path.exists("fit.ckpt")
-    np.testing.assert_array_equal(kept(kind), truth)
-    assert not os.path.exists("fit.ckpt")
-
-
-def test_checkpoints_of_other_work_are_refused(data, streams, tmp_path):
-    X, y = data
-    (tmp_path / "rows").mkdir()
-    source, target = written(tmp_path / "rows", "parquet", X, y)
-    (tmp_path / "fit.ckpt").write_text("something")
-    with bochner.settings(checkpoint=tmp_path / "fit.ckpt"), pytest.raises(ValueError, match="resume=True"):
-        regressor().fit(source, target)
-    with (
-        bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True),
-        pytest.raises(ValueError, match="not a complete"),
-    ):
-        regressor().fit(source, target)
-
-
-@pytest.mark.parametrize("solver", ["direct", "cg"])
-def test_a_fit_under_another_memory_limit_does_not_go_on(solver, data, tmp_path, monkeypatch):
-    source, write = open_source(table(*data), sample=1500), Checkpoint._write
-
-    def killed(self, contents):
-        write(self, contents)
-        raise RuntimeError("killed here")
-
-    def fit(limit):
-        with bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True, every=1e-9, memory_limit=limit):
-            return regressor(solver=solver).fit(source, "y")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "_write", killed)
-        with pytest.raises(RuntimeError, match="killed here"):
-            fit("4 GB")
-    for limit, now in ((None, "none"), ("5 GB", "5,000,000,000 bytes")):
-        with pytest.raises(CheckpointError, match=f"memory_limit was '4,000,000,000 bytes', and is now '{now}'"):
-            fit(limit)
-    assert fit("4 GB").score(pl.DataFrame(data[0], schema=NAMES), data[1]) > 0.9
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])

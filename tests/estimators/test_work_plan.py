@@ -11,7 +11,7 @@ from pyarrow import csv, parquet
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
 from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
-from bochner.planning.plan import duration, estimated_rows, table_shape
+from bochner.planning.plan import estimated_rows, table_shape
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size
 from bochner.sources.base import TableSource
@@ -28,9 +28,6 @@ class Unread:
 
     def read(self, n_bytes=0):
         pytest.fail("a plan reads no rows")
-
-    def stamp(self):
-        return ""
 
 
 def table(n_rows, sample=None, columns=COLUMNS):
@@ -60,7 +57,6 @@ def test_fourier_features_take_one_pass_after_the_look():
     found = fourier(500).plan(table(10**8), "y")
     assert (found.solver, found.n_passes) == ("direct", 2)
     assert found.sample_rows == sampled_rows(COLUMNS) == POLICY.sampled_rows
-    assert found.flops == pytest.approx(1e8 * 500 * (500 + 2 * COLUMNS), rel=0.01)
     assert 0.5e9 < found.peak_bytes < 1.5e9
 
 
@@ -68,32 +64,16 @@ def test_bins_take_many_passes_and_those_in_buckets_one():
     found = KernelMachineRegressor().plan(table(10**8), "y")
     assert (found.solver, found.model) == ("cg", "bins of 50 grids")
     assert found.n_passes > 5
-    assert found.cures == ("one pass: BinningFeatures(n_buckets=256), or features='fourier'",)
     few = bins(n_buckets=128).plan(table(10**8), "y")
-    assert (few.solver, few.n_passes, few.cures) == ("direct", 2, ())
+    assert (few.solver, few.n_passes) == ("direct", 2)
     assert bins(n_buckets=512).plan(table(10**8), "y").solver == "cg"
     assert bins().plan(table(10**8), "y").solver == "cg"
 
 
-def test_cost_grows_with_rows_and_features():
+def test_memory_grows_with_features():
     plans = [fourier(D).plan(table(n), "y") for D, n in ((500, 10**7), (500, 10**8), (1000, 10**8))]
-    assert plans[1].seconds > 5 * plans[0].seconds
-    assert plans[2].seconds > 2 * plans[1].seconds
     assert plans[2].peak_bytes > plans[1].peak_bytes
     assert plans[0].block_rows == plans[1].block_rows == 2 * plans[2].block_rows
-
-
-def test_the_choice_counts():
-    X, y = np.zeros((10_000, 20)), np.arange(10_000) % 2
-    given = {"features": FourierFeatures(Gaussian(), 100)}
-    numbers, classes, one = (
-        model.plan(X, y).seconds
-        for model in (KernelMachineRegressor(), KernelMachineClassifier(), KernelMachineClassifier(loss="squared"))
-    )
-    assert KernelMachineRegressor(**given).plan(X, y).seconds < numbers < one < classes
-    assert KernelMachineRegressor(time_limit=0.5).plan(X, y).seconds == 0.5 < numbers
-    wide = np.zeros((10_000, 784))
-    assert KernelMachineRegressor().plan(wide, y).seconds > KernelMachineRegressor(**given).plan(wide, y).seconds
 
 
 def test_a_tight_limit_takes_conjugate_gradients_instead_of_the_gram_matrix():
@@ -171,4 +151,3 @@ def test_sizes():
     assert sampled_rows(10**6) == FEWEST_SAMPLED
     assert FEWEST_SAMPLED < sampled_rows(COLUMNS, 3 * 10**8) < sampled_rows(COLUMNS, 10**9) < sampled_rows(COLUMNS)
     assert (as_size(8.47e8), as_size(1.5e9), as_size(2100)) == ("847 MB", "1.5 GB", "2.1 kB")
-    assert (duration(0.2), duration(75), duration(600), duration(9000)) == ("less than 1 s", "75 s", "10 min", "2.5 h")

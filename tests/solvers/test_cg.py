@@ -275,27 +275,6 @@ def test_single_precision():
     np.testing.assert_allclose(solution.coef, expected, rtol=0, atol=100 * 20 * 1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("stop", [1, 7, 20])
-@pytest.mark.parametrize("least", [None, np.full(2, 0.1)], ids=["no bound", "bound"])
-@pytest.mark.parametrize("visited", [False, True])
-def test_continued_is_as_not_interrupted(stop, least, visited):
-    """To the last bit, of the estimate too."""
-    A, rhs, penalty = matrix(np.geomspace(0.1, 10, 40)), normal(2, 40), np.full((2, 1), 0.1)
-    system = System(operator_of(A), penalty, diagonal(np.ones(40), least))
-    whole = conjugate_gradients(system, rhs, 1e-4, 200)
-    if visited:
-        part = conjugate_gradients(system, rhs, 1e-4, 200, lambda coef, n_iter: n_iter == stop)
-    else:
-        part = conjugate_gradients(system, rhs, 1e-4, stop)
-    before = part.coef.copy()
-    again = conjugate_gradients(system, rhs, 1e-4, 200, start=part.state)
-    assert part.n_iter == stop
-    assert again.n_iter == whole.n_iter
-    assert again.error == whole.error
-    np.testing.assert_array_equal(again.coef, whole.coef)
-    np.testing.assert_array_equal(part.coef, before)
-
-
 def test_a_start_near_the_solution_saves_iterations():
     """The error stays one of the whole solution: of what a thousandth is missing the first step leaves no more."""
     A, rhs, penalty = matrix(np.geomspace(0.1, 10, 40)), normal(2, 40), np.full((2, 1), 0.1)

@@ -114,16 +114,6 @@ def test_small_batches_are_written_together():
     assert np.array_equal(rows_of(source)[0], X)
 
 
-def test_fingerprints_follow_the_content():
-    def changed(rows):
-        return X[rows] + (rows.start == 0)
-
-    for opened in (factory_source, spilled_of):
-        prints = [opened(make).fingerprint() for make in (MAKERS["array"], MAKERS["array"], changed)]
-        assert prints[0] == prints[1]
-        assert prints[0] != prints[2]
-
-
 def twice(first, second):
     """Opens two batches both ways, and reads all."""
     with pytest.warns(UserWarning, match=SAYS):

@@ -273,17 +273,6 @@ def test_changed_while_it_is_read(tmp_path):
         list(batches)
 
 
-def test_stamps_follow_the_content(tmp_path):
-    path = written(tmp_path / "t.csv", "x,y\n1,2\n")
-    first, again = (opened(path)[0][0].stamp() for _ in range(2))
-    assert first == again
-    other = opened(written(tmp_path / "t.csv", "x,y\n1,3\n"))[0][0].stamp()
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    assert first != other
-    assert opened(written(moved / "t.csv", "x,y\n1,2\n"))[0][0].stamp() == first
-
-
 def test_lines_are_cut_where_they_start(tmp_path):
     content = b"".join(b"%d\n" % k for k in range(1000))
     path = str(written(tmp_path / "t", content))

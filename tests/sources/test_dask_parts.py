@@ -1,7 +1,6 @@
 """Collections of Dask as sources: partitions that are cut alike, types that are known, and what is wrong named."""
 
 import pickle
-import warnings
 
 import dask
 import dask.array as da
@@ -250,10 +249,3 @@ class TestGraphs:
         assert not is_collection(np.ones(3))
         assert not is_delayed([])
         assert not is_collection(dd.DataFrame)
-
-    def test_fits_no_longer_the_graph_of_an_hour_ago(self):
-        X = np.ones((4, 2))
-        prints = {open_source(da.from_array(X * k, chunks=2)).fingerprint() for k in (1, 2)}
-        assert len(prints) == 2
-        with warnings.catch_warnings():
-            assert open_source(da.from_array(X, chunks=2)).fingerprint() in prints

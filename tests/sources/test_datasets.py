@@ -37,7 +37,7 @@ def test_columns_of_folders(folder, partitioning):
     assert source.n_rows == 30
     assert rows_of(source) == [row for fragment in data.get_fragments() for row in rows_in(fragment, data.schema)]
     assert sorted(map(str, rows_of(source))) == sorted(map(str, data.to_table().to_pylist()))
-    assert pickle.loads(pickle.dumps(source)).fingerprint() == source.fingerprint()  # noqa: S301
+    assert rows_of(pickle.loads(pickle.dumps(source))) == rows_of(source)  # noqa: S301
     assert repr(source).endswith(f": a Dataset of 3 {'Parquet' if folder[0] == 'parquet' else 'Arrow'} files)")
 
 

@@ -99,14 +99,6 @@ def test_rows_stay_when_the_file_does_not(tmp_path, kind):
     assert table.to_pylist() == TABLE.slice(0, table.num_rows).to_pylist()
 
 
-def test_stamps_change_with_content(tmp_path, kind):
-    write(TABLE, tmp_path / "t.arrow", kind)
-    before = [part.stamp() for part in IpcPart.of_files([tmp_path / "t.arrow"], Selection())[0]]
-    assert [part.stamp() for part in IpcPart.of_files([tmp_path / "t.arrow"], Selection())[0]] == before
-    write(TABLE.set_column(1, "x", pc.negate(TABLE["x"])), tmp_path / "t.arrow", kind)
-    assert [part.stamp() for part in IpcPart.of_files([tmp_path / "t.arrow"], Selection())[0]] != before
-
-
 @pytest.mark.parametrize("keep", [0.01, 0.5, 0.97])
 def test_a_file_that_ends_in_the_middle(tmp_path, kind, keep):
     write(TABLE, tmp_path / "t.arrow", kind)

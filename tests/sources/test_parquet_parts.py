@@ -104,20 +104,6 @@ def test_parts_are_read_again_elsewhere_and_at_once(files):
     assert tables == tables[: len(found)] * 6
 
 
-def test_stamps_change_with_content_not_with_place(files, tmp_path):
-    before = [part.stamp() for part in ParquetPart.of_files(files, Selection())[0]]
-    assert len(set(before)) == len(before)
-    assert [part.stamp() for part in ParquetPart.of_files(files, Selection())[0]] == before
-    (tmp_path / "moved").mkdir()
-    moved = [file.rename(tmp_path / "moved" / file.name) for file in files]
-    assert [part.stamp() for part in ParquetPart.of_files(moved, Selection())[0]] == before
-    assert [part.stamp() for part in ParquetPart.of_files(moved, Selection(("x",)))[0]] != before
-    changed = TABLE.slice(2_000, 1).set_column(0, "x", pa.array([7.0], pa.float32()))
-    parquet.write_table(changed, moved[1])
-    after = [part.stamp() for part in ParquetPart.of_files(moved, Selection())[0]]
-    assert [a == b for a, b in zip(before, after, strict=True)] == [True] * 3 + [False] + [True] * 4
-
-
 def test_columns_in_another_order_of_wider_types_or_without_values(files):
     more = TABLE.select(["t", "x", "a.b", "d", "c", "n"]).slice(0, 50)
     more = more.set_column(1, "x", more["x"].cast(pa.float64())).set_column(5, "n", pa.nulls(50))

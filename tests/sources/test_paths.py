@@ -9,7 +9,7 @@ import pytest
 from pyarrow import feather, ipc, parquet
 
 from bochner.sources.base import SourceError
-from bochner.sources.paths import FileState, files_of, kind_of, labels
+from bochner.sources.paths import FileState, files_of, kind_of
 
 CSV = b"a,b\n1,2\n"
 TABLE = pa.table({"a": [1, 2], "b": [0.5, None]})
@@ -173,12 +173,6 @@ def test_foreign_contents(tmp_path, head, message):
     (tmp_path / "x.feather").write_bytes(head + bytes(50))
     with pytest.raises(SourceError, match=message):
         kind_of(tmp_path / "x.feather")
-
-
-def test_labels_stay_where_a_folder_is_moved(folder, tmp_path):
-    before = labels(files_of(folder))
-    os.rename(folder, tmp_path / "moved")
-    assert labels(files_of(tmp_path / "moved")) == before == ["a.csv", "b.csv", "deep/c.csv"]
 
 
 def test_states_tell_that_a_file_changed(tmp_path):

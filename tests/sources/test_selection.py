@@ -38,15 +38,6 @@ def test_rows_keep_their_order_and_may_depend_on_other_columns():
     assert pickle.loads(pickle.dumps(selection)).apply(TABLE).equals(selection.apply(TABLE))  # noqa: S301
 
 
-def test_stamps_tell_selections_apart():
-    values = list(range(100))
-    others = [values, [*values[:50], -1, *values[51:]]]
-    selections = [Selection(), Selection(("a",)), Selection(exclude=("a",))]
-    selections += [Selection(where=pc.field("a").isin(other)) for other in others]
-    assert len({selection.stamp() for selection in selections}) == 5
-    assert Selection(where=pc.field("a").isin(values)).stamp() == selections[3].stamp()
-
-
 @pytest.mark.parametrize(
     ("selection", "message"),
     [

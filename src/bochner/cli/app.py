@@ -135,8 +135,6 @@ def fit(
     exclude: options.Exclude = None,
     numeric: options.Numeric = None,
     memory_limit: options.Memory = None,
-    checkpoint: options.Checkpoint = None,
-    resume: options.Resume = False,
     sample: options.Sample = None,
     dask: options.Dask = None,
     device: options.Device = None,
@@ -166,12 +164,10 @@ def fit(
         verbose=1,
         numeric_features=numeric or None,
     )
-    if resume and checkpoint is None:
-        raise typer.BadParameter("needs --checkpoint FILE to continue from", param_hint="'--resume'")
     from bochner.cli.fitting import Fit, Run
     from bochner.cli.fitting import fit as run
 
-    settings = Run(memory_limit, checkpoint, resume, sample, dask, device)
+    settings = Run(memory_limit, sample, dask, device)
     with settings.applied():
         return run(Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, settings))
 
@@ -191,7 +187,7 @@ def plan(
     memory_limit: options.Memory = None,
     sample: options.Sample = None,
 ) -> dict[str, Any]:
-    """Estimate the passes, memory and time of a fit, without reading the rows.
+    """Estimate the passes and memory of a fit, without reading the rows.
 
     \b
     Example:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +32,6 @@ from bochner.cli.target import (
 from bochner.data.table import TableEncoder
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
-from bochner.persistence import describe, load, save
 from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
@@ -59,8 +57,6 @@ class Run:
     ----------
     memory_limit : str or None
         A size such as 1.5GB.
-    checkpoint : Path or None
-    resume : bool
     sample : int or None
         First rows that stand for all.
     dask : str or None
@@ -70,8 +66,6 @@ class Run:
     """
 
     memory_limit: str | None = None
-    checkpoint: Path | None = None
-    resume: bool = False
     sample: int | None = None
     dask: str | None = None
     device: str | None = None
@@ -89,10 +83,6 @@ class Run:
             if self.dask is not None:
                 stack.enter_context(settings(engine=stack.enter_context(dask_client(self.dask))))
             yield
-
-    def with_checkpoint(self) -> AbstractContextManager[Any]:
-        """Write the checkpoint in the fit of the block."""
-        return nullcontext() if self.checkpoint is None else settings(checkpoint=self.checkpoint, resume=self.resume)
 
 
 def dask_client(address: str) -> Any:
@@ -200,9 +190,6 @@ def fit(arguments: Fit) -> dict[str, Any]:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
     notes: list[str] = []
     table = _opened(arguments, notes)
-    if isinstance(table, pa.Table):  # whose fit leaves nothing to continue
-        arguments = replace(arguments, run=replace(arguments.run, checkpoint=None))
-    _check_checkpoint(arguments)
     with errors_of(arguments.data):
         target = summary_of_target(table, arguments)
         task, reason = learned_task(target, asked_task(arguments), arguments.data)
@@ -249,20 +236,6 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
         if isinstance(table, TableSource) and asked == "classification":
             table = replace(table, schema=bare(table.schema))  # text is meant, even if most of it is numbers
     return table
-
-
-def _check_checkpoint(arguments: Fit) -> None:
-    """Raise CommandError where no checkpoint can be written, or another one would be lost, before any work."""
-    file, out = arguments.run.checkpoint, arguments.out
-    if file is None:
-        return
-    check_output(file, arguments.data)
-    if out is not None and os.path.realpath(out) == os.path.realpath(file):
-        raise CommandError(f"{file}: is also the name of the model; give the checkpoint another name")
-    if file.exists() and not arguments.run.resume:
-        raise CommandError(
-            f"{file}: the checkpoint exists; continue from it with --resume, delete it, or use another name"
-        )
 
 
 def summary_of_target(table: pa.Table | TableSource, arguments: Fit) -> TargetSummary:
@@ -328,7 +301,7 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
     start, scored, notes, out = CLOCK.seconds(), None, list[str](), arguments.out
     others = None
-    model = _fitted(arguments, task, split.train, scored=split.test is not None)
+    model = estimator_of(arguments, task).fit(*split.train)
     facts = model_facts(model)
     guesses = [] if model.report_ is None else model.report_.guesses
     if split.test is not None:
@@ -343,8 +316,6 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
         told = {"rows": split.target.n_known, "baseline": split.target.baseline(task), "scores": scored}
         told |= {"references": others, "options": arguments.options}
         write_model(model, out, arguments.target, task, told)
-    if file := _scored_file(arguments):
-        file.unlink(missing_ok=True)
     return {
         "rows_train": split.train_target.n_known,
         "rows_test": 0 if split.test is None else len(split.test[1].values),
@@ -359,36 +330,11 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     }
 
 
-def _fitted(arguments: Fit, task: str, rows: tuple[Any, ...], scored: bool = False) -> Any:
-    """A fitted model; of one that is to be scored, with another fit after it, a file tells beside the checkpoint."""
-    model, file = estimator_of(arguments, task), _scored_file(arguments)
-    if not scored or file is None or arguments.out is None:
-        with arguments.run.with_checkpoint():
-            return model.fit(*rows)
-    identity = f"{rows[0].fingerprint()} {model!r}"
-    if arguments.run.resume and file.exists():
-        if describe(file)["metadata"].get("identity") != identity:
-            raise CommandError(
-                f"{file}: belongs to other data or options; use the same ones, or remove it and the checkpoint"
-            )
-        return load(file)
-    model = _fitted(arguments, task, rows)
-    save(model, file, metadata={"identity": identity})
-    return model
-
-
 def _on_all_rows(model: Any, arguments: Fit, task: str, split: Split) -> Any:
     """The model that was scored, fitted to all rows; chosen again where held-out rows have new classes."""
     if task == "classification" and set(split.target.classes()) - set(model.classes_.tolist()):
-        return _fitted(arguments, task, split.all_rows)
-    with arguments.run.with_checkpoint():
-        return model.refit(*split.all_rows)
-
-
-def _scored_file(arguments: Fit) -> Path | None:
-    """Beside the checkpoint, the model that is scored, until the one of all rows is fitted too."""
-    checkpoint = arguments.run.checkpoint
-    return None if checkpoint is None else Path(f"{checkpoint}.scored")
+        return estimator_of(arguments, task).fit(*split.all_rows)
+    return model.refit(*split.all_rows)
 
 
 def _check_columns(table: pa.Table, target: TargetSummary, task: str, arguments: Fit, notes: list[str]) -> list[str]:
@@ -430,7 +376,7 @@ def plan(arguments: Fit) -> dict[str, Any]:
             task = "classification" if kind in ("text", "category", "boolean") else "regression"
             notes.append(f"Planned as {task}; use --task if the target is something else.")
         found = estimator_of(arguments, task).plan_rows(rows)
-    notes.append("This is the cost of one fit: 'bochner fit' fits twice if it both scores and saves a model.")
+    notes.append("This is one fit: 'bochner fit' fits twice if it both scores and saves a model.")
     return {
         "data": str(path),
         "target": arguments.target,

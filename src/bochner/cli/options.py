@@ -200,8 +200,4 @@ SavedModel = Annotated[
 Uncertainty = Annotated[
     bool, typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression).")
 ]
-Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Save the progress of a fit on a table larger than memory.")
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint if it exists.")]
 Details = Annotated[bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")]

@@ -24,8 +24,7 @@ from bochner.design.reductions import (
     sum_of_moments,
 )
 from bochner.devices.device import Device
-from bochner.engines.base import Engine, accumulate, reduce
-from bochner.engines.journal import Journal, Keeper
+from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, available_memory, limited, shards
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, DenseFeatures, FeatureMap
@@ -156,7 +155,7 @@ class Design:
         X, y, weight = self.source.whole()
         return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
-    def moments(self, keeper: Keeper | None = None) -> Moments:
+    def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
         Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
@@ -165,11 +164,6 @@ class Design:
         Workers of another engine sum the same shards, to the same bits; but where one sum must do here, theirs are
         several, and the last bits differ.
 
-        Parameters
-        ----------
-        keeper : Keeper, optional
-            Keeps what is done; what it holds of the same sum is gone on from.
-
         Raises
         ------
         MemoryError
@@ -177,11 +171,10 @@ class Design:
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         if self.on_device is not None:
-            found = self._moments_on_device(self.on_device, keeper)
+            found = self._moments_on_device(self.on_device)
         else:
-            journal = None if keeper is None else Journal(keeper, Moments.of)
             spans, rows = self.spans(), max(256, self.block_rows // 2)
-            shared = len(spans) == 1 or (self.has_one_sum and not self.engine.is_remote)
+            shared = len(spans) == 1
             blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(Blocks.most_bytes))
             n_sums = 1 if shared else len(spans).bit_length()
             require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
@@ -191,29 +184,20 @@ class Design:
             targets = "labels" if labelled is not None else "apart" if many else "whole"
             work = sum_of_moments(D, K, self.dtype, block, binned, shared, targets)
             over = self if labelled is None else self._with(source=labelled)
-            found = over.reduce(work, self.features if binned else self.dense, spans, shared or binned, journal)
+            found = over.reduce(work, self.features if binned else self.dense, spans)
         if type(found) is Moments and not self.engine.is_remote:
             return found
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
-    def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
-        """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
+    def _moments_on_device(self, features: DeviceFeatures) -> Moments:
+        """The same, of which the device holds one sum."""
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)), D)
         empty = partial(DeviceMoments, D, K, self.dtype)
         work = SumOverRows(empty, self._device_rows(features), moments_bytes(D, K), self.dtype)
-        whole = keeper is None and not self.engine.is_remote
-        spans = [(0, self.source.n_parts)] if whole else self.spans()
-        return self.reduce(work, features, spans, True, None if keeper is None else Journal(keeper, DeviceMoments.of))
+        return self.reduce(work, features, self.spans())
 
-    def reduce(
-        self,
-        work: SumOverRows,
-        features: Any,
-        spans: Sequence[tuple[int, int]],
-        one_sum: bool = False,
-        journal: Journal | None = None,
-    ) -> Any:
+    def reduce(self, work: SumOverRows, features: Any, spans: Sequence[tuple[int, int]]) -> Any:
         """The sum of a statistic over all rows, by the threads of this process or by the workers of the engine.
 
         The shards are added in a fixed binary tree, wherever they are computed. It has the same bits on any number of
@@ -226,27 +210,16 @@ class Design:
             The map, or what else the statistic sees rows through.
         spans : sequence of (int, int)
             Parts of each shard: the first, and the one after the last.
-        one_sum : bool, default=False
-            Whether there is memory for one sum here, to which shards are added one after the other; workers of another
-            engine have one each.
-        journal : Journal, optional
-            Keeps what is done here; what it held before is not done again.
         """
         if self.engine.is_remote:
             items, shared = [self.source.part_range(*span) for span in spans], (self.source.without_parts(), features)
             return reduce(self.engine, items, work, shared, advance=lambda k: self.advance(items[k].n_rows))
         work = replace(work, advance=self.advance)
-
-        def add(total: Any, source: Any) -> Any:
-            total.add(features, work.blocks(source))
+        if len(spans) == 1:
+            total = work.empty()
+            total.add(features, work.blocks(self.source))
             return total
-
-        if len(spans) == 1 and journal is None:
-            return add(work.empty(), self.source)
-        sources = [self.source.span(*span) for span in spans]
-        if one_sum:
-            return accumulate(work.empty, sources, add, journal)
-        return reduce(LOCAL, sources, work, (None, features), journal)
+        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, (None, features))
 
     def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
         """Blocks with stored features, held by the device where half of what it has free can hold them."""
@@ -262,15 +235,16 @@ class Design:
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
 
-        Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
-        up costs nothing beside. Where there is one sum alone, shards are added to it in order; by other processes each
-        by itself, and they are few, but as cheap to add as they are large.
+        Some for the threads, of few rows; more for workers where these are so many that adding up costs nothing beside.
+        Where there is memory for one sum alone, this process has one range. Other processes have a sum each then, over
+        few ranges, which are as cheap to add as they are large.
         """
         few, many = _shard_rows(self.features.n_features_out)
-        if self.has_one_sum and self.engine.is_remote:
+        if self.has_one_sum and not self.engine.is_remote:
+            return [(0, self.source.n_parts)]
+        if self.has_one_sum:
             return self.shards(few if self.features.is_dense else many)
-        own = [(0, self.source.n_parts)] if self.has_one_sum else self.shards(few)
-        return max(own, self.shards(many, most=MOST_LARGE_SHARDS), key=len)
+        return max(self.shards(few), self.shards(many, most=MOST_LARGE_SHARDS), key=len)
 
     def shards(self, rows: int, **most: int) -> list[tuple[int, int]]:
         """Ranges of parts of so many rows or more each; see `bochner.engines.local.shards`."""

@@ -1,6 +1,6 @@
 """Moments of a map that a device computes, which sums their products.
 
-Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since no library has a symmetric
+Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since PyTorch has no symmetric
 product for it; each 16,384 rows are added in float64, as sums of many rows would lose digits.
 """
 
@@ -115,15 +115,8 @@ class GramSum:
 
     def __init__(self, place: Device, n_columns: int, n_beside: int = 0) -> None:
         self.place, self.n_columns = place, n_columns
-        shape = n_columns + n_beside, n_columns + n_beside
-        xp = place.xp
-        self._total = (
-            xp.zeros(shape, dtype=xp.float64, device=place.device) if place.has_double else np.zeros(shape, np.float64)
-        )
-
-    @property
-    def _adds_in_place(self) -> bool:
-        return self.place.library.in_place and self.place.has_double
+        zeros = np.zeros((n_columns + n_beside, n_columns + n_beside))
+        self._total = place.put(zeros) if place.has_double else zeros
 
     def add(self, Z: Any, beside: Any = None) -> None:
         """Add the products of rows. Where this fails for want of memory, a part of them may have been added.
@@ -140,23 +133,22 @@ class GramSum:
             self._add(Z[start:stop, :], None if beside is None else beside[start:stop, :])
 
     def _add(self, Z: Any, E: Any) -> None:
-        place, D, xp, matmul = self.place, self.n_columns, self.place.xp, self.place.library.matmul
-        if self._adds_in_place:
+        place, D = self.place, self.n_columns
+        if place.has_double:
             for own, down in _panels(D):
-                _plus(self._total[down, own], matmul(Z[:, down].T, Z[:, own]))
+                _plus(self._total[down, own], place.product(Z[:, down].T, Z[:, own]))
             if E is not None:
                 _plus(self._total[D:, :D], products_beside(place, E, Z))
                 _plus(self._total[D:, D:], products_beside(place, E, E))
             return
-        A = Z if E is None else xp.concat([Z, E], axis=1)
-        product = matmul(xp.matrix_transpose(A), A)
-        self._total = self._total + (xp.astype(product, xp.float64) if place.has_double else place.host(product))
+        A = Z if E is None else place.torch.cat([Z, E], dim=1)
+        self._total += place.host(place.product(A.T, A))
 
     def host(self) -> NDArray:
         """The sum as an array of NumPy, of shape (D + K, D + K), symmetric."""
         total = self.place.host(self._total) if self.place.has_double else self._total
-        if self.place.is_host or not self._adds_in_place:
-            total = np.array(total)  # which may be the library's own
+        if self.place.is_host or not self.place.has_double:
+            total = total.copy()
         copy_triangle(total, below=False)
         return total
 
@@ -164,13 +156,13 @@ class GramSum:
 def products_beside(place: Device, E: Any, Z: Any) -> Any:
     """E'Z in float64 for few columns E, of strips of rows each in their precision.
 
-    Products of so few columns are sums row after row in some libraries, which lose a digit of long columns of ones.
+    Products of so few columns may be sums row after row, which lose a digit of long columns of ones.
     """
-    xp, whole = place.xp, Z.shape[0] // STRIP * STRIP
-    found = xp.astype(place.product(E[whole:, :].T, Z[whole:, :]), xp.float64)
+    whole = Z.shape[0] // STRIP * STRIP
+    found = place.product(E[whole:].T, Z[whole:]).double()
     if whole:
-        left, right = (xp.reshape(A[:whole, :], (-1, STRIP, A.shape[1])) for A in (E, Z))
-        found += xp.sum(place.product(xp.matrix_transpose(left), right), axis=0, dtype=xp.float64)
+        left, right = (A[:whole].reshape(-1, STRIP, A.shape[1]) for A in (E, Z))
+        found += place.product(left.mT, right).double().sum(dim=0)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
-from bochner.engines.algebra import copy_triangle, gram, product
+from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.features.base import DenseFeatures
@@ -169,29 +169,6 @@ class Moments:
         """Free what only further blocks need."""
         self._product = None
         return self
-
-    def state(self) -> dict[str, NDArray]:
-        """All that it holds: the rows of the lower triangle one after the other, the figures, an empty array."""
-        sizes = np.arange(1, self.n_columns + 1)
-        lower, first = np.empty(int(sizes.sum())), 0
-        for row, size in zip(self.matrix, sizes.tolist(), strict=True):
-            lower[first : first + size] = row[:size]
-            first += size
-        figures = np.array([self.n_features, self.n_outputs, self.n_rows, self.shared], np.int64)
-        return {"lower": lower, "figures": figures, "dtype": np.empty(0, self.dtype)}
-
-    @classmethod
-    def of(cls, state: Mapping[str, NDArray]) -> Moments:
-        """The moments of a `state`, to the bit."""
-        n_features, n_outputs, n_rows, shared = state["figures"].tolist()
-        moments = cls(n_features, n_outputs, state["dtype"].dtype, bool(shared))
-        moments.n_rows = n_rows
-        lower, matrix, first = state["lower"], moments.matrix, 0
-        for size, row in enumerate(matrix, 1):
-            row[:size] = lower[first : first + size]
-            first += size
-        copy_triangle(matrix, below=False)
-        return moments
 
     def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add rows of binning features, which have one entry in each of P grids of D / P columns.

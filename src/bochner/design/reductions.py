@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bochner.data.array_source import Block, Source
 from bochner.design.moments import Moments
-from bochner.engines.journal import Statistic
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
 
@@ -48,6 +47,16 @@ class Blocks:
             typed = self.dtype is None or block.X.dtype == self.dtype
             yield block if typed else block._replace(X=block.X.astype(self.dtype))
             self.advance(len(block.weight))
+
+
+class Statistic(Protocol):
+    """Sums over rows; those of two sets of rows add up."""
+
+    def add(self, features: Any, blocks: Any) -> None:
+        """Add the rows of some blocks, seen through a map."""
+
+    def __iadd__(self, other: Any) -> Any:
+        """Add those of other rows in place."""
 
 
 @dataclass(frozen=True)

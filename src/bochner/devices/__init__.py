@@ -1,4 +1,4 @@
-"""Arrays of other libraries, and on other devices, by the array API standard; needs the extra `arrays`.
+"""Arrays of other libraries, which are taken as NumPy's, and devices of PyTorch.
 
 A device is used by the parts that take most of the time: dense features, their Gram matrix, products with them. All
 else, and all that a model keeps, are arrays of NumPy.

@@ -1,4 +1,4 @@
-"""Public methods take arrays of any library, and answer with arrays of the same one, on the same device."""
+"""Public methods take arrays of any library; of tensors they make tensors, on the same device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bochner.devices.device import Device, device_of, to_host
+from bochner.devices.device import Device, device_of, is_foreign, to_host
 from bochner.settings import settings
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -21,23 +21,25 @@ ASIDE = "classes", "q"  # few numbers, which may lie elsewhere
 def any_arrays(method: Method) -> Method:
     """Let a method of an estimator take arrays of other libraries; it is given those of NumPy.
 
-    Where they lie on a device, this is the one of the settings inside. Numbers that the method returns go to where X
-    lies, and are in single precision where X is; labels that are not numbers stay NumPy's, and sparse matrices SciPy's.
+    Where they are tensors on a device, this is the one of the settings inside. If X is a tensor, numbers that the
+    method returns go to where it lies, and are in single precision where X is; labels that are not numbers stay
+    NumPy's, and sparse matrices SciPy's.
     """
     takes = signature(method)
 
     @wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
         bound = takes.bind_partial(*arguments, **named)
-        given = {name: bound.arguments[name] for name in ARRAYS if name in bound.arguments}
-        place = device_of(*(array for name, array in given.items() if name not in ASIDE))
-        if place is None:
+        foreign = {name: bound.arguments[name] for name in ARRAYS if is_foreign(bound.arguments.get(name))}
+        if not foreign:
             return method(*arguments, **named)
-        bound.arguments.update((name, to_host(array)) for name, array in given.items() if device_of(array) is not None)
-        with nullcontext() if place.is_host else settings(device=place):
+        place = device_of(*(array for name, array in foreign.items() if name not in ASIDE))
+        bound.arguments.update((name, to_host(array)) for name, array in foreign.items())
+        with nullcontext() if place is None or place.is_host else settings(device=place):
             found = method(*bound.args, **bound.kwargs)
-        follows = device_of(given.get("X")) is not None
-        return _returned(found, place, str(given["X"].dtype).endswith("float32")) if follows else found
+        X: Any = foreign.get("X")
+        where = device_of(X)
+        return found if where is None else _returned(found, where, str(X.dtype).endswith("float32"))
 
     return cast(Method, call)
 

@@ -1,80 +1,137 @@
-"""Devices: where arrays lie, and the library whose arrays they are."""
+"""Devices of PyTorch: where tensors lie, copies to and from them, exact products and factors.
+
+PyTorch is not imported before one of its tensors or devices is asked for.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.devices.libraries import Cupy, Jax, Standard
-from bochner.devices.pytorch import Torch
-
-LIBRARIES = "torch", "cupy", "jax"  # in the order in which they are looked for
-KNOWN = {one.name: one for one in (Torch(), Cupy(), Jax(), Standard("array_api_strict"))}
-MODULES = {"jaxlib": "jax"} | {name: name for name in KNOWN}  # where their arrays are defined
-KINDS = "cuda", "gpu", "mps", "tpu", "cpu"
+NAMES = re.compile(r"(cuda|mps)(:\d+)?")
 FAST_DOUBLE = (6, 0), (7, 0), (8, 0), (9, 0), (10, 0)  # compute capabilities with float64 at half the speed of float32
-MEMORY_MESSAGES = "out of memory", "RESOURCE_EXHAUSTED", "CUBLAS_STATUS_ALLOC_FAILED"
+MEMORY_MESSAGES = "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
+MOST_PINNED = 2**30  # bytes; pinned memory is kept for further copies
+
+_exact_products = Lock()
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device, and the library whose arrays lie there.
+    """A device of PyTorch.
 
     Attributes
     ----------
-    xp : module
-        Namespace of the array API.
-    device : object
-        As the library has it.
+    device : torch.device
     """
 
-    xp: Any
     device: Any
 
     @property
-    def library(self) -> Standard:
-        """What the library does in its own way."""
-        parts = self.xp.__name__.removeprefix("array_api_compat.").partition(".")
-        return KNOWN[parts[0]]
+    def torch(self) -> Any:
+        """The library."""
+        return import_module("torch")
 
     @property
     def is_host(self) -> bool:
         """Whether the device's memory is the processor's, where NumPy works as well."""
-        return self.library.is_host(self.device)
+        return self.device.type == "cpu"
 
     @property
     def has_double(self) -> bool:
-        """Whether there is float64."""
-        return self.library.has_double(self.device)
+        """Whether there is float64: everywhere but on Apple's GPUs."""
+        return self.device.type != "mps"
 
     @property
     def has_fast_double(self) -> bool:
         """Whether float64 is fast: in the processor's memory, and on CUDA devices of data centres."""
-        fast = self.is_host or self.library.capability(self.device) in FAST_DOUBLE
-        return fast and self.has_double
+        if self.device.type == "cuda":
+            return self.torch.cuda.get_device_capability(self.device) in FAST_DOUBLE
+        return self.is_host
 
     def put(self, array: Any) -> Any:
         """A copy of an array of NumPy on the device, in float32 for float64 where that is not there.
 
-        What is one of the library's arrays is moved there, without its history of derivatives.
+        A tensor is moved there, without its history of derivatives.
         """
-        return self.library.put(array, self.device)
+        torch = self.torch
+        if is_tensor(array):
+            return array.detach().to(self.device)
+        if array.dtype == np.float64 and not self.has_double:
+            array = array.astype(np.float32)
+        pinned = self.device.type == "cuda" and array.nbytes <= MOST_PINNED
+        dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+        staged = torch.empty(array.shape, dtype=dtype, pin_memory=pinned)
+        np.copyto(staged.numpy(), array)
+        return staged.to(self.device, non_blocking=pinned)
 
     def ahead(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """Blocks on the device, each an array, None, or a tuple of such; copies overlap with work where they can."""
-        return self.library.ahead(blocks, self.device)
+        """Blocks on the device, each an array, None, or a tuple of such.
 
-    def host(self, array: Any) -> NDArray:
-        """An array of the device as one of NumPy; it may be read-only."""
-        return self.library.host(array)
+        The next one is copied while the present one is worked on, if the device can do so.
+        """
+        if self.device.type != "cuda":
+            yield from map(self._all_put, blocks)
+            return
+        cuda = self.torch.cuda
+        stream, waiting = cuda.Stream(self.device), None
+        for block in blocks:
+            with cuda.stream(stream):
+                copied = self._all_put(block), stream.record_event()
+            if waiting is not None:
+                yield self._arrived(*waiting)
+            waiting = copied
+        if waiting is not None:
+            yield self._arrived(*waiting)
+
+    def _all_put(self, block: Any) -> Any:
+        if isinstance(block, tuple):
+            return tuple(map(self._all_put, block))
+        return None if block is None else self.put(block)
+
+    def _arrived(self, block: Any, event: Any) -> Any:
+        """A block, once the present stream waits for its copy and its memory waits for the present stream."""
+        present = self.torch.cuda.current_stream(self.device)
+        present.wait_event(event)
+        for part in block if isinstance(block, tuple) else (block,):
+            if part is not None:
+                part.record_stream(present)
+        return block
+
+    def host(self, tensor: Any) -> NDArray:
+        """A tensor as an array of NumPy; it may share its memory."""
+        return to_host(tensor)
 
     def product(self, A: Any, B: Any) -> Any:
-        """The product A B in the whole precision of the arrays, never in TF32."""
-        return self.library.matmul(A, B)
+        """The product A B in the whole precision of the tensors, never in TF32, also where the process allows it."""
+        with self._without_tf32():
+            return self.torch.matmul(A, B)
+
+    @contextmanager
+    def _without_tf32(self) -> Iterator[None]:
+        """Set what holds for the whole process for the start of one product, where it has to be."""
+        switch = self.torch.backends.cuda.matmul
+        name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
+        with _exact_products:
+            before = getattr(switch, name)
+            if before in (exact, "none"):
+                yield
+                return
+            setattr(switch, name, exact)
+            try:
+                yield
+            finally:
+                setattr(switch, name, before)
 
     def cholesky(self, A: Any) -> Any:
         """The lower factor L of A = LL', of shape (D, D).
@@ -85,171 +142,128 @@ class Device:
             Where A is not positive definite.
         """
         try:
-            L = self.library.cholesky(A)
-        except RuntimeError as error:
-            if not type(error).__name__.endswith("LinAlgError"):
-                raise
+            return self.torch.linalg.cholesky(A)
+        except self.torch.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError("The matrix is not positive definite.") from error
-        if not self.xp.all(self.xp.isfinite(self.xp.linalg.diagonal(L))):
-            raise np.linalg.LinAlgError("The matrix is not positive definite.")
-        return L
 
     def solve_triangular(self, L: Any, B: Any, transposed: bool = False) -> Any:
         """Solve L X = B, or L' X = B, for X of shape (D, K), with a lower L."""
-        return self.library.solve_triangular(L, B, transposed)
-
-    def eigh(self, A: Any) -> tuple[Any, Any]:
-        """Eigenvalues, ascending, of shape (D,), and eigenvectors, of shape (D, D), of a symmetric A."""
-        return self.library.eigh(A)
+        return self.torch.linalg.solve_triangular(L.mT if transposed else L, B, upper=transposed)
 
     def free_bytes(self) -> int | None:
-        """Bytes that are free on the device; None where that is not known."""
-        return self.library.free_bytes(self.device)
+        """Bytes that are free on the device, or kept for further tensors; None where that is not known."""
+        if self.device.type != "cuda":
+            return None
+        cuda, device = self.torch.cuda, self.device
+        return cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device)
 
     def memory_error(self, n_bytes: int, what: str, cure: str) -> MemoryError:
         """The error to raise where `n_bytes` for `what` could not be had; the cure is a sentence.
 
-        Memory that the library keeps for further arrays goes back to the device.
+        Memory that PyTorch keeps for further tensors goes back to the device.
         """
-        self.library.give_back()
+        self.torch.cuda.empty_cache()
         free = self.free_bytes()
         there = "" if free is None else f" and {free / 1e9:,.2f} GB are free"
         return MemoryError(f"{what} needs {n_bytes / 1e9:,.2f} GB on {self}{there}. {cure}")
 
     def __str__(self) -> str:
-        return f"{self.library.name}:{self.library.text(self.device)}"
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return parse_device, (str(self),)
+        return str(self.device)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a library says by an error that its device has too little memory."""
+    """Whether PyTorch says by an error that its device has too little memory."""
     said = isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_MESSAGES)
     return said or type(error).__name__ == "OutOfMemoryError"
 
 
-def is_host(place: Device | None) -> bool:
-    """Whether arrays lie in the processor's memory, where NumPy works as well."""
-    return place is None or place.is_host
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch, of any class that derives from it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether a value is an array of another library than NumPy: a tensor, or one of the array API standard."""
+    if isinstance(value, np.ndarray | np.generic):
+        return False
+    return is_tensor(value) or all(hasattr(type(value), name) for name in ("__array_namespace__", "__dlpack__"))
 
 
 def device_of(*values: Any) -> Device | None:
-    """Where arrays lie, all in one place; None where there is nothing but what is NumPy's, or no array at all.
-
-    Lists, numbers and arrays of text, which only NumPy has, go with arrays of any library.
+    """Where tensors lie, all in one place; None where there are none.
 
     Raises
     ------
-    ImportError
-        Where `array_api_compat` is missing.
-    TypeError
-        Where they are of several libraries.
     ValueError
         Where they lie on several devices.
     """
-    found = [(library, value) for value in values if (library := _library_of(value)) is not None]
-    if not found:
-        return None
-    library, first = found[0]
-    others = {one.name for one, _ in found} | {_module(value) for value in values if _is_numeric(value)}
-    if len(others) > 1:
-        raise TypeError(
-            f"Arrays of {' and '.join(sorted(others))} were given together: convert all of them to one library."
-        )
-    devices = list(dict.fromkeys(library.text(library.device_of(value)) for _, value in found))
+    devices = list(dict.fromkeys(value.device for value in values if is_tensor(value)))
     if len(devices) > 1:
         raise ValueError(
-            f"Arrays on {' and '.join(devices)} of {library.name} were given together: move all of them to one device."
+            f"Tensors on {' and '.join(map(str, devices))} were given together: move all of them to one device."
         )
-    return Device(library.xp, library.device_of(first))
-
-
-def _library_of(value: Any) -> Standard | None:
-    """The library of an array; None where it is NumPy's, or no array. Looks at names first, lest modules be loaded."""
-    for base in type(value).__mro__:
-        name = MODULES.get(base.__module__.partition(".")[0])
-        if name is not None:
-            return KNOWN[name] if KNOWN[name].holds(value) else None
-    return None
-
-
-def _module(value: Any) -> str:
-    return type(value).__module__.partition(".")[0]
-
-
-def _is_numeric(value: Any) -> bool:
-    """Whether it is an array, a table or a sparse matrix in the processor's memory that is not of text."""
-    if _library_of(value) is not None or np.ndim(getattr(value, "shape", None) or 0) == 0:
-        return False
-    kind = getattr(getattr(value, "dtype", None), "kind", None)
-    return kind is None or kind in "biufc"
+    return Device(devices[0]) if devices else None
 
 
 def parse_device(device: Any) -> Device | None:
-    """The place that `settings(device=)` names; None for the processor and its own arrays of NumPy.
+    """The device that `settings(device=)` names; None for the processor and arrays of NumPy.
 
     Parameters
     ----------
     device : str, torch.device, Device or None
-        "cuda", "cuda:1", "gpu", "mps", where the first installed library that has it is taken; or after a library's
-        name, "torch:cuda", "torch:cpu", "cupy:cuda:1", "jax:gpu"; or a library alone for its first accelerator.
+        "cuda", "cuda:1", "mps" or "cpu".
 
     Raises
     ------
     ImportError
-        Where there is no library for it, with the command that installs one.
+        Where PyTorch is not installed, with the command that installs it.
     ValueError
         Where there is no such device; says which there are. Where no device can be meant.
     """
-    if device is None or isinstance(device, Device) or device == "cpu":
-        return device if isinstance(device, Device) else None
-    if _module(device) == "torch":
-        device = f"torch:{device}"
-    library, wanted = _parsed(device)
-    installed = [KNOWN[name] for name in ([library] if library else LIBRARIES) if KNOWN[name].is_installed]
-    if not installed:
-        raise ImportError(
-            f"device={device!r} needs {library or 'a library of arrays'}: python -m pip install {library or 'torch'}, "
-            f"and {Standard.cure}."
-        )
-    there = []
-    for one in installed:  # up to the first, as JAX takes most of a GPU's memory when it is asked for its devices
-        texts = one.devices()
-        for text in texts:
-            if _matches(one, text, wanted):
-                return Device(one.xp, one.device(text))
-        there.append(f"{one.name} has {', '.join(texts) or 'none'}")
-    raise ValueError(
-        f"device={device!r} is not available: {'; '.join(there)}. Choose an available device, install a build of the "
-        "library that supports it, or leave device= out."
-    )
-
-
-def _parsed(device: Any) -> tuple[str | None, str]:
-    """The library that a text names, if any, and the device, empty for any accelerator."""
-    first, _, rest = device.partition(":") if isinstance(device, str) else ("", "", "")
-    library, wanted = (first, rest) if first in KNOWN else (None, device)
-    if first == "array_api_strict" or (library and not wanted):
-        return library, wanted
-    kind, colon, number = wanted.partition(":") if isinstance(wanted, str) else ("", "", "")
-    if kind not in KINDS or bool(colon) != number.isdecimal():
+    if device is None or isinstance(device, Device):
+        return device
+    name = str(device)
+    if name == "cpu":
+        return None
+    if not NAMES.fullmatch(name):
+        raise ValueError(f"device must be 'cuda', 'cuda:1', 'mps' or 'cpu', got {device!r}.")
+    try:
+        torch = import_module("torch")
+    except ImportError as error:
+        raise ImportError(f"device={name!r} needs PyTorch: python -m pip install torch.") from error
+    there = _devices(torch)
+    found = next((one for one in there if name in (one, one.partition(":")[0])), None)
+    if found is None:
         raise ValueError(
-            "device must be a name such as 'cuda', 'cuda:1', 'mps', 'torch:cuda' or 'jax:gpu', or 'cpu', got "
-            f"{device!r}."
+            f"device={name!r} is not available: PyTorch has {', '.join(there)}. Choose an available device, install a "
+            "build of PyTorch that supports it, or leave device= out."
         )
-    return library, wanted
+    return Device(torch.device(found))
 
 
-def _matches(library: Standard, text: str, wanted: str) -> bool:
-    if not wanted:
-        return text.partition(":")[0] != library.home
-    kind, _, number = wanted.partition(":")
-    spelled = library.spelled(kind) + f":{number}" * bool(number)
-    return spelled in (text, text.partition(":")[0])
+def _devices(torch: Any) -> list[str]:
+    """The current GPU, the other ones, the processor."""
+    first = torch.cuda.current_device() if torch.cuda.is_available() else 0
+    found = [f"cuda:{k}" for k in sorted(range(torch.cuda.device_count()), key=lambda k: k != first)]
+    return found + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
 
 
 def to_host(array: Any) -> NDArray:
-    """An array of any library and device as one of NumPy; a view where it lies in the processor's memory."""
-    library = _library_of(array)
-    return np.asarray(array) if library is None else library.host(array)
+    """An array of any library and device as one of NumPy; a view where it lies in the processor's memory.
+
+    Raises
+    ------
+    TypeError
+        Where the library lets no other one read the array.
+    """
+    if is_tensor(array):
+        array = array.detach().cpu()
+        return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    if not is_foreign(array):
+        return np.asarray(array)
+    for way in (np.from_dlpack, partial(np.from_dlpack, device="cpu"), np.asarray):
+        with suppress(BufferError, RuntimeError, TypeError, ValueError):
+            return way(array)
+    kind = f"{type(array).__module__}.{type(array).__qualname__}"
+    raise TypeError(f"NumPy cannot read this {kind}: copy it to the memory of the processor, as an array of NumPy.")

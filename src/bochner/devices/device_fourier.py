@@ -69,7 +69,7 @@ def pieces(compute: Callable[..., T], place: Device, row_bytes: int, *arrays: An
 class DeviceFourier:
     """Fourier features on a device, without their amplitudes, so that all entries lie in [-1, 1].
 
-    Angles are in radians: the libraries' own cosines and sines lose no digit of a large angle, so that none has to be
+    Angles are in radians: PyTorch's own cosines and sines lose no digit of a large angle, so that none has to be
     taken to turns, which would read and write all angles twice more.
 
     Attributes
@@ -95,21 +95,8 @@ class DeviceFourier:
         )
         return cls(place, frequencies, offsets, features.bounds())
 
-    def rows(self, X: Any) -> Any:
-        """Features of the rows without amplitudes, shape (b, D); X is on the device, of the same precision."""
-        xp, lone = self.place.xp, int(self.offsets.shape[0])
-        if self.place.library.in_place:
-            Z = xp.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
-            self.write(X, Z)
-            return Z
-        angles = self.place.product(X, self.frequencies)
-        pairs = int(angles.shape[1]) - lone
-        paired = angles[:, :pairs]
-        found = [xp.cos(paired), xp.sin(paired)] if pairs else []
-        return xp.concat([*found, xp.cos(angles[:, pairs:] + self.offsets)] if lone else found, axis=1)
-
     def write(self, X: Any, out: Any, amplitudes: Any = None) -> None:
-        """Write the features into an array of the device, shape (b, D), of a library whose arrays can be changed.
+        """Write the features into an array of the device, shape (b, D).
 
         A few rows at a time, whose angles a cache holds from the product to the last of the waves, so that memory sees
         little but the features.
@@ -124,14 +111,14 @@ class DeviceFourier:
             self._write(X[start : start + step], out[start : start + step], amplitudes)
 
     def _write(self, X: Any, out: Any, amplitudes: Any) -> None:
-        module, angles = self.place.library.module, self.place.product(X, self.frequencies)
+        torch, angles = self.place.torch, self.place.product(X, self.frequencies)
         m = int(angles.shape[1])
         pairs = m - int(self.offsets.shape[0])
         angles[:, pairs:] += self.offsets
         for wave, start, stop, first in (
-            (module.cos, 0, pairs, 0),
-            (module.sin, 0, pairs, pairs),
-            (module.cos, pairs, m, 2 * pairs),
+            (torch.cos, 0, pairs, 0),
+            (torch.sin, 0, pairs, pairs),
+            (torch.cos, pairs, m, 2 * pairs),
         ):
             columns = slice(first, first + stop - start)
             if start < stop:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from bochner.engines.journal import Journal  # heavy: the command's errors import this module
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -59,30 +55,21 @@ def reduce(
     parts: Sequence[T],
     work: Callable[..., Any],
     shared: Any = None,
-    journal: Journal | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Any:
     """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary tree.
 
     Each result must have ``+=``, and is added to in place. The order of the additions is that of the parts, whatever
-    the engine and its speed: the same bits on one thread and on many machines, and where it goes on from a journal.
+    the engine and its speed: the same bits on one thread and on many machines.
 
     Parameters
     ----------
     engine : Engine
-        One that is not remote, where there is a journal.
-    journal : Journal, optional
-        Keeps the sums that are done; what it held before is not done again.
     advance : callable, optional
         Called with the index of each part that is done, by engines that can watch work.
     """
-    n_parts = len(parts)
-    with nullcontext() if journal is None else journal.keeping(n_parts):
-        done = None if journal is None else journal.done(0, n_parts)
-        if done is not None:
-            return done
-        advance = advance if hasattr(engine, "watch") else None
-        return engine.result(_sum(engine, parts, work, engine.share(shared), journal, (0, n_parts), advance))
+    advance = advance if hasattr(engine, "watch") else None
+    return engine.result(_sum(engine, parts, work, engine.share(shared), (0, len(parts)), advance))
 
 
 def _sum(
@@ -90,24 +77,19 @@ def _sum(
     parts: Sequence[T],
     work: Callable[..., Any],
     common: Any,
-    journal: Journal | None,
     place: tuple[int, int],
     advance: Callable[[int], object] | None,
 ) -> Any:
     """A handle of the sum over a range of parts: of the largest power of two of them that is not all, and the rest."""
     first, stop = place
-    done = None if journal is None else journal.done(first, stop)
-    if done is not None:
-        return engine.share(done)
     if stop - first == 1:
-        leaf = engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
+        leaf = engine.submit(work, parts[first], common)
         if advance is not None:
             engine.watch(leaf, partial(advance, first))  # type: ignore[attr-defined]
         return leaf
     middle = first + (1 << (stop - first - 1).bit_length() - 1)
-    halves = [_sum(engine, parts, work, common, journal, half, advance) for half in ((first, middle), (middle, stop))]
-    add = _sum_of if engine.is_remote else sum_in_place
-    return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
+    halves = [_sum(engine, parts, work, common, half, advance) for half in ((first, middle), (middle, stop))]
+    return engine.submit(_sum_of if engine.is_remote else sum_in_place, *halves)
 
 
 class RangeSum(NamedTuple):
@@ -141,25 +123,6 @@ def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
         yield from map(engine.result, handles)
     else:
         yield from engine.result(engine.submit(together, *handles))
-
-
-def accumulate(
-    start: Callable[[], T], parts: Sequence[Any], add: Callable[[T, Any], object], journal: Journal | None = None
-) -> T:
-    """Return what ``add(total, part)`` makes of one sum, from ``start()`` on, a part after the other.
-
-    For sums so large that there is memory for one of them alone. The parts should take seconds each: what is done of
-    one is lost where the work is killed, and a signal to terminate waits for its end.
-    """
-    with nullcontext() if journal is None else journal.keeping(len(parts)):
-        begun, total = (0, None) if journal is None else journal.reached()
-        total = start() if total is None else total
-        for k in range(begun, len(parts)):
-            if journal is None:
-                add(total, parts[k])
-            else:
-                journal.extend(total, k, partial(add, total, parts[k]))
-        return total
 
 
 def together(*values: Any) -> tuple[Any, ...]:

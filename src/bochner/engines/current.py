@@ -21,7 +21,7 @@ def current_engine() -> Engine:
 
 
 def as_engine(given: Any) -> Engine:
-    """What runs work, of what users have: a client of Dask, an executor, "ray", an engine; None for threads.
+    """What runs work, of what users have: a client of Dask, an executor, an engine; None for threads.
 
     Raises
     ------
@@ -38,10 +38,6 @@ def as_engine(given: Any) -> Engine:
         return DaskEngine(client)
     if isinstance(given, Executor):
         return FuturesEngine(given)
-    if isinstance(given, str) and given == "ray":
-        from bochner.engines.ray import RayEngine
-
-        return RayEngine()
     if not isinstance(given, type) and all(hasattr(given, one) for one in ("submit", "share", "result", "is_remote")):
         return given
     if isinstance(given, str) and "://" in given:
@@ -49,7 +45,7 @@ def as_engine(given: Any) -> Engine:
             f"engine must be a Client of the scheduler, not its address: dask.distributed.Client({given!r})."
         )
     raise TypeError(
-        f"engine must be a dask.distributed.Client, an executor of concurrent.futures, 'ray' or None, got {given!r}."
+        f"engine must be a dask.distributed.Client, an executor of concurrent.futures or None, got {given!r}."
     )
 
 

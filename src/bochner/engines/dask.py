@@ -1,8 +1,10 @@
-"""What a Dask cluster is found to be: whether it lives, what its workers have, and why work is lost."""
+"""The workers of a Dask cluster as an engine: whether they live, what memory they have, and why work is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import pickle
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import nullcontext
 from time import monotonic, sleep
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakSet
 
+import cloudpickle
+
 from bochner.engines.base import EngineError
-from bochner.engines.packing import pack, unpack
 from bochner.engines.remote import Call, at, begun, itself, name_of, within
 from bochner.settings import as_size
 
@@ -399,3 +402,54 @@ def _culled(item: Any) -> Any:
         return delayed(item)
     graph, _ = cull(ensure_dict(item.__dask_graph__()), [item.key])
     return Delayed(item.key, graph)
+
+
+def pack(value: Any, stays_out: Callable[[Any], bool]) -> tuple[bytes, list[Any]]:
+    """Pickle a value without some of the objects in it, however deep these lie.
+
+    Parameters
+    ----------
+    value : object
+    stays_out : callable
+        Whether an object is one of them.
+
+    Returns
+    -------
+    bytes
+        What `unpack` takes.
+    list
+        The objects that were left out, each once.
+    """
+    packer = _Packer(file := io.BytesIO(), stays_out)
+    packer.dump(value)
+    return file.getvalue(), packer.left_out
+
+
+def unpack(data: bytes, values: Sequence[Any]) -> Any:
+    """A value of what `pack` made of it, with these values in the place of the objects that were left out."""
+    return _Unpacker(io.BytesIO(data), values).load()
+
+
+class _Packer(cloudpickle.Pickler):
+    def __init__(self, file: io.BytesIO, stays_out: Callable[[Any], bool]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.stays_out, self.left_out, self.places = stays_out, list[Any](), dict[int, int]()
+
+    def persistent_id(self, item: Any) -> int | None:
+        """Place of an object among those that are left out."""
+        if not self.stays_out(item):
+            return None
+        if id(item) not in self.places:
+            self.places[id(item)] = len(self.left_out)
+            self.left_out.append(item)
+        return self.places[id(item)]
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, values: Sequence[Any]) -> None:
+        super().__init__(file)
+        self.values = values
+
+    def persistent_load(self, place: int) -> Any:
+        """What has come of an object that was left out."""
+        return self.values[place]

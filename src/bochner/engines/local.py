@@ -493,7 +493,7 @@ def available_memory() -> int | None:
 def limited(n_bytes: int) -> int:
     """Bytes that one block of several may take: so many, or a sixteenth of the memory limit.
 
-    By the limit alone and not by what is free, so that what goes on from a checkpoint is cut as before.
+    By the limit alone and not by what is free, on which the bits of sums must not depend.
     """
     limit = current().memory_limit
     return n_bytes if limit is None else min(n_bytes, limit // 16)

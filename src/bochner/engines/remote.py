@@ -106,7 +106,7 @@ class Call:
                 f"A worker has bochner {__version__}, but its task comes from version {self.version}: install the "
                 "same version everywhere."
             )
-        own: dict[str, Any] = {"engine": None, "memory_limit": None, "checkpoint": None, "resume": False}
+        own: dict[str, Any] = {"engine": None, "memory_limit": None}
         token = _AWAY.set(os.getpid() != self.process)
         try:
             with at_most(threads), settings(**own, **self.settings):

@@ -24,18 +24,18 @@ from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets,
 from bochner.estimators.other_losses import (
     ClassFit,
     as_squared,
+    comparison_seconds,
     fit_classes,
     fit_classes_again,
     fit_classes_in_passes,
     go_on_in_passes,
     largest_score,
-    loss_comparison_seconds,
     or_linear,
     side_by_side,
     stored_problem,
 )
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import Keep, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
@@ -295,7 +295,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
-            sample. Arrays of PyTorch, CuPy and JAX work too: their Fourier features are computed on their device.
+            sample. Arrays of any library work too; Fourier features of PyTorch's tensors are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
@@ -530,7 +530,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if self.loss != "auto":
             return self.loss
         few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
-        timely = timely and loss_comparison_seconds(design) <= rows.budget.usual_left
+        timely = timely and comparison_seconds(design) <= rows.budget.left
         compares = given_alphas(self.alpha) is None and not few and timely and self.solver_ != "exact"
         return "auto" if compares else "squared"
 
@@ -547,7 +547,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = as_squared(solution)._replace(reason="other losses need all rows at once")
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.usual_limit)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.budget().seconds)
         few = None if choice is None else choice.predictions  # by choices without the rows
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
         self._keep_features(found.features)
@@ -576,9 +576,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             solution = side_by_side(solution, found, self.loss_ == "stacked")
         self.feature_weights_, self.intercept_ = solution.coef, solution.intercept
 
-    def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
+    def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         if self.loss_ == "squared":
-            super()._go_on(design, problem, keep)
+            super()._go_on(design, problem)
             return
         K, features = len(self.intercept_) // (1 + (self.loss_ == "stacked")), self.features_
         begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
@@ -591,7 +591,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 replace(problem, alpha=self._start.alpha),
                 self.feature_weights_[: inner.n_features_out, :K],
             )
-            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start, keep=keep)
+            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start)
             self.n_iter_, self.residual_ = solution.n_iter, solution.residual
             both = side_by_side(solution, as_squared(solution)._replace(coef=coef, intercept=intercept), True)
             coef, intercept = both.coef, both.intercept

@@ -67,7 +67,7 @@ def cross_fitted(
         return None
     n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
     seconds = budget.left / (n_folds + 1)
-    if budget.usual_left / (n_folds + 1) < POLICY.crossed_seconds:
+    if seconds < POLICY.crossed_seconds:
         return None
     fold = fold_numbers(observations.hashes, seed, n_folds)
     of_rows = np.where(observations.number < 0, -1, fold[observations.number])

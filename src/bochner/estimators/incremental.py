@@ -1,9 +1,8 @@
-"""Fits in parts: the first rows, sums of moments over all rows, validation rows among them, and fits that resume."""
+"""Fits in parts: the first rows, sums of moments over all rows, and validation rows among them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,9 +13,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner import __version__
 from bochner.data.array_source import ArraySource
-from bochner.data.checkpoint import Checkpoint, require_none
 from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
@@ -24,38 +21,15 @@ from bochner.data.table_statistic import TableStatistic, is_constant, part_offse
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
-from bochner.engines.base import Engine
-from bochner.engines.journal import Keeper
 from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
 from bochner.notices import listed, warn
-from bochner.settings import current
 from bochner.sources.rows import concat
 
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
 MOST = 4096
 PROBED = 8  # rows whose features distinguish maps
-
-
-def check_checkpoint(engine: Engine) -> None:
-    """Raise, before any work, where there can be no checkpoint.
-
-    Raises
-    ------
-    ValueError
-        Where the work is done by others.
-    CheckpointError
-        Where it would be written over one of another fit.
-    """
-    own = current()
-    if own.checkpoint is not None and engine.is_remote:
-        raise ValueError(
-            "checkpoint= saves sums of this process, but with engine= workers compute them, and repeat what is lost: "
-            "leave out one of the two."
-        )
-    if own.checkpoint is not None and not own.resume:
-        require_none(own.checkpoint)
 
 
 class SolvedAttribute:
@@ -81,27 +55,6 @@ class SolvedAttribute:
 def solved() -> Any:
     """Declare a result that is solved for when it is read."""
     return SolvedAttribute()
-
-
-@contextmanager
-def fit_checkpoint(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
-    """A checkpoint, if the settings have one, which is removed when the fit is done.
-
-    Parameters
-    ----------
-    identity : dict of str to str
-        Data and parameters of the fit.
-    choices : str
-        Hash of what was chosen before.
-    """
-    own = current()
-    if own.checkpoint is None:
-        yield None
-        return
-    limit = "none" if own.memory_limit is None else f"{own.memory_limit:,} bytes"  # which cuts the blocks of sums
-    whole = {**identity, "choices": choices, "memory_limit": limit, "version": __version__}
-    with Checkpoint(own.checkpoint, whole, own.every, own.resume) as keeper:
-        yield keeper
 
 
 class FirstRows(NamedTuple):
@@ -340,9 +293,9 @@ class PartialFitState:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def plus(self, design: Design, keeper: Keeper | None = None) -> PartialFitState:
-        """The sums with the rows of a design; what is done of them may be kept."""
-        moments, validation = design.moments(keeper), self.validation
+    def plus(self, design: Design) -> PartialFitState:
+        """The sums with the rows of a design."""
+        moments, validation = design.moments(), self.validation
         if isinstance(design.source, ArraySource):
             own = ValidationSample.of(design.source, self.seed)
             validation = self.validation + own if self.n_rows else own

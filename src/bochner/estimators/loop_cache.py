@@ -16,7 +16,6 @@ from bochner.estimators.regressor import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
-from bochner.planning.measured_costs import machine_costs
 from bochner.selection import learn_metric
 from bochner.solvers.iterative import IterativeRidge
 
@@ -53,7 +52,6 @@ def warmup() -> LoopCache:
     """Compile all inner loops that the cache does not have yet, so that no later fit has to wait for them.
 
     Otherwise each loop is compiled when it is first needed, a few seconds in all for the first fit, and kept on disk.
-    What work costs on this machine, by which plans and time limits go, is measured and kept too.
     Call it once where an image or an environment is built; the command ``bochner warmup`` does the same.
 
     Returns
@@ -95,7 +93,6 @@ def warmup() -> LoopCache:
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
         raise OSError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
-    machine_costs()
     if failure := next(filter(None, (loop._cache.failure for loop in LOOPS)), None):
         raise failure
     compiled = sum(_compiled(loop) for loop in LOOPS) - before

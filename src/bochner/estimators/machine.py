@@ -34,13 +34,11 @@ from bochner.estimators.incremental import (
     FixedByFirstRows,
     PartialFitState,
     SolvedAttribute,
-    check_checkpoint,
-    fit_checkpoint,
     solved,
 )
 from bochner.estimators.measured_importance import n_evaluated
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -295,25 +293,21 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if self._request.needs_all() is not None and stream.is_small:
             return stream.gather()
         self._refuse("rows that are read in passes")
-        check_checkpoint(stream.engine)
         overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return overview.sample
         rows, source = self._open_stream(stream, overview, "streamed", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
-        keep = self._checkpoint_of(stream)
         with self._progress(rows) as advance:
             passes = design.telling(advance).of(source).by(stream.engine)
             ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
             passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
-                with keep(sums.digest) as keeper:
-                    evaluated = problem.needs.evaluated
-                    solution = sums.plus(passes, keeper).solve(design.features, design.place, evaluated)
+                solution = sums.plus(passes).solve(design.features, design.place, problem.needs.evaluated)
             else:
-                solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
+                solution = solve("cg", passes, problem, sample=rows.source)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
         self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
@@ -343,7 +337,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             raise ValueError(
                 "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
             )
-        check_checkpoint(stream.engine)
         dtype, seed, targets = self.feature_weights_.dtype, self._seed(), self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
@@ -354,12 +347,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=stream.engine)
-            self._go_on(design, problem, self._checkpoint_of(stream))
+            self._go_on(design, problem)
         return None
 
-    def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
+    def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         """Solve for the rows of a stream with the map and the penalty of the fit, from its coefficients on."""
-        solution = solve(self.solver_, design, problem, start=self.feature_weights_, keep=keep)
+        solution = solve(self.solver_, design, problem, start=self.feature_weights_)
         self._store_solution(solution)
         self.feature_weights_ = solution.coef
 
@@ -631,12 +624,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
         return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
-    def _checkpoint_of(self, stream: Stream) -> Keep:
-        """What keeps the work on a stream, by the settings."""
-        return partial(
-            fit_checkpoint, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))}
-        )
-
     # What the parameters ask for
 
     @property
@@ -823,7 +810,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Estimate what `fit` would read, hold and compute, without fitting.
+        """Estimate what `fit` would read and hold, and how it would solve, without fitting.
 
         Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
         from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
@@ -838,8 +825,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Returns
         -------
         Plan
-            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
-            `reason` and `cures`. It prints as a small table.
+            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `solver`, `gathered` and `reason`. It
+            prints as a small table.
 
         Raises
         ------

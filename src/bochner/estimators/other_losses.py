@@ -37,7 +37,7 @@ from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
-from bochner.planning.cost_model import may_compare_losses, other_loss_seconds
+from bochner.planning.cost_model import loss_comparison_seconds, may_compare_losses
 from bochner.selection.candidates import in_metric_of
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
@@ -376,10 +376,10 @@ def _compared_rows(sample: Design, fitted: RidgeSolution, task: RidgeProblem) ->
     return sample.of(source.take(rows), fitted.features, True), None if task.held_out is None else task.held_out[rows]
 
 
-def loss_comparison_seconds(design: Design) -> float:
+def comparison_seconds(design: Design) -> float:
     """Seconds to compare the logistic loss with the squared one."""
     (P, D), source = _sizes(design.features), design.source
-    return other_loss_seconds(source.n_rows, design.features.n_features_in_, D, P, source.n_outputs)
+    return loss_comparison_seconds(source.n_rows, design.features.n_features_in_, D, P, source.n_outputs)
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:

@@ -284,7 +284,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
-            sample. Arrays of PyTorch, CuPy and JAX work too: their Fourier features are computed on their device.
+            sample. Arrays of any library work too; Fourier features of PyTorch's tensors are computed on their device.
         y : array of shape (n,) or (n, K), or str or list of str
             Targets, or the columns of X that hold them. Several targets are each scaled to unit variance for the
             selection of alpha and kernel.

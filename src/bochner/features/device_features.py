@@ -83,11 +83,8 @@ class DeviceFeatures:
 
     def of(self, *coordinates: Any) -> Any:
         """Features without amplitudes, shape (b, D), of what the waves see, on the device."""
-        if len(self.waves) == 1 or not self.place.library.in_place:
-            found = [waves.rows(coordinates[view]) for view, waves in self.waves]
-            return found[0] if len(found) == 1 else self.place.xp.concat(found, axis=1)
         X, first = coordinates[0], 0
-        Z = self.place.xp.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
+        Z = self.place.torch.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
         for view, waves in self.waves:
             last = first + len(waves.amplitudes)
             waves.write(coordinates[view], Z[:, first:last])
@@ -162,23 +159,20 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
     ValueError
         Where X is no table of the columns of the fit, or holds values that are not finite.
     """
-    xp, (d, name) = place.xp, (features.n_features_in_, type(features).__name__)
+    torch, d, name = place.torch, features.n_features_in_, type(features).__name__
     X = place.put(X)
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as input, a row each.")
-    if X.dtype not in (xp.float32, xp.float64):
-        X = xp.astype(X, xp.float64 if place.has_double else xp.float32)
-    if not bool(xp.all(xp.isfinite(X))):
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.double() if place.has_double else X.float()
+    if not bool(X.isfinite().all()):
         raise ValueError("Input X contains NaN or infinity. Impute, drop or clip such values.")
     features.check_rows(HostColumns(X))
-    there = on_device(features, place, np.float64 if X.dtype == xp.float64 else np.float32)
+    there = on_device(features, place, np.float64 if X.dtype == torch.float64 else np.float32)
     assert there is not None
     amplitudes, (n, D) = place.put(there.amplitudes.astype(there.dtype)), (X.shape[0], len(there.amplitudes))
-    if not place.library.in_place:
-        found = list(pieces(lambda rows: there.of(rows) * amplitudes, place, there.row_bytes, X))
-        return found[0] if len(found) == 1 else xp.concat(found)
     try:
-        Z = xp.empty((n, D), dtype=X.dtype, device=place.device)
+        Z = torch.empty((n, D), dtype=X.dtype, device=place.device)
         there.waves[0][1].write(X, Z, amplitudes)
     except Exception as error:
         if not is_out_of_memory(error):
@@ -235,7 +229,7 @@ class StoredOnDevice(Stored):
         self._add(self.place.product(T, self.Z), Q)
 
     def _forward(self, V: NDArray) -> Any:
-        return self.place.product(self._put(V * self.amplitudes), self.place.xp.matrix_transpose(self.Z))
+        return self.place.product(self._put(V * self.amplitudes), self.Z.T)
 
     def _add(self, product: Any, Q: NDArray) -> None:
         Q += self.place.host(product) * self.amplitudes

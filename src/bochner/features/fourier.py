@@ -209,7 +209,7 @@ class FourierFeatures(DenseFeatureMap):
         Returns
         -------
         array of shape (n, D)
-            Of the library of X, where X lies.
+            Of tensors a tensor, where X lies.
         """
         place = device_of(X)
         if place is not None and not place.is_host:

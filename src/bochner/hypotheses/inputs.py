@@ -14,7 +14,7 @@ from bochner.data.array_source import Source, rows_of
 from bochner.data.columns import unmasked
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
-from bochner.devices.device import device_of, to_host
+from bochner.devices.device import is_foreign, to_host
 from bochner.inputs.checks import SCALINGS, checked_rows, require_one_of
 from bochner.inputs.training import CheckedRows, encoder_of, given
 from bochner.sources.dask_parts import is_collection
@@ -36,7 +36,7 @@ def as_table(X: Any, name: str, column: str | None = None) -> Any:
     """
     if is_collection(X):
         return _of_collection(X)
-    if device_of(X) is not None:
+    if is_foreign(X):
         X = to_host(X)
     if not isinstance(X, np.ndarray):
         found = nw.from_native(X, allow_series=True, pass_through=True)

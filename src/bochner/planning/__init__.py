@@ -1,1 +1,1 @@
-"""What a fit will cost: solvers chosen by it, and plans."""
+"""What a fit will do: solvers chosen by their costs, and plans."""

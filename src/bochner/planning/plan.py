@@ -1,4 +1,4 @@
-"""Plans a fit before any work: what it will read, hold and compute, by the schema and the number of rows."""
+"""Plans a fit before any work: what it will read and hold, and by which solver, by the schema and number of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 from bochner.data.files import compression_of
 from bochner.design.reductions import Blocks, factor_bytes
-from bochner.engines.costs import Costs
 from bochner.engines.current import current_engine
 from bochner.engines.local import available_memory, n_threads
 from bochner.features import BinningFeatures
@@ -25,13 +24,7 @@ from bochner.planning.cost_model import (
     AGAIN_SHARE,
     USUAL_RATIO,
     ProblemSize,
-    bins_seconds,
-    choice_seconds,
-    costs_for,
-    direct_seconds,
     iterations,
-    iterative_seconds,
-    other_loss_seconds,
     solver_in_memory,
 )
 from bochner.planning.request import FitRequest, given_alphas
@@ -52,15 +45,10 @@ NAMES = {
     "exact": "exact: all kernel values",
 }
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
-ENTRY = 1.75e-8  # seconds of a thread to read an entry of a Parquet or Arrow file
-TEXT_ENTRY, SPARSE_ENTRY = 1.35e-7, 2e-6  # the same of CSV and LIBSVM files
-LOOK_ENTRY = 3e-8  # seconds of a thread for an entry of the one look at all rows
-BIN, HASHED_PAIR = 2.5e-6 / 50, 5e-9  # the same for a bin of a row in a pass, and for a pair of these in their moments
 BIN_BYTES, OCCUPIED = 56, 0.25  # of a bin in the table and the vectors; bins of a grid for each row of the sample
 BIN_STEPS = 30  # iterations to the usual tolerance, where the choice does not tell how many
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
-SLOW_ENTRY, LONG_READING = 5e-8, 60.0  # seconds: of an entry and of all passes, where another format would pay
 LOOK = "statistics of the columns and targets, and a sample"
 COMPARED = "bins and larger maps may be selected by validation loss; the plan assumes the usual size"
 COMPARED_BINS = "bins and Fourier features are compared; the plan assumes bins, which take more passes and memory"
@@ -68,11 +56,10 @@ LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60  # bytes among which a limit that 
 
 
 class Pass(NamedTuple):
-    """Passes over all rows: what each does, how many there are, and their seconds together."""
+    """Passes over all rows: what each does, and how many there are."""
 
     what: str
     times: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -88,8 +75,6 @@ class TableShape:
         Already.
     estimated : bool
         Whether the number of rows is an estimate.
-    entry_seconds : float
-        To read an entry, on one thread.
     sample : int or None
         Rows that were declared to stand for all.
     names : tuple of str, or None
@@ -104,7 +89,6 @@ class TableShape:
     n_outputs: int = 1
     in_memory: bool = True
     estimated: bool = False
-    entry_seconds: float = 0.0
     sample: int | None = None
     names: tuple[str, ...] | None = None
     target: Any = None
@@ -117,27 +101,22 @@ class SolverPlan:
     Attributes
     ----------
     solver : {"direct", "cg", "exact"}
-    passes : tuple of Pass
-        Over all rows, without the look before.
-    seconds : float
-        Beside the passes.
+    passes : Pass
+        Over all rows, after the look.
     n_bytes : int
         At the peak, beside the rows or their sample.
-    flops : float
     reason : str
     """
 
     solver: str
-    passes: tuple[Pass, ...]
-    seconds: float
+    passes: Pass
     n_bytes: int
-    flops: float
     reason: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fit will read, hold and compute; it prints as a small table.
+    """What a fit will read and hold, and how it solves; it prints as a small table.
 
     The method `plan` of the estimators returns it, and the command ``bochner plan`` prints it.
 
@@ -148,22 +127,16 @@ class Plan:
     gathered : bool
         Whether all rows are in memory; otherwise each pass reads them again.
     passes : tuple of Pass
-        The passes over the rows: what each does, how often, and in how many seconds.
+        The passes over the rows: what each does, and how often.
     sample_rows : int
         Rows in memory on which the model is selected.
     block_rows : int
         Rows that are mapped to features at once.
     peak_bytes : int
         Peak memory, in addition to what the process holds.
-    flops : float
-        Floating-point operations.
-    seconds : float
-        Total time on this machine, a rough estimate.
     solver : {"direct", "cg", "exact"}
     reason : str
         Why this solver.
-    cures : tuple of str
-        Changes that would save time or memory.
     workers : str
         The workers that read and sum streamed rows; empty for the threads of this process.
     """
@@ -175,11 +148,8 @@ class Plan:
     sample_rows: int
     block_rows: int
     peak_bytes: int
-    flops: float
-    seconds: float
     solver: str
     reason: str
-    cures: tuple[str, ...] = ()
     workers: str = ""
 
     @property
@@ -191,7 +161,7 @@ class Plan:
         """Printed lines, each a name and a text; the name is empty if a line continues the last one."""
         rows = "in memory" if self.gathered else f"streamed; a sample of {self.sample_rows:,} rows in memory"
         again = "in memory" if self.gathered else "each reads all rows"
-        passes = [("", f"{times(one.times)}: {one.what}, {duration(one.seconds)}") for one in self.passes]
+        passes = [("", f"{times(one.times)}: {one.what}") for one in self.passes]
         return [
             ("data", self.data),
             ("rows", rows),
@@ -202,10 +172,7 @@ class Plan:
             *passes,
             ("blocks", f"{self.block_rows:,} rows"),
             ("memory", f"{as_size(self.peak_bytes)} at the peak"),
-            ("work", f"{self.flops:.2g} floating-point operations"),
-            ("time", f"about {duration(self.seconds)}"),
             ("because", self.reason),
-            *((("" if k else "better"), cure) for k, cure in enumerate(self.cures)),
         ]
 
     def __str__(self) -> str:
@@ -222,15 +189,6 @@ class Plan:
 def times(count: int) -> str:
     """How often, in words."""
     return "once" if count == 1 else f"{count:,} times"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, two digits."""
-    if seconds < 1:
-        return "less than 1 s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def table_shape(
@@ -271,7 +229,6 @@ def table_shape(
         1 if classes else _n_outputs(y) if apart else max(len(targets), 1),
         in_memory=False,
         estimated=estimated,
-        entry_seconds=_entry_seconds(found),
         sample=sample or getattr(found, "sample", None),
         names=names,
         target=schema.field(targets[0]).type if known and isinstance(schema, pa.Schema) else None,
@@ -302,7 +259,6 @@ class CsvShape:
     schema: pa.Schema
     n_rows: int
     what: str
-    sparse: bool = False
 
 
 def _csv_shape(data: Any, exclude: Collection[str]) -> CsvShape | None:
@@ -335,12 +291,6 @@ def estimated_rows(path: str | os.PathLike[str]) -> int:
         except OSError as error:
             raise SourceError(f"{path}: damaged file ({error}); copy it again") from error
     return max(round(total * lines / max(read, 1)) - 1, 1)
-
-
-def _entry_seconds(source: TableSource | CsvShape) -> float:
-    if source.sparse:
-        return SPARSE_ENTRY
-    return TEXT_ENTRY if any(kind in source.what for kind in ("CSV", "TSV")) else ENTRY
 
 
 class MapSize(NamedTuple):
@@ -381,90 +331,52 @@ def working_bytes(limit: int | None) -> int:
 
 def plan_in_memory(rows: TableShape, features: MapSize, size: ProblemSize, solver: str) -> SolverPlan:
     """The way to fit rows in memory."""
-    n, D, K = rows.n_rows, features.size, rows.n_outputs
-    costs = costs_for(n, D)
-    solver, reason = solver_in_memory(solver, features.dense, D, size, costs)
+    n, D = rows.n_rows, features.size
+    solver, reason = solver_in_memory(solver, features.dense, D, size)
     if not features.dense:
-        seconds = bins_seconds(n, rows.n_columns, D, K, features.steps, costs)
-        passes = Pass("iterations on the stored bins", features.steps, seconds)
-        return SolverPlan("cg", (passes,), 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, reason)
+        return SolverPlan("cg", Pass("iterations on the stored bins", features.steps), 12 * n * D, reason)
     if solver == "direct":
-        N, passes = min(n, D), Pass("the moments of the features", 1, direct_seconds(D, size, costs))
-        return SolverPlan(
-            solver, (passes,), 0.0, factor_bytes(n, D, K, np.float32), float(n * D * N + N**3 / 3), reason
-        )
+        n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
+        return SolverPlan(solver, Pass("the moments of the features", 1), n_bytes, reason)
     if solver == "exact":
-        return SolverPlan(solver, (Pass("all kernel values", 1, costs.gram * n**3),), 0.0, 12 * n * n, n**3 / 3, reason)
+        return SolverPlan(solver, Pass("all kernel values", 1), 12 * n * n, reason)
     steps = round(iterations(USUAL_RATIO * size.weight, size.weight))
-    passes = Pass("iterations on the stored features", steps, iterative_seconds(D, size, costs))
-    return SolverPlan(solver, (passes,), 0.0, n * D, 4.0 * steps * n * D * K, reason)
+    return SolverPlan(solver, Pass("iterations on the stored features", steps), n * D, reason)
 
 
 def plans_in_passes(
     rows: TableShape, features: MapSize, size: ProblemSize, solver: str, sample: int
 ) -> list[SolverPlan]:
     """The ways to fit rows that are read again in every pass, the better ones first; a sample of them is in memory."""
-    costs = costs_for(rows.n_rows, features.size)
     if features.dense:
-        ways = [_dense_direct(rows, features, size, costs), _dense_iterations(rows, features, size, costs)]
+        n_bytes = factor_bytes(rows.n_rows, features.size, rows.n_outputs, np.float32)
+        direct = SolverPlan("direct", Pass("the moments of the features", 1), n_bytes, "one pass")
+        ways = [direct, _dense_iterations(rows, features, size)]
     else:
-        hashed = 0 < features.size * features.n_buckets <= POLICY.hashed_columns
-        ways = [_hashed_direct(rows, features, costs)] if hashed else []
+        columns, ways = features.size * features.n_buckets, []
+        if 0 < columns <= POLICY.hashed_columns:
+            n_bytes = factor_bytes(rows.n_rows, columns, rows.n_outputs, np.float32, binned=True)
+            ways = [SolverPlan("direct", Pass("the moments of the bins in buckets", 1), n_bytes, "one pass")]
         ways += [_bin_iterations(rows, features, sample)]
     return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
 
 
-def _dense_direct(rows: TableShape, features: MapSize, size: ProblemSize, costs: Costs) -> SolverPlan:
-    n, D = rows.n_rows, features.size
-    sums = Pass("the moments of the features", 1, direct_seconds(D, size, costs) + _per_entry(rows, rows.entry_seconds))
-    n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
-    return SolverPlan("direct", (sums,), 0.0, n_bytes, float(n * D * (D + 2 * rows.n_columns) + D**3 / 3), "one pass")
-
-
-def _dense_iterations(rows: TableShape, features: MapSize, size: ProblemSize, costs: Costs) -> SolverPlan:
-    n, D, K = rows.n_rows, features.size, rows.n_outputs
+def _dense_iterations(rows: TableShape, features: MapSize, size: ProblemSize) -> SolverPlan:
+    D = features.size
     m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
-    sampled = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
+    sampled = 4 * D * min(4 * D, rows.n_rows) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
+    n_bytes = sampled + 2 * Blocks.most_bytes + 40 * D * rows.n_outputs
     steps = round(AGAIN_SHARE * iterations(USUAL_RATIO * size.weight, size.weight)) + 1
-    one = n * D * (2 * costs.feature + costs.float_pass * K) + _per_entry(rows, rows.entry_seconds)
-    passes = (Pass("iterations, which compute the features again", steps, steps * one),)
-    flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
     reason = f"the Gram matrix of {D:,} features does not fit"
-    return SolverPlan("cg", passes, m**2 * D * costs.gram, sampled + 2 * Blocks.most_bytes + 40 * D * K, flops, reason)
-
-
-def _hashed_direct(rows: TableShape, features: MapSize, costs: Costs) -> SolverPlan:
-    n, P, C = rows.n_rows, features.size, features.size * features.n_buckets
-    one = n * HASHED_PAIR * P * P / n_threads() + _per_entry(rows, rows.entry_seconds)
-    flops = float(n) * P * (P + rows.n_columns) + C**3 / 3
-    n_bytes = factor_bytes(n, C, rows.n_outputs, np.float32, binned=True)
-    sums = Pass("the moments of the bins in buckets", 1, one)
-    return SolverPlan("direct", (sums,), C**3 / 2 * costs.product, n_bytes, flops, "one pass")
+    return SolverPlan("cg", Pass("iterations, which compute the features again", steps), n_bytes, reason)
 
 
 def _bin_iterations(rows: TableShape, features: MapSize, sample: int) -> SolverPlan:
-    n, P, K = rows.n_rows, features.size, rows.n_outputs
-    columns = P * features.n_buckets or P * OCCUPIED * sample
+    columns = features.size * features.n_buckets or features.size * OCCUPIED * sample
+    n_bytes = int(columns * (16 + (BIN_BYTES - 16) * rows.n_outputs)) + 2 * Blocks.most_bytes
     steps = max(features.steps // 2, 2)  # from the solution for the sample
-    bins = _bin_seconds(rows, features)
-    passes = Pass(
-        "iterations, which look the bins up again", steps, steps * (bins + _per_entry(rows, rows.entry_seconds))
-    )
-    n_bytes = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * Blocks.most_bytes
-    flops, first = steps * float(n) * P * (rows.n_columns + 4 * K), features.steps * bins * sample / max(n, 1)
-    return SolverPlan(
-        "cg", (passes,), first, n_bytes, flops, "bins are fitted on a sample first, whose table of bins is kept"
-    )
-
-
-def _bin_seconds(rows: TableShape, features: MapSize) -> float:
-    """Seconds to look up all bins of all rows, on all threads."""
-    return rows.n_rows * BIN * features.size * (0.5 + 0.5 * rows.n_outputs) / n_threads()
-
-
-def _per_entry(rows: TableShape, seconds: float) -> float:
-    """Seconds for all entries, on all threads, where one takes so many."""
-    return rows.n_rows * rows.n_columns * seconds / n_threads()
+    reason = "bins are fitted on a sample first, whose table of bins is kept"
+    return SolverPlan("cg", Pass("iterations, which look the bins up again", steps), n_bytes, reason)
 
 
 class Planner:
@@ -507,46 +419,23 @@ class Planner:
         if way is None:
             raise MemoryError(self._refusal(room or 0))
         is_read = table.sample is None and not (table.in_memory and self.gathered)
-        what, entry = ("the files are read", 0.0) if self.gathered else (LOOK, LOOK_ENTRY)
-        first = (Pass(what, 1, _per_entry(table, table.entry_seconds + entry)),) if is_read else ()
-        costs = costs_for(table.n_rows, features.size)
-        passes = (*first, *way.passes, *self._loss_passes(costs))
-        seconds = way.seconds + sum(one.seconds for one in passes)
-        seconds += self._choice_seconds(costs)
-        if self.gathered and self.request.time_limit is not None:
-            seconds = min(seconds, self.request.time_limit)
+        first = (Pass("the files are read" if self.gathered else LOOK, 1),) if is_read else ()
         engine = current_engine()
         about = "about " if table.estimated else ""
         return Plan(
             data=f"{table.what}: {about}{table.n_rows:,} rows x {table.n_columns:,} columns",
             model=features.text,
             gathered=self.gathered,
-            passes=passes,
+            passes=(*first, way.passes, *self._loss_passes()),
             sample_rows=self.sample,
             block_rows=block_rows(table, features, self.limit),
             peak_bytes=self.base + way.n_bytes,
-            flops=way.flops,
-            seconds=seconds,
             solver=way.solver,
             reason="; ".join(part for part in (self.why, way.reason) if part),
-            cures=() if self.gathered else self._cures(way),
             workers=f"{engine.n_workers:,} of {type(engine).__name__}"
             if not self.gathered and engine.is_remote
             else "",
         )
-
-    def _choice_seconds(self, costs: Costs) -> float:
-        """Seconds of the choice of the model, and of other losses than the squared one."""
-        request, n, rest = self.request, self.table.n_rows, (self.table.n_outputs, costs)
-        seconds = choice_seconds(self.sample, self.table.n_columns, *rest) if self.learned else 0.0
-        if not (self._compares_losses or request.loss not in ("auto", "squared")):
-            return seconds
-        rows = n if self.gathered else min(self.sample, POLICY.raced_rows)
-        D, P = (self.features.size, 0) if self.features.dense else (0, self.features.size)
-        if self.why == COMPARED and self.table.n_columns <= POLICY.wide:  # bins take longer
-            D, P = 0, self._final_grids()
-        compared = self._compares_losses
-        return seconds + other_loss_seconds(rows, self.table.n_columns, D, P, *rest, compared=compared)
 
     @property
     def _compares_losses(self) -> bool:
@@ -554,18 +443,13 @@ class Planner:
         request = self.request
         return request.classes and request.loss == "auto" and request.alpha == "auto" and request.solver != "exact"
 
-    def _loss_passes(self, costs: Costs) -> tuple[Pass, ...]:
+    def _loss_passes(self) -> tuple[Pass, ...]:
         """Passes over rows that are not in memory, for another loss of classes."""
-        table, request = self.table, self.request
-        if self.gathered or not (self._compares_losses or request.loss not in ("auto", "squared")):
+        if self.gathered or not (self._compares_losses or self.request.loss not in ("auto", "squared")):
             return ()
-        one = table.n_rows * self.features.size * (costs.feature + costs.float_pass * table.n_outputs)
-        one = (one if self.features.dense else _bin_seconds(table, self.features)) + _per_entry(
-            table, table.entry_seconds
-        )
         most = "at most, if it serves" if self._compares_losses else "at most"
         what = f"gradients of another loss than the squared one, {most}"
-        return (Pass(what, POLICY.most_passes, POLICY.most_passes * one),)
+        return (Pass(what, POLICY.most_passes),)
 
     def _final_grids(self) -> int:
         """Grids of bins that are learned."""
@@ -630,20 +514,6 @@ class Planner:
         here = f"{as_size(room)} are free" if self.limit is None else f"memory_limit allows {as_size(room)}"
         what = f"{self.features.text} of {self.table.n_rows:,} rows"
         return f"{what} need {as_size(need)} of memory, and {here}: {cure}."
-
-    def _cures(self, way: SolverPlan) -> tuple[str, ...]:
-        """Changes that would save time, if rows are read in each pass."""
-        cures, table = [], self.table
-        n_passes = sum(one.times for one in way.passes)
-        if n_passes > 1 and not self.features.dense:
-            buckets = 2 ** int(np.log2(max(POLICY.hashed_columns // self.features.size, 1)))
-            cures.append(f"one pass: BinningFeatures(n_buckets={buckets}), or features='fourier'")
-        elif n_passes > 1:
-            cures.append("one pass: fewer n_components, whose Gram matrix fits in memory")
-        slow = table.entry_seconds > SLOW_ENTRY
-        if slow and table.entry_seconds * table.n_columns * table.n_rows * n_passes > LONG_READING:
-            cures.append("Parquet files are read several times as fast")
-        return tuple(cures)
 
 
 def plan_fit(request: FitRequest, table: TableShape) -> Plan:

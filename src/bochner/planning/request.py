@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.engines.costs import COSTS
+from bochner.engines.costs import gram_work
 from bochner.features.base import FeatureMap
 from bochner.features.binning import require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
-from bochner.planning.measured_costs import timed_costs
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
@@ -91,12 +90,7 @@ class FitRequest:
 
     def budget(self) -> Budget:
         """The clock of a fit that begins now."""
-        return Budget(self.time_limit, costs=timed_costs(self.time_limit))
-
-    @property
-    def usual_limit(self) -> float:
-        """The time limit in seconds of the usual machine; infinite where there is none."""
-        return self.budget().usual_limit
+        return Budget(self.time_limit)
 
     @property
     def criterion(self) -> bool:
@@ -135,7 +129,7 @@ class FitRequest:
     def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
         """The maps that may be learned for so many targets: bins would have too many coefficients for many of them."""
         least = POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
-        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * self.usual_limit)
+        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * self.budget().seconds)
         many = n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
         return "fourier" if wanted == "auto" and many else wanted
 
@@ -174,7 +168,7 @@ class FitRequest:
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self.size(n_rows, weight)
-        return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
+        return np.dtype(np.float64 if n_rows * columns**2 <= gram_work(POLICY.double_seconds) else np.float32)
 
     @property
     def _may_be_binned(self) -> bool:

@@ -19,7 +19,6 @@ from bochner.display.canvas import short_number
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
 from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table
-from bochner.planning.plan import duration
 from bochner.report import class_charts, explained_charts
 from bochner.report.charts import Series, bar_chart, interval_chart, line_chart, templates
 from bochner.report.findings import Curve, Findings, Origin
@@ -349,7 +348,7 @@ def _cell(value: Any) -> str:
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:
-    """Sizes, bytes and seconds."""
+    """Sizes, bytes and rows a second."""
     model, plan = found.model, found.plan
     yield "Features", f"{model.features_.n_features_out:,}"
     yield "Ridge penalty", number(model.alpha_)
@@ -359,8 +358,7 @@ def costs(found: Findings) -> Iterator[tuple[str, str]]:
     yield "Coefficients", as_size(model.feature_weights_.nbytes)
     yield "Predictions", f"{len(found.rows) / max(found.predictions.seconds, 1e-9):,.0f} rows a second, on this machine"
     if plan is not None:
-        cost = f"{duration(plan.seconds)}; {as_size(plan.peak_bytes)} of memory"
-        yield "Estimate of a fit on the given rows", cost
+        yield "Estimated memory of a fit on the given rows", as_size(plan.peak_bytes)
 
 
 def versions() -> list[tuple[str, str]]:

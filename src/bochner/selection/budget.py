@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design.reductions import factor_bytes
-from bochner.engines.costs import COSTS, Costs
+from bochner.engines.costs import gram_work, path_seconds
 from bochner.loops.clock import CLOCK
 from bochner.selection.policy import POLICY
 from bochner.settings import current
@@ -23,18 +23,16 @@ class Budget:
         Seconds from the start on.
     start : float, optional
         Of the clock; by default now.
-    costs : Costs, optional
-        Of the machine; by default the usual ones.
     """
 
-    def __init__(self, limit: float | None = None, start: float | None = None, costs: Costs = COSTS) -> None:
-        self.limit, self.start, self.costs = limit, CLOCK.seconds() if start is None else start, costs
+    def __init__(self, limit: float | None = None, start: float | None = None) -> None:
+        self.limit, self.start = limit, CLOCK.seconds() if start is None else start
 
     def part(self, share: float) -> Budget:
         """The budget of a step that may take a share of the time left."""
         if self.limit is None or share >= 1:
             return self
-        return Budget(self.elapsed + share * self.left, self.start, self.costs)
+        return Budget(self.elapsed + share * self.left, self.start)
 
     @property
     def is_over(self) -> bool:
@@ -52,19 +50,14 @@ class Budget:
         return np.inf if self.limit is None else max(self.limit - self.elapsed, 0.0)
 
     @property
-    def usual_left(self) -> float:
-        """Seconds of the usual machine in which it does what this one does in the time left."""
-        return self.left / self.costs.pace
-
-    @property
-    def usual_limit(self) -> float:
-        """The same of the limit; infinitely many without one."""
-        return np.inf if self.limit is None else self.limit / self.costs.pace
+    def seconds(self) -> float:
+        """Seconds of the limit; infinitely many without one."""
+        return np.inf if self.limit is None else self.limit
 
     @property
     def is_short(self) -> bool:
         """Whether there is time to learn one metric only."""
-        return self.usual_limit < POLICY.short_limit
+        return self.seconds < POLICY.short_limit
 
     def n_rows(self, n_columns: int) -> float:
         """Most rows for learning and for trials, of so many columns but for one-hot ones; infinite without a limit.
@@ -73,7 +66,7 @@ class Budget:
         """
         if self.limit is None:
             return np.inf
-        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.usual_left
+        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.left
         return max(most, POLICY.rows_for_full_learning)
 
     def n_components(self, share: float, n_rows: int, n_columns: int, n_outputs: int) -> float:
@@ -82,7 +75,7 @@ class Budget:
             return np.inf
         least, size = POLICY.n_components[0], float(POLICY.most_features)
         seconds = share * max(self.left, POLICY.last_share * self.limit)
-        while size > least and self.costs.direct(n_rows, n_columns, size, n_outputs) > seconds:
+        while size > least and path_seconds(n_rows, n_columns, size, n_outputs) > seconds:
             size /= 1.1
         return max(2 * int(size / 2), least)
 
@@ -90,17 +83,17 @@ class Budget:
         """Most rows of a fit: 2,000 at least, infinite without a limit."""
         if self.limit is None:
             return np.inf
-        most = POLICY.read_share * (self.usual_left - POLICY.learning_seconds) / _row_seconds(n_columns, n_outputs)
+        most = POLICY.read_share * (self.left - POLICY.learning_seconds) / _row_seconds(n_columns, n_outputs)
         return max(most, POLICY.rows_for_full_learning)
 
     def least(self, n_rows: int, n_columns: float, n_outputs: int = 1) -> float:
         """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the rows."""
         rows = min(n_rows, POLICY.rows_for_full_learning)
-        return self.elapsed + self.costs.pace * rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
+        return self.elapsed + rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
 
     def shrunk(self, sizes: Sequence[int], seconds: float, power: float = 1.0) -> list[int]:
-        """Sizes of work whose usual seconds grow with their power, smaller where less time is left than it takes."""
-        factor = min(self.usual_left / seconds, 1.0) ** (1 / power)
+        """Sizes of work whose seconds grow with their power, smaller where less time is left than it takes."""
+        factor = min(self.left / seconds, 1.0) ** (1 / power)
         return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
     def has(self, share: float) -> bool:
@@ -119,7 +112,7 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
     Weights that are whole numbers count as so many rows. The sums of the normal equations, n D^2, are held to ten
     seconds, but D stays at 512 or more.
     """
-    affordable = max(np.sqrt(COSTS.gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable)
+    affordable = max(np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable)
     if weights is not None:
         n_rows = int(weights.sum() if (weights == np.rint(weights)).all() else np.count_nonzero(weights))
     least, most = POLICY.n_components

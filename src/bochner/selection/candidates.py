@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from bochner.data.array_source import Block
 from bochner.data.table_input import as_dense
-from bochner.engines.costs import COSTS
+from bochner.engines.costs import gram_work
 from bochner.features import BinningFeatures, FourierFeatures, LinearFeatures
 from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
@@ -536,7 +536,7 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     if (before - after) / 2 < unnoticed:  # errors fall as one over the size
         return max(entry.size, D // 2)
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
-    most = max(int(np.sqrt(COSTS.gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
+    most = max(int(np.sqrt(gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
     size = problem.n_rows, problem.n_columns, problem.n_outputs
     timed = problem.budget.n_components(POLICY.grown_share, *size)
     return within_limit(int(min(D * factor, POLICY.most_features, most, timed)), problem.n_outputs)

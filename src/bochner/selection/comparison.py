@@ -123,7 +123,7 @@ class Race:
         """The validator of dense features, with at most 50,000 training rows, fewer under a time limit."""
         least, most = POLICY.screened_rows
         if self.problem.budget.limit is not None:
-            most = int(np.clip(POLICY.screened_rate * self.problem.budget.usual_left, least, most))
+            most = int(np.clip(POLICY.screened_rate * self.problem.budget.left, least, most))
         return self.validator.subsample(most)
 
     def loss(self, entry: CandidateResult) -> float:

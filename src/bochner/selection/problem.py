@@ -145,7 +145,7 @@ class Problem:
         """The same of a trial of so many rows."""
         entries = POLICY.trial_entries
         if self.budget.limit is not None:
-            entries = min(entries, int(POLICY.timed_entries * self.budget.usual_limit))
+            entries = min(entries, int(POLICY.timed_entries * self.budget.seconds))
         return int(np.clip(entries / n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:

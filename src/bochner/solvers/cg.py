@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,14 +10,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.design.vector_arithmetic import add_scaled, dots, update_direction
-from bochner.engines.journal import Keeper
 from bochner.notices import warn
 from bochner.solvers.preconditioners import Preconditioner
 
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
 CHECKED = 1e-5  # tolerance from which on the residual is computed again in the end
-FIGURES = ("rho", "former", "steps", "gamma", "former_gamma")
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -42,33 +38,6 @@ class System(NamedTuple):
     precondition: Preconditioner
 
 
-class State(NamedTuple):
-    """Where iterations stand, so that they can be continued: V, the residual, the direction, and the course so far.
-
-    The arrays of one, and a state of these, continue to the same bits.
-    """
-
-    V: NDArray
-    residual: NDArray
-    direction: NDArray
-    progress: _Progress
-
-    def copy(self) -> State:
-        """Arrays and figures of its own."""
-        return State(self.V.copy(), self.residual.copy(), self.direction.copy(), self.progress.copy())
-
-    def arrays(self) -> dict[str, NDArray]:
-        """All that it holds, by names."""
-        vectors = {"V": self.V, "residual": self.residual, "direction": self.direction}
-        return vectors | {f"progress.{name}": array for name, array in self.progress.arrays().items()}
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, NDArray]) -> State:
-        """The state of these arrays, which it takes over."""
-        own = {name.removeprefix("progress."): array for name, array in arrays.items() if name.startswith("progress.")}
-        return cls(arrays["V"], arrays["residual"], arrays["direction"], _Progress.of(own))
-
-
 class Solution(NamedTuple):
     """What an iterative solver found.
 
@@ -76,7 +45,6 @@ class Solution(NamedTuple):
     ----------
     coef : array of shape (K, D)
     n_iter : int
-        From the first start on, where the iterations were continued.
     residual : float
         Length of the residual over that of the right-hand side, the largest of the K; for tolerances below 1e-5
         computed again from the solution, for what the iterations carry on says nothing of their rounding.
@@ -84,8 +52,6 @@ class Solution(NamedTuple):
         Estimated error over the solution, both in the norm of the matrix, the largest of the K.
     converged : bool
         Whether the error is at most the tolerance that was requested.
-    state : State or None
-        From which conjugate gradients can be continued.
     """
 
     coef: NDArray
@@ -93,7 +59,6 @@ class Solution(NamedTuple):
     residual: float
     error: float
     converged: bool
-    state: State | None = None
 
     def warn(self, tol: float) -> None:
         """Issue a ConvergenceWarning with the residual where the tolerance was not reached."""
@@ -112,8 +77,7 @@ def conjugate_gradients(
     tol: float,
     max_iter: int,
     visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
-    start: NDArray | State | None = None,
-    keep: Callable[[State], object] = lambda state: None,
+    start: NDArray | None = None,
 ) -> Solution:
     """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand sides at once.
 
@@ -147,13 +111,10 @@ def conjugate_gradients(
     tol : float
         Relative error at which to stop.
     max_iter : int
-        From the first start on.
     visit : callable (coef, n_iter) -> bool, optional
         Called after every iteration; a true value ends them.
-    start : array of shape (K, D) or State, optional
-        First V, zero by default; or where to continue, of the same system and right-hand sides.
-    keep : callable (State), optional
-        Called after every iteration, with arrays that the next one writes over.
+    start : array of shape (K, D), optional
+        First V, zero by default.
 
     References
     ----------
@@ -162,9 +123,8 @@ def conjugate_gradients(
     Meurant, Papez and Tichy, "Accurate Error Estimation in CG", Numerical Algorithms 2021.
     """
     operator, penalty, precondition = system
-    state = start.copy() if isinstance(start, State) else _begin(system, rhs, start)
-    x, r, p, progress = state
-    q, z = np.empty_like(rhs), np.empty_like(rhs)
+    x, r, progress = _begin(system, rhs, start)
+    p, q, z = np.zeros_like(rhs), np.empty_like(rhs), np.empty_like(rhs)
     size, left = dots(rhs, rhs), dots(r, r)
     error, step = 1.0 if size.any() else 0.0, progress.steps
     while error > tol:
@@ -176,7 +136,6 @@ def conjugate_gradients(
         step = progress.step(penalised + operator(p, q))
         add_scaled(x, p, step)
         left = add_scaled(r, q, -step)
-        keep(state)
         if visit(x, progress.n_iter) or not step.any():
             break
     n_iter, residual = progress.n_iter, float(np.sqrt(_quotient(left, size)).max())
@@ -187,17 +146,17 @@ def conjugate_gradients(
         residual = float(np.sqrt(_quotient(dots(r + drift, r + drift), size)).max())
         lost = _quotient(precondition(drift, z), progress.total)
         error = float(np.hypot(error, np.sqrt(np.maximum(lost, 0.0)).max()))
-    return Solution(x, n_iter, residual, error, error <= tol, state)
+    return Solution(x, n_iter, residual, error, error <= tol)
 
 
-def _begin(system: System, rhs: NDArray, V: NDArray | None) -> State:
-    """The state before the first iteration, from zero by default."""
+def _begin(system: System, rhs: NDArray, V: NDArray | None) -> tuple[NDArray, NDArray, _Progress]:
+    """V before the first iteration, zero by default, its residual, and the course so far."""
     if V is None:
-        return State(np.zeros_like(rhs), rhs.copy(), np.zeros_like(rhs), _Progress(system.precondition.least))
+        return np.zeros_like(rhs), rhs.copy(), _Progress(system.precondition.least)
     V = V.astype(rhs.dtype)
     residual = rhs - _product(system, V)
     known = dots(V, rhs + residual)
-    return State(V, residual, np.zeros_like(rhs), _Progress(system.precondition.least, known))
+    return V, residual, _Progress(system.precondition.least, known)
 
 
 def _product(system: System, V: NDArray) -> NDArray:
@@ -223,28 +182,6 @@ class _Progress:
         self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(0)
         self.bounded = False
 
-    def copy(self) -> _Progress:
-        """Another one, that goes on by itself."""
-        other = copy(self)
-        other.gains = self.gains.copy()
-        return other
-
-    def arrays(self) -> dict[str, NDArray]:
-        """All that it holds, by names."""
-        arrays = {name: getattr(self, name) for name in FIGURES}
-        arrays |= {"known": np.asarray(self.known), "gains": np.array(self.gains), "bounded": np.array(self.bounded)}
-        return arrays if self.least is None else arrays | {"least": self.least}
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, NDArray]) -> _Progress:
-        """The course of these arrays."""
-        progress = cls(arrays.get("least"), arrays["known"])
-        progress.gains, progress.bounded = list(arrays["gains"]), bool(arrays["bounded"])
-        progress.rho, progress.former, progress.steps, progress.gamma, progress.former_gamma = (
-            arrays[name] for name in FIGURES
-        )
-        return progress
-
     @property
     def n_iter(self) -> int:
         """Iterations so far."""
@@ -256,10 +193,7 @@ class _Progress:
         return np.sum(self.gains, axis=0) + self.known
 
     def begin(self, rho: NDArray) -> NDArray:
-        """Take the inner products of the residuals and what the preconditioner makes of them; over the former ones.
-
-        Twice before a step is as once.
-        """
+        """Take the inner products of the residuals and what the preconditioner makes of them; over the former ones."""
         self.rho = rho
         ratio = rho / np.maximum(self.former, TINY) if self.gains else np.zeros(len(rho))
         if self.least is not None:
@@ -303,61 +237,3 @@ def _left(gains: NDArray, known: NDArray | float) -> float:
 def _quotient(a: NDArray, b: NDArray) -> NDArray:
     """Quotient a / b, and zero where b is not positive: nothing is left to gain there. No number stays none."""
     return np.where(b <= TINY, 0.0, a) / np.where(b <= TINY, 1.0, b)
-
-
-class KeptState:
-    """The state after the last iteration, which a keeper holds.
-
-    Parameters
-    ----------
-    keeper : Keeper
-    name : str
-        Of these iterations among other work that the same keeper holds.
-
-    Attributes
-    ----------
-    start : State or None
-        Where to continue; None where nothing was kept.
-    """
-
-    def __init__(self, keeper: Keeper, name: str = "iterations") -> None:
-        self.keeper, self.name, mark = keeper, name, f"{name}/"
-        kept = [key for key in keeper.arrays if key.startswith(mark)]
-        arrays = {key.removeprefix(mark): keeper.arrays.pop(key) for key in kept}
-        self.start = State.of(arrays) if arrays else None
-        self._latest = self.start
-
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Keep what `keep` is given, now and then while the block runs."""
-        with self.keeper.keeping(self._contents):
-            yield
-
-    def keep(self, state: State) -> None:
-        """Keep a copy of a state: the `keep` of `conjugate_gradients`."""
-        latest = state.copy()
-        with self.keeper.change():
-            self._latest = latest
-
-    def _contents(self) -> Iterator[tuple[str, NDArray]]:
-        if self._latest is not None:
-            for name, array in self._latest.arrays().items():
-                yield f"{self.name}/{name}", array
-
-
-def resumed_iterations(
-    system: System,
-    rhs: NDArray,
-    tol: float,
-    max_iter: int,
-    start: NDArray | None,
-    keeper: Keeper | None,
-    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
-) -> Solution:
-    """Conjugate gradients that go on from the state that a keeper holds, which takes note of each iteration."""
-    if keeper is None:
-        return conjugate_gradients(system, rhs, tol, max_iter, visit, start)
-    kept = KeptState(keeper)
-    with kept.keeping():
-        begin = start if kept.start is None else kept.start
-        return conjugate_gradients(system, rhs, tol, max_iter, visit, begin, kept.keep)

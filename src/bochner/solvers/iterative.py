@@ -12,11 +12,10 @@ from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows, weights_of
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.engines.journal import Keeper
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
-from bochner.solvers.cg import Solution, State, System, conjugate_gradients, resumed_iterations
+from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.preconditioners import (
     TAIL_ROWS,
     Blocks,
@@ -192,7 +191,6 @@ class IterativeRidge:
         max_iter: int,
         start: NDArray | None = None,
         equations: NormalEquations | None = None,
-        keeper: Keeper | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
     ) -> RidgeFit:
         """Solve for all outputs on all rows; to a small tolerance the rounding of the features is corrected for.
@@ -205,8 +203,6 @@ class IterativeRidge:
             First coefficients, zero by default.
         equations : NormalEquations, optional
             Those of all rows, where they are known already.
-        keeper : Keeper, optional
-            Keeps the state of the iterations.
         visit
             See `conjugate_gradients`.
         """
@@ -214,7 +210,7 @@ class IterativeRidge:
         system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
         refined = 0 < tol < ROUNDING_ERROR and self.packed
         first_tol = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = resumed_iterations(system, equations.rhs, first_tol, max_iter, start, keeper, visit)
+        solution = conjugate_gradients(system, equations.rhs, first_tol, max_iter, visit, start)
         if refined:
             equations, solution = self._refine(system, solution, tol, max_iter)
         return RidgeFit(solution, self.intercept(equations, solution.coef))
@@ -227,7 +223,7 @@ class IterativeRidge:
         max_iter: int,
         rhs: NDArray | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
-        start: NDArray | State | None = None,
+        start: NDArray | None = None,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 

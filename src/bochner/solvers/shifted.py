@@ -278,9 +278,9 @@ class DeviceInverse(ShiftedInverse):
         return self._lower
 
     def _shifted(self, shift: float) -> Any:
-        xp, n = self.place.xp, self.matrix.shape[0]
-        same = xp.eye(n, dtype=xp.bool, device=self.place.device)
-        return xp.where(same, self.matrix + shift, self.matrix)
+        shifted = self.matrix.clone()
+        shifted.diagonal().add_(shift)
+        return shifted
 
     def _half(self, alpha: float, B: NDArray) -> Any:
         """The solution of L X = B' for rows B, of shape (N, m)."""
@@ -296,7 +296,7 @@ class DeviceInverse(ShiftedInverse):
 
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         halves = (self._half(alpha, U) for alpha in alphas.tolist())
-        return np.stack([self.place.host(self.place.xp.sum(half * half, axis=0)) for half in halves])
+        return np.stack([self.place.host((half * half).sum(dim=0)) for half in halves])
 
 
 def serves(place: Device | None, n_columns: int) -> bool:

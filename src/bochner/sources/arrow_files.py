@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow as pa
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.column_values import index_columns, index_left_out
-from bochner.sources.paths import FileState, TemporaryFolder, arrow_file, labels, reason
+from bochner.sources.paths import FileState, TemporaryFolder, arrow_file, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
@@ -38,8 +37,6 @@ class Contents(NamedTuple):
     schema : pyarrow.Schema
     units : list of (int, int)
         Rows and bytes of the row groups or record batches.
-    digest : str
-        Hash of the end of the file.
     whole : bool
         Whether it can only be read from its first byte on, and is one part.
     frame_index : tuple of str
@@ -49,7 +46,6 @@ class Contents(NamedTuple):
     file: FileState
     schema: pa.Schema
     units: list[tuple[int, int]]
-    digest: str
     whole: bool = False
     frame_index: tuple[str, ...] = ()
 
@@ -61,10 +57,6 @@ class FilePart(ABC):
     Attributes
     ----------
     file : FileState
-    label : str
-        Name of the file, which stays when its folder is moved.
-    digest : str
-        Hash of the end of the file.
     first, stop : int
         Row groups or record batches.
     rows : int
@@ -79,8 +71,6 @@ class FilePart(ABC):
     unit: ClassVar[str]
     units: ClassVar[str]
     file: FileState
-    label: str
-    digest: str
     first: int
     stop: int
     rows: int
@@ -125,8 +115,8 @@ class FilePart(ABC):
         needed = [(one.file.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
         schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
         parts = tuple(
-            cls(one.file, label, one.digest, first, stop, rows, selection, schema, more)
-            for one, label, more in zip(contents, labels(list(map(Path, paths))), constants, strict=True)
+            cls(one.file, first, stop, rows, selection, schema, more)
+            for one, more in zip(contents, constants, strict=True)
             for first, stop, rows in _cuts(one)
         )
         if not parts:
@@ -170,11 +160,6 @@ class FilePart(ABC):
             yield from Batch(table).split(n_bytes)
         if count != self.rows:
             raise SourceError(f"{self.name}: {count} rows, but the file declares {self.rows}; write it again")
-
-    def stamp(self) -> str:
-        """Place in the file, its size, the hash of its end, and what is taken of it."""
-        place = f"{self.label} {self.first}:{self.stop} {self.file.size} {self.digest}"
-        return f"{place} {self.constants.to_pylist()} {self.selection.stamp()}"
 
     def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         try:
@@ -235,8 +220,7 @@ class ParquetPart(FilePart):
                 groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                 units = [(group.num_rows, group.total_byte_size) for group in groups]
                 index = tuple(index_columns(file.schema_arrow))
-                digest = state.digest(file.metadata.serialized_size + 8)
-                return Contents(state, bare(file.schema_arrow), units, digest, frame_index=index)
+                return Contents(state, bare(file.schema_arrow), units, frame_index=index)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
 
@@ -300,7 +284,7 @@ class IpcPart(FilePart):
             place = f"{path}, record batch {len(counts)}"
             raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
         units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
-        return Contents(state, schema, units, state.digest(), stream, index)
+        return Contents(state, schema, units, stream, index)
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield slices of about so many bytes."""

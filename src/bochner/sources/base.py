@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -104,9 +103,6 @@ class Part(Protocol):
             Where the rows cannot be read, or are other ones than when the source was opened.
         """
 
-    def stamp(self) -> str:
-        """Text that changes where the content does, without reading all of it: for files their size and footer."""
-
 
 @dataclass(frozen=True)
 class TableSource:
@@ -155,13 +151,6 @@ class TableSource:
         if isinstance(self.schema, int) or name not in self.schema.names:
             return ""
         return (self.schema.field(name).metadata or {}).get(WHY_TEXT, b"").decode()
-
-    def fingerprint(self) -> str:
-        """Hash that changes if the content of any part changes."""
-        digest = blake2b(digest_size=16)
-        for part in self.parts:
-            digest.update(f"{part.stamp()}\n".encode())
-        return digest.hexdigest()
 
     def __repr__(self) -> str:
         rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"

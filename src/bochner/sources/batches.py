@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
@@ -21,7 +19,7 @@ from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.memory import arrow_bytes, as_table, frame_schema, stamp_of, table_of_bytes, values_beside
+from bochner.sources.memory import arrow_bytes, as_table, frame_schema, table_of_bytes, values_beside
 from bochner.sources.paths import FileState, TemporaryFolder, reason
 from bochner.sources.rows import joined
 from bochner.sources.schema import Columns, Layout, Selection, fitted
@@ -41,13 +39,10 @@ class FactoryPart:
         Takes no arguments, and returns a new iterator of batches.
     columns : Columns
         What is wanted of tables.
-    digest : str
-        Of the first batch.
     """
 
     factory: Callable[[], Iterable[Any]]
     columns: Columns
-    digest: str
 
     @property
     def name(self) -> str:
@@ -63,10 +58,6 @@ class FactoryPart:
         """Yield the rows in order, in batches of about so many bytes at most."""
         for place, batch in numbered(_called(self.factory, self.name), self.name):
             yield from self.columns.take(batch, place).split(n_bytes)
-
-    def stamp(self) -> str:
-        """Name of the callable, and a hash of some rows of its first batch."""
-        return f"{self.name} {self.digest} {self.columns.stamp()}"
 
 
 def open_factory(
@@ -96,8 +87,9 @@ def open_factory(
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
     columns = Columns.of(Layout.of(first), selection, schema)
-    part = FactoryPart(factory, columns, " ".join(map(stamp_of, first)))
-    return TableSource((part,), columns.kept(), f"batches of {name}", sparse=columns.layout.sparse)
+    return TableSource(
+        (FactoryPart(factory, columns),), columns.kept(), f"batches of {name}", sparse=columns.layout.sparse
+    )
 
 
 def _name_of(factory: Callable[[], Any]) -> str:
@@ -194,8 +186,6 @@ class SpilledPart:
         Bytes before it in the file.
     layout : Layout
         Of all rows.
-    digest : str
-        Of all that is stored.
     """
 
     file: FileState
@@ -203,7 +193,6 @@ class SpilledPart:
     n_rows: int
     offset: int
     layout: Layout
-    digest: str
 
     @property
     def name(self) -> str:
@@ -221,10 +210,6 @@ class SpilledPart:
         except (OSError, ValueError) as error:
             raise SourceError(f"{self.name}: the temporary file is gone; open the iterator again") from error
         yield from Batch(self._matrix(X), y, weight).split(n_bytes)
-
-    def stamp(self) -> str:
-        """Hash of the content."""
-        return f"{self.number} {self.n_rows} {self.digest}"
 
     def _matrix(self, arrays: list[NDArray]) -> Any:
         """A table of its bytes as an Arrow stream, an array, or a CSR matrix of data, indices and indptr."""
@@ -282,7 +267,7 @@ def _spilled(
     try:
         with open(path, "wb") as out:
             for batch in _regrouped(wanted()):
-                written.append((batch.X.shape[0], *_write(out, batch)))
+                written.append((batch.X.shape[0], _write(out, batch)))
     except OSError as error:
         cure = "free space there, or set TMPDIR to another folder"
         raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
@@ -290,7 +275,7 @@ def _spilled(
         raise SourceError(f"{name} yields no rows that match where=; change the condition")
     layout = columns.layout._replace(schema=columns.of_all(schemas))
     file = FileState.of(path)
-    parts = tuple(SpilledPart(file, k, n, offset, layout, digest) for k, (n, offset, digest) in enumerate(written))
+    parts = tuple(SpilledPart(file, k, n, offset, layout) for k, (n, offset) in enumerate(written))
     return TableSource(parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse)
 
 
@@ -323,13 +308,12 @@ def _read(file: Any) -> NDArray:
     return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _write(file: Any, batch: Batch) -> tuple[int, str]:
-    """Append the arrays of a batch to a file; where they begin, and their hash."""
-    X, offset, content = batch.X, file.tell(), io.BytesIO()
+def _write(file: Any, batch: Batch) -> int:
+    """Append the arrays of a batch to a file; where they begin."""
+    X, offset = batch.X, file.tell()
     if isinstance(X, pa.Table):
         X = np.frombuffer(arrow_bytes(X, "lz4"), np.uint8)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     for array in (*arrays, *(values for values in batch[1:] if values is not None)):
-        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-    file.write(content.getbuffer())
-    return offset, blake2b(content.getbuffer(), digest_size=16).hexdigest()
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    return offset

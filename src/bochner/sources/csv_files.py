@@ -32,7 +32,7 @@ from bochner.sources.column_values import (
     unnamed_first,
     why_text,
 )
-from bochner.sources.paths import FileState, labels, reason
+from bochner.sources.paths import FileState, reason
 from bochner.sources.schema import Selection, require, unified
 from bochner.sources.text_files import ROW_CHUNK, FileRange, Row, Without, chunks, holds, line_starts, rows_of
 
@@ -88,11 +88,6 @@ class CsvPart(FileRange):
                 if table.num_rows:
                     yield Batch(table)
         self.file.check(self.name)
-
-    def stamp(self) -> str:
-        """Size, first and last bytes of the file, and what of it is read."""
-        types = " ".join(f"{column.name} {column.type}" for column in self.schema)
-        return f"{self.place_stamp()} {self.decimal_point} {types} {self.selection.stamp()}"
 
     def line(self, row: int) -> int:
         """Line of the file of one of the rows that are read, which count from 0."""
@@ -204,10 +199,10 @@ class CsvPart(FileRange):
         return csv_options(self.separator, self.decimal_point, block_bytes, types, column_names=names, **more)
 
 
-def whole_file(path: Path, label: str = "") -> CsvPart:
+def whole_file(path: Path) -> CsvPart:
     """All rows of a file, of which only the first line is read; SourceError where it is no CSV."""
     file, compression = FileState.of(path), compression_of(path)
-    whole = CsvPart(file, label, compression, 0, file.size, "\t")
+    whole = CsvPart(file, compression, 0, file.size, "\t")
     with whole.problems(), whole.opened_bytes() as stream:
         head = stream.read(HEAD)
     if (content := kind_by_content(head)) != "text":
@@ -237,7 +232,7 @@ def csv_parts(
         Where a file is no CSV, has other columns than the first, a row with too few or too many fields, or a value of
         another type than the schema gives.
     """
-    parts = [part for path, label in zip(paths, labels(paths), strict=True) for part in _cut(path, label)]
+    parts = [part for path in paths for part in _cut(path)]
     everything = dict.fromkeys(name for part in parts for name in part.names)
     require(everything, selection.exclude)
     require(everything, pa.schema(schema or ()).names, "schema: ")
@@ -502,12 +497,12 @@ def csv_options(
     }
 
 
-def _cut(path: Path, label: str) -> list[CsvPart]:
+def _cut(path: Path) -> list[CsvPart]:
     """Parts of a file: one, or several of a large file that is neither compressed nor has quotes.
 
     Between quotes a line may end without the row.
     """
-    whole = whole_file(path, label)
+    whole = whole_file(path)
     with whole.problems():
         whole = replace(whole, without=whole.repeated_names())
     file = whole.file

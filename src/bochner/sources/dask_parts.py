@@ -24,7 +24,7 @@ from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.batches import as_batch, errors_at
-from bochner.sources.memory import frame_schema, stamp_of, values_beside
+from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import Columns, Layout, Selection, require
 
 ROWS = "Array", "DataFrame", "Series"
@@ -302,8 +302,6 @@ class CollectionPart:
         None where the rows have not been counted, or a condition leaves some out.
     columns : Columns
         What is wanted of frames.
-    key : str
-        Names what is delayed: another name where other data are computed, or in another way.
     """
 
     number: int
@@ -313,7 +311,6 @@ class CollectionPart:
     weight: Any
     n_rows: int | None
     columns: Columns
-    key: str
 
     @property
     def name(self) -> str:
@@ -329,11 +326,6 @@ class CollectionPart:
         if not (isinstance(self.columns.types, pa.Schema) and isinstance(batch.X, pa.Table)):
             self._require_alike(batch.X)
         yield from self.columns.take(batch, self.name).split(n_bytes)
-
-    def stamp(self) -> str:
-        """Name of what is computed, and a hash of some of the targets and weights that are at hand."""
-        beside = [stamp_of(values) if isinstance(values, np.ndarray) else "-" for values in (self.y, self.weight)]
-        return f"{self.number} {self.key} {' '.join(beside)} {self.columns.stamp()}"
 
     def _values(self) -> tuple[Any, ...]:
         kinds = ValueError, TypeError, LookupError, ArithmeticError, OSError
@@ -408,8 +400,7 @@ def open_collection(
     known = counts if columns.selection.where is None else [None] * len(counts)
     targets, weights = (_by_partition(values, counts, name) for name, values in found.items())
     parts = tuple(
-        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns, str(block.key))
-        for k, block in enumerate(rows.blocks)
+        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns) for k, block in enumerate(rows.blocks)
     )
     return TableSource(parts, columns.kept(), f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
 

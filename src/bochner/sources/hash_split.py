@@ -74,10 +74,6 @@ class FilteredPart:
             kept = self.rule.rows(batch)
             yield batch if kept.all() else batch.take(kept)
 
-    def stamp(self) -> str:
-        """That of the part, and the rule."""
-        return f"{self.part.stamp()} {self.rule}"
-
 
 def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
     """The rows of a table that a rule keeps, as a table that is read part by part."""

@@ -15,7 +15,7 @@ from bochner.data.files import compression_of
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import READ_BYTES, Batch, SourceError
-from bochner.sources.paths import FileState, labels, reason
+from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import FileRange, line_starts
 
 PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
@@ -56,10 +56,6 @@ class LibsvmPart(FileRange):
             shape = (len(y), self.n_features)
             yield Batch(sp.csr_array((X.data, X.indices - self.first_index, X.indptr), shape=shape), y)
         self.file.check(self.name)
-
-    def stamp(self) -> str:
-        """Size, first and last bytes of what is read."""
-        return f"{self.place_stamp()} {self.n_features} {self.first_index}"
 
     def extent(self) -> Extent:
         """Number of rows and range of the indices, by a pass over the rows; SourceError where a line is not valid."""
@@ -125,7 +121,7 @@ def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[
         Where a line is no label with index:value pairs, there are no rows, more columns than are given, or more than
         there is memory for.
     """
-    found = [part for path, label in zip(paths, labels(paths), strict=True) for part in _cut(path, label)]
+    found = [part for path in paths for part in _cut(path)]
     extents = in_threads(LibsvmPart.extent, found)
     if not sum(extent.n_rows for extent in extents):
         raise SourceError(f"{paths[0]}: the file has no rows")
@@ -140,13 +136,13 @@ def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[
     ), width
 
 
-def _cut(path: Path, label: str) -> list[LibsvmPart]:
+def _cut(path: Path) -> list[LibsvmPart]:
     """Parts of a file that is cut between lines where it is large, before its rows are counted."""
     file = FileState.of(path)
     if compression := compression_of(path):
-        return [LibsvmPart(file, label, compression, 0, file.size)]
+        return [LibsvmPart(file, compression, 0, file.size)]
     starts = line_starts(file.path, file.size, PART_BYTES)
-    return [LibsvmPart(file, label, None, start, stop) for start, stop in pairwise(starts)]
+    return [LibsvmPart(file, None, start, stop) for start, stop in pairwise(starts)]
 
 
 def _parsed(text: bytes, n_features: int) -> Any:

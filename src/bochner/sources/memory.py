@@ -12,14 +12,12 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.array_source import rows_of
 from bochner.data.columns import is_missing, lone_surrogate, values_of
 from bochner.data.table_input import as_table_or_matrix, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
 from bochner.sources.paths import reason
-from bochner.sources.rows import PartChecksum
 from bochner.sources.schema import Columns, Layout, Selection
 
 
@@ -193,7 +191,6 @@ def _by_numpy(column: Any) -> bool:
 
 
 PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
-STAMPED_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +232,6 @@ class ArrayPart:
             if self.schema is not None:
                 batch = batch._replace(X=as_table(batch.X, self.schema, place))
             yield self.columns.take(batch, place)
-
-    def stamp(self) -> str:
-        """Shape and types, and a hash of some of the rows."""
-        return f"{self.first} {' '.join(map(stamp_of, self.rows))} {self.columns.stamp()}"
 
     def __reduce__(self) -> tuple[Any, tuple]:
         return _received, (tuple(map(sendable, self.rows)), self.first, self.schema, self.columns)
@@ -320,15 +313,3 @@ def _row_bytes(X: Any) -> int:
     if sp.issparse(X):
         return (X.data.itemsize + X.indices.itemsize) * X.nnz // max(X.shape[0], 1) + 1
     return max(X.shape[1] * getattr(getattr(X, "dtype", None), "itemsize", 8), 1)
-
-
-def stamp_of(values: Any) -> str:
-    """Shape and types of rows, and a hash of some of them."""
-    if values is None:
-        return "-"
-    rows = np.unique(np.linspace(0, values.shape[0] - 1, min(STAMPED_ROWS, values.shape[0])).astype(np.int64))
-    some, tally = rows_of(values, rows), PartChecksum()
-    some = as_table(some, frame_schema(some), "") if is_frame(some) else some
-    tally.add(Batch(some))
-    kind = some.schema.to_string(show_schema_metadata=False) if isinstance(some, pa.Table) else some.dtype
-    return f"{values.shape} {kind} {tally.checksum}"

@@ -11,7 +11,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from bochner.data.files import COMPRESSED, kind_by_content, kind_by_name
 from bochner.sources.base import Part, SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")
-HEAD, TAIL = 1 << 12, 1 << 16
+HEAD = 1 << 12
 SKIPPED = (".", "_")
 
 
@@ -72,13 +71,6 @@ class FileState:
             raise SourceError(
                 f"{place}: the file changed while it was read; wait until it is complete, and start again"
             )
-
-    def digest(self, n_bytes: int = TAIL, stop: int | None = None) -> str:
-        """Hash of the last bytes of the file, or of those before a position."""
-        stop = self.size if stop is None else stop
-        with open(self.path, "rb") as file:
-            file.seek(max(stop - n_bytes, 0))
-            return blake2b(file.read(min(n_bytes, stop)), digest_size=16).hexdigest()
 
 
 def arrow_file(path: str | os.PathLike[str], mode: str = "rb") -> pa.OSFile:
@@ -154,12 +146,6 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     if named in ("parquet", "arrow"):
         raise SourceError(f"{path}: the name says {named}, but this is {content}; write the file again or rename it")
     return named or "csv"
-
-
-def labels(files: Sequence[Path]) -> list[str]:
-    """Names of files relative to the folder that they have in common, which stay when that is moved."""
-    base = os.path.commonpath([os.path.abspath(file.parent) for file in files])
-    return [Path(os.path.relpath(os.path.abspath(file), base)).as_posix() for file in files]
 
 
 def _expanded(entry: str) -> list[Path]:

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.columns import library_of, unmasked, values_of
 from bochner.devices.conversion import any_arrays
-from bochner.devices.device import device_of, to_host
+from bochner.devices.device import is_foreign, to_host
 from bochner.engines.local import at_most
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
@@ -61,7 +61,7 @@ def rowwise(
 ) -> Callable[[Method], Method]:
     """Let a method of a fitted model, written for rows in memory, take rows of any kind as its first argument.
 
-    - Arrays of other libraries: the answer is in the library, on the device and in the precision of the rows.
+    - Tensors of PyTorch: the answer is one too, on the device and in the precision of the rows.
     - Files and other sources of `open_source`: read block by block, answers one below the other.
     - Collections of Dask: the answer is one of Dask, not computed yet. Of a data frame it is a series or a data frame
       with its index, where `columns` are given.
@@ -155,7 +155,7 @@ def _of_blocks(X: Any, call: MethodCall, names: Any, columns_of: Columns | None,
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
     assert columns_of is not None
-    source = _opened(X if device_of(X) is None else to_host(X), names)
+    source = _opened(to_host(X) if is_foreign(X) else X, names)
     write_predictions(source, lambda rows: columns_of(call(inputs_of(rows, names))), out)
     return Path(out)
 
@@ -167,7 +167,7 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
-        Arrays of PyTorch, CuPy and JAX too. Of a collection no rows are gathered: predictions and targets are.
+        Arrays of any library. Of a collection no rows are gathered: predictions and targets are.
     y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
     sample_weight : array of shape (n,), optional
 

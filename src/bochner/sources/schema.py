@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -97,11 +96,6 @@ class Selection:
         """The same for a table with these columns, where those to leave out may be in other tables only."""
         there = set(names)
         return replace(self, exclude=tuple(name for name in self.exclude if name in there))
-
-    def stamp(self) -> str:
-        """Text that changes where the selection does."""
-        where = b"" if self.where is None else bytes(self.where.__reduce__()[1][0])  # its text leaves out long lists
-        return f"{self.columns} {self.exclude} {blake2b(where, digest_size=8).hexdigest()}"
 
 
 def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> None:
@@ -318,13 +312,6 @@ class Columns:
     def types(self) -> pa.Schema | int:
         """Those of the columns that are needed; the number of columns of arrays."""
         return self.layout.schema
-
-    def stamp(self) -> str:
-        """Text that changes where what is wanted does."""
-        if isinstance(self.types, int):
-            return ""
-        types = " ".join(f"{column.name} {column.type}" for column in self.types)
-        return f"{types} {self.selection.stamp()}"
 
     def kept(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""

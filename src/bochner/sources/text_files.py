@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bochner.sources.base import SourceError
-from bochner.sources.paths import TAIL, FileState, arrow_file, reason
+from bochner.sources.paths import FileState, arrow_file, reason
 
 CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
 MOST_CUTS = 4096
@@ -25,8 +25,6 @@ class FileRange:
     Attributes
     ----------
     file : FileState
-    label : str
-        Name of the file relative to the folder of all.
     compression : str or None
         Of a file that is read as one range.
     start, stop : int
@@ -34,7 +32,6 @@ class FileRange:
     """
 
     file: FileState
-    label: str
     compression: str | None
     start: int
     stop: int
@@ -58,12 +55,6 @@ class FileRange:
     def lines_above(self) -> int:
         """Number of lines before the first."""
         return sum(chunk.count(b"\n") for chunk in chunks(self.file.path, 0, self.start))
-
-    def place_stamp(self) -> str:
-        """Size of the file, the range, and a hash of its first and last bytes."""
-        n_bytes = min(self.stop - self.start, TAIL)
-        digests = [self.file.digest(n_bytes, stop) for stop in (self.start + n_bytes, self.stop)]
-        return f"{self.label} {self.file.size} {self.start} {self.stop} {' '.join(digests)}"
 
     def damaged(self, error: OSError) -> SourceError:
         """What is wrong where the bytes cannot be read; SourceError at once where the file is another one by now."""

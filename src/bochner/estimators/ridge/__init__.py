@@ -7,18 +7,11 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.conjugate_gradients import (
-    Keep,
-    digest_of,
-    go_on,
-    not_kept,
-    solve_from_sample,
-    solve_iteratively,
-)
+from bochner.estimators.ridge.conjugate_gradients import go_on, solve_from_sample, solve_iteratively
 from bochner.estimators.ridge.direct import solve_directly, solve_exactly
 from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas
 
-__all__ = ["Iterations", "Keep", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
+__all__ = ["Iterations", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
 
 
 def solve(
@@ -29,7 +22,6 @@ def solve(
     moments: Moments | None = None,
     sample: ArraySource | None = None,
     start: NDArray | None = None,
-    keep: Keep = not_kept,
 ) -> RidgeSolution:
     """Solve a ridge regression.
 
@@ -45,16 +37,13 @@ def solve(
         Rows in memory that decide what is open, for conjugate gradients on a stream.
     start : array of shape (D, K), optional
         What was found for other rows with the same fixed map and penalty, where the design is a stream.
-    keep : callable (digest of the choices) -> context manager of a Keeper or None, optional
-        Keeps what is done on a stream.
     """
     if sample is not None:
-        return solve_from_sample(design, problem, sample, keep)
+        return solve_from_sample(design, problem, sample)
     if start is None:
         if solver == "direct":
             return solve_directly(design, problem, moments, overwrite=moments is None)
         return solve_iteratively(design, problem) if solver == "cg" else solve_exactly(design, problem)
     if solver == "direct":
-        with keep(digest_of(start)) as keeper:
-            return solve_directly(design, problem, design.moments(keeper))
-    return go_on(design, problem, start, keep)
+        return solve_directly(design, problem, design.moments())
+    return go_on(design, problem, start)

@@ -7,9 +7,7 @@ regularises too. The same rows, or folds of all of few rows, have predictions by
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +17,6 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor
 from bochner.estimators.ridge.ridge_problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
 from bochner.estimators.ridge.unseen import UnseenRows
@@ -43,13 +40,6 @@ USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, 
 SCALE_FOLDS = 2  # of the rows that the scale of errors is learned from; more change nothing
 SCALE_STEPS = 12  # iterations for bins in these, which are regularised by stopping
 SCALE_TOL = 3e-2  # relative error, where there are no bins
-
-Keep = Callable[[str], AbstractContextManager[Keeper | None]]
-
-
-def not_kept(digest: str) -> AbstractContextManager[None]:
-    """No keeper."""
-    return nullcontext()
 
 
 class Penalty(NamedTuple):
@@ -330,9 +320,7 @@ def _rows_of(folds: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
     return np.concatenate([np.flatnonzero(mask) for mask in folds])
 
 
-def solve_from_sample(
-    design: Design, problem: RidgeProblem, sample: ArraySource, keep: Keep = not_kept
-) -> RidgeSolution:
+def solve_from_sample(design: Design, problem: RidgeProblem, sample: ArraySource) -> RidgeSolution:
     """Solve for all rows of a stream, from the solution for a sample of them in memory, which decides what is open.
 
     Of bins only those have a column that a row of the sample is in, so that their table does not grow with the rows.
@@ -349,7 +337,7 @@ def solve_from_sample(
         share = seen.source.total_weight / equations.weight
     scale = share if dense else 1.0
     stop = Stop(problem.tol, POLICY.most_iterations) if dense else Stop(0.0, max(2, -(-(first.n_iter or 0) // 2)))
-    found = _solved(ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T), keep)
+    found = _solved(ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T))
     return replace(
         found,
         alphas=first.alphas / scale,
@@ -360,7 +348,7 @@ def solve_from_sample(
     )
 
 
-def go_on(design: Design, problem: RidgeProblem, start: NDArray, keep: Keep) -> RidgeSolution:
+def go_on(design: Design, problem: RidgeProblem, start: NDArray) -> RidgeSolution:
     """Solve for the rows of a stream from coefficients, (D, K), with the map and the penalty that gave them."""
     stopping, most = problem.stopping, POLICY.most_iterations
     stop = Stop(0.0, stopping.n_iter if isinstance(stopping, Iterations) else most, start=start.T)
@@ -368,23 +356,16 @@ def go_on(design: Design, problem: RidgeProblem, start: NDArray, keep: Keep) -> 
         stop = Stop(problem.tol, most, start=start.T)
     assert problem.alphas is not None
     ridge = IterativeRidge(design, problem.seed)
-    return _solved(ridge, ridge.equations(), float(problem.alphas[0]), stop, keep)
+    return _solved(ridge, ridge.equations(), float(problem.alphas[0]), stop)
 
 
-def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop, keep: Keep) -> RidgeSolution:
-    """Run conjugate gradients from a start, with checkpoints."""
-    assert stop.start is not None
-    with keep(digest_of(stop.start.T)) as keeper:
-        penalty = np.full(len(ridge.maps), alpha)
-        solution, intercept = ridge.fit(penalty, stop.tol, stop.n_iter, stop.start, equations, keeper)
+def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop) -> RidgeSolution:
+    """Run conjugate gradients from a start."""
+    penalty = np.full(len(ridge.maps), alpha)
+    solution, intercept = ridge.fit(penalty, stop.tol, stop.n_iter, stop.start, equations)
     if stop.tol:
         solution.warn(stop.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))
     found = coef, intercept, alpha, np.array([alpha])
     whole = RidgeSolution(ridge.design.features, *found, n_iter=solution.n_iter, residual=solution.residual)
     return replace(whole, weight=equations.weight)
-
-
-def digest_of(coef: NDArray) -> str:
-    """Hash of coefficients, by which fits are distinguished."""
-    return blake2b(np.ascontiguousarray(coef).tobytes(), digest_size=16).hexdigest()

@@ -135,7 +135,7 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
     source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    seconds = problem.budget.usual_limit
+    seconds = problem.budget.seconds
     values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
     most, fewest = SCORED_ROWS * np.clip(seconds, 0.125, 1), FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
     few = int(min(most, max(values / source.n_outputs, fewest)))
