@@ -29,7 +29,6 @@ from bochner import (
     NoveltyDetector,
     OnlineKernelRegressor,
     SpectralClustering,
-    two_sample_test,
 )
 from bochner.kernels import Gaussian
 from report import tables
@@ -38,23 +37,14 @@ from unsupervised_data import MILLION, batches, drifting_sine, halves, mnist, no
 from unsupervised_graphs import clusters, labels
 from unsupervised_lines import Line, line, mean
 from unsupervised_peers import linear_correlations, median_distance
-from unsupervised_tests import (
-    independence,
-    large_independence,
-    level,
-    no_dependence,
-    same_law,
-    two_samples,
-)
 
 WIDE = Gaussian(7.0)  # a kernel that suits 50 columns of deviation 1.8
 HEADER = ("task", "here", "CPU s", "memory, MB", "reference, same run", "goal", "reached", "reference, earlier")
 NOTE = """\
 Means over seeds or draws, with their standard errors; CPU seconds and memory (the peak above what was there before the
 call, which is the rows and the libraries) are medians. Reference, earlier: figures of 2026-11-21 on two cores, of what
-takes too long to be measured each time, or is measured on one draw. Levels of
-5 % have a standard error of 0.49 % in 2,000 draws and of 0.22 % in 10,000, which `--slow` makes. It also measures label
-spreading with a Gaussian and self-training on all draws, hours of work."""
+takes too long to be measured each time, or is measured on one draw. `--slow`
+measures label spreading with a Gaussian and self-training on all draws too, hours of work."""
 
 
 def pca() -> list[Line]:
@@ -256,22 +246,14 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "novelty covtype": partial(novelty, "covtype", ".991"),
     "novelty http": partial(novelty, "http", ""),
     "novelty http, all columns": partial(novelty, "http, all columns", ".989"),
-    "two samples": two_samples,
-    "two samples, level": partial(level, "two samples, 40 and 60 rows", same_law),
-    **{f"independence {name}": partial(independence, name) for name in ("line", "parabola", "sine")},
-    "independence, level": partial(level, "independence, 50 rows", no_dependence),
-    "independence, a million": large_independence,
     "cca": correlations,
     "online": online,
     "million PCA": lambda: million("PCA", KernelPCA(20, features=waves(), random_state=0).fit),
     "million k-means": lambda: million("k-means", KernelKMeans(10, features=waves(), random_state=0).fit),
     "million spectral": lambda: million("spectral clustering", SpectralClustering(10, random_state=0).fit),
     "million novelty": lambda: million("novelty", NoveltyDetector(random_state=0).fit),
-    "million two samples": lambda: million(
-        "two samples", lambda X: two_sample_test(X[: len(X) // 2], X[len(X) // 2 :], random_state=0)
-    ),
 }
 
 
 if __name__ == "__main__":
-    run("Without labels, and with few", __file__, __doc__, PARTS, tables(HEADER, NOTE), packages=("hyppo",))
+    run("Without labels, and with few", __file__, __doc__, PARTS, tables(HEADER, NOTE))

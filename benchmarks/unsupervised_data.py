@@ -86,20 +86,6 @@ def _cover() -> tuple[pd.DataFrame, NDArray]:
     return X.iloc[:, :10][rows].astype(float), y[rows] == 4
 
 
-def blobs(rng: np.random.Generator, n: int, ratio: float) -> NDArray:
-    """Rows of 25 normal distributions on a lattice of spacing 10, of a covariance whose eigenvalues have that ratio."""
-    Z = rng.standard_normal((n, 2)) * np.sqrt([ratio, 1.0])
-    return 10.0 * rng.integers(0, 5, (n, 2)) + Z @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
-
-
-def dependent(name: str, n: int, seed: int) -> tuple[NDArray, NDArray]:
-    """Two columns that depend on each other in some way, with much noise."""
-    rng = np.random.default_rng(seed)
-    x, noise = rng.uniform(-1, 1, n), rng.standard_normal(n)
-    y = {"line": x + 3.5 * noise, "parabola": x**2 + 1.5 * noise, "sine": np.sin(4 * np.pi * x) + 2 * noise}[name]
-    return x[:, np.newaxis], y[:, np.newaxis]
-
-
 def normal_laws(n: int, d: int = 50) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     """Rows of ten overlapping normal distributions in single precision, and which distribution each is of."""
     rng = np.random.default_rng(0)

@@ -47,7 +47,7 @@ LAYERS = [
     {"explanations"},
     {"estimators"},
     {"unsupervised"},
-    {"semisupervised", "online", "hypotheses"},
+    {"semisupervised", "online"},
     {"persistence", "display"},
     {"report"},
     {"cli"},

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         MetricFeatures,
         NystroemFeatures,
     )
-    from bochner.hypotheses import independence_test, two_sample_test
     from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.selection import learn_metric
@@ -51,14 +50,12 @@ __all__ = [
     "SemiSupervisedRegressor",
     "SpectralClustering",
     "TableEncoder",
-    "independence_test",
     "learn_metric",
     "load",
     "merge",
     "open_source",
     "save",
     "settings",
-    "two_sample_test",
     "warmup",
 ]
 _HOMES = {
@@ -82,13 +79,11 @@ _HOMES = {
     "SemiSupervisedRegressor": "bochner.semisupervised",
     "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
-    "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.selection",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.machine",
     "open_source": "bochner.sources.opening",
     "save": "bochner.persistence",
-    "two_sample_test": "bochner.hypotheses",
     "warmup": "bochner.estimators.loop_cache",
 }
 

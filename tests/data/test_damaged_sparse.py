@@ -20,9 +20,7 @@ from bochner import (
     SemiSupervisedClassifier,
     SpectralClustering,
     TableEncoder,
-    independence_test,
     open_source,
-    two_sample_test,
 )
 from bochner.data.table_input import checked_sparse
 
@@ -55,8 +53,6 @@ FITS = {
     "k-means": lambda X: KernelKMeans(2).fit(X),
     "spectral": lambda X: SpectralClustering(2).fit(X),
     "novelty": lambda X: NoveltyDetector().fit(X),
-    "two samples": lambda X: two_sample_test(X, WHOLE, n_permutations=19),
-    "independence": lambda X: independence_test(X, Y.astype(float), n_permutations=19),
     "encoder": lambda X: TableEncoder().fit(X),
     "source": open_source,
     "batches": lambda X: KernelMachineRegressor(n_components=10).fit(open_source(lambda: iter([(X, Y)]))),

@@ -2,7 +2,7 @@
 
 from bochner.display.attribution_displays import BeeswarmDisplay, InteractionDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay
-from bochner.display.importance_displays import HypothesisDisplay, ImportanceDisplay
+from bochner.display.importance_displays import ImportanceDisplay
 from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
 from bochner.display.paper_displays import CircleDisplay, GridDisplay
@@ -32,7 +32,6 @@ __all__ = [
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",
-    "HypothesisDisplay",
     "ImportanceDisplay",
     "InteractionDisplay",
     "KernelDisplay",

@@ -62,7 +62,6 @@ CLASSES: Registry = {
         "bochner.kernels.base": ["Sum", "Product", "Scaled"],
         "bochner.unsupervised.novelty_detector": ["NoveltyDetector", "Leverage"],
         "bochner.unsupervised.kernel_density": ["KernelDensity", "DensityGrid"],
-        "bochner.hypotheses.result": ["HypothesisTest"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.level_means": ["LevelMeans"],
