@@ -15,7 +15,6 @@ from sklearn.cluster import KMeans
 from sklearn.cluster import SpectralClustering as NearestNeighbours
 from sklearn.decomposition import KernelPCA as ExactPCA
 from sklearn.ensemble import IsolationForest
-from sklearn.linear_model import SGDRegressor
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
@@ -27,13 +26,12 @@ from bochner import (
     KernelMachineRegressor,
     KernelPCA,
     NoveltyDetector,
-    OnlineKernelRegressor,
     SpectralClustering,
 )
 from bochner.kernels import Gaussian
 from report import tables
 from runner import cost, repeats, run, size
-from unsupervised_data import MILLION, batches, drifting_sine, halves, mnist, normal_laws, novelties
+from unsupervised_data import MILLION, halves, mnist, normal_laws, novelties
 from unsupervised_graphs import clusters, labels
 from unsupervised_lines import Line, line, mean
 from unsupervised_peers import linear_correlations, median_distance
@@ -149,60 +147,6 @@ def correlations() -> list[Line]:
     ]
 
 
-def online() -> list[Line]:
-    """Rows that are learned in a second, and what is missed of a sine that drifts."""
-    n = size(100_000)
-    X = np.random.default_rng(0).standard_normal((n, 10))
-    y = np.sin(2 * X[:, 0]) + X[:, 1]
-    model = OnlineKernelRegressor(n_components=500, half_life=5000, random_state=0).prepare(X[:2000], y[:2000])
-    model.partial_fit(X[:512], y[:512]).predict(X[:1])
-
-    def learn() -> None:
-        for rows in batches(n, 100):
-            model.partial_fit(X[rows], y[rows])
-        model.predict(X[:1])
-
-    _, *spent = cost(learn)
-    rate = n / spent[0]
-    what = f"online, D = 500, batches of 100, {n:,} rows: rows a CPU second"
-    lines = [line(what, f"{rate:,.0f}", [spent], goal=">= 5,000", reached=rate >= 5000)]
-    for period in (20_000, 5000):
-        own, theirs = drift(period)
-        lines += [
-            line(
-                f"online, a sine that drifts once around in {period:,} rows: mean squared error of new rows",
-                f"the best of three half-lives: {own:.4f}",
-                reference=f"SGDRegressor on the same features, the best of six rates: {theirs:.4f}",
-                goal="<= .5 x",
-                reached=own <= theirs / 2,
-            )
-        ]
-    return lines
-
-
-def drift(period: int) -> tuple[float, float]:
-    """Mean squared errors of batches of 50 rows before these are learned, ours and SGD's."""
-    X, f, y = drifting_sine(size(20_000), period)
-    features = FourierFeatures(Gaussian(1.0), 500, random_state=0).fit(X)
-    Z = features.transform(X)
-
-    def missed(model: Any, rows: NDArray) -> float:
-        error = 0.0
-        for batch in batches(len(y), 50):
-            if batch.start:
-                error += np.sum((model.predict(rows[batch]) - f[batch]) ** 2)
-            model.partial_fit(rows[batch], y[batch])
-        return error / len(y)
-
-    own = [OnlineKernelRegressor(features=features, half_life=rows, random_state=0) for rows in (25, 50, 100)]
-    sgd = [
-        SGDRegressor(learning_rate=kind, eta0=rate, random_state=0)
-        for kind in ("constant", "invscaling")
-        for rate in (0.1, 0.2, 0.4)
-    ]
-    return min(missed(model, X) for model in own), min(missed(model, Z) for model in sgd)
-
-
 def million(what: str, task: Callable[[NDArray], Any]) -> list[Line]:
     """A model of a million rows in single precision, beside the ridge fit with as many features."""
     X, _ = normal_laws(size(MILLION))
@@ -247,7 +191,6 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "novelty http": partial(novelty, "http", ""),
     "novelty http, all columns": partial(novelty, "http, all columns", ".989"),
     "cca": correlations,
-    "online": online,
     "million PCA": lambda: million("PCA", KernelPCA(20, features=waves(), random_state=0).fit),
     "million k-means": lambda: million("k-means", KernelKMeans(10, features=waves(), random_state=0).fit),
     "million spectral": lambda: million("spectral clustering", SpectralClustering(10, random_state=0).fit),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,16 +98,3 @@ def halves(X: NDArray) -> tuple[NDArray, NDArray]:
     """The left and the right half of images of 28 x 28."""
     images = X.reshape(-1, 28, 28)
     return images[:, :, :14].reshape(len(X), -1), images[:, :, 14:].reshape(len(X), -1)
-
-
-def drifting_sine(n: int, period: int) -> tuple[NDArray, NDArray, NDArray]:
-    """One column, a sine of it whose phase drifts once around in a period, and the same with noise of .1."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (n, 1))
-    f = np.sin(2 * X[:, 0] + 2 * np.pi * np.arange(n) / period)
-    return X, f, f + 0.1 * rng.standard_normal(n)
-
-
-def batches(n: int, rows: int) -> Iterator[slice]:
-    """The rows one batch after the other."""
-    return (slice(first, first + rows) for first in range(0, n, rows))

@@ -47,7 +47,7 @@ LAYERS = [
     {"explanations"},
     {"estimators"},
     {"unsupervised"},
-    {"semisupervised", "online"},
+    {"semisupervised"},
     {"persistence", "display"},
     {"report"},
     {"cli"},
@@ -177,7 +177,6 @@ def code_lines(path):
 SMALL = {
     "bochner.cli.installation": "loads data sets, which other commands do not",
     "bochner.engines.ray": "for those who have Ray",
-    "bochner.online.online_regressor": "the public twin of online_classifier",
 }
 
 

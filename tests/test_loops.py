@@ -52,7 +52,6 @@ ENDS = {
     "loops/coordinates.py warp": [HALVED],
     "loops/trig.py _transform": [HALVED],
     "notices.py warn": [INNER],
-    "online/base.py OnlineKernelMachine._learn": [INPUT],
     "planning/plan.py Planner._refusal": [HALVED],
     "planning/plan.py least_limit": [HALVED],
     "selection/budget.py Budget.n_components": [HALVED],

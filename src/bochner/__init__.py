@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         MetricFeatures,
         NystroemFeatures,
     )
-    from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.selection import learn_metric
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
@@ -44,8 +43,6 @@ __all__ = [
     "MetricFeatures",
     "NoveltyDetector",
     "NystroemFeatures",
-    "OnlineKernelClassifier",
-    "OnlineKernelRegressor",
     "SemiSupervisedClassifier",
     "SemiSupervisedRegressor",
     "SpectralClustering",
@@ -72,8 +69,6 @@ _HOMES = {
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
     "NoveltyDetector": "bochner.unsupervised.novelty_detector",
-    "OnlineKernelClassifier": "bochner.online",
-    "OnlineKernelRegressor": "bochner.online",
     "NystroemFeatures": "bochner.features",
     "SemiSupervisedClassifier": "bochner.semisupervised",
     "SemiSupervisedRegressor": "bochner.semisupervised",

@@ -80,7 +80,6 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
         "poisson": lambda: (regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, counts), few),
         "classes": lambda: (classifier(**small, features="fourier").fit(table, labels), table[:5]),
         "logistic": lambda: (classifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels), few),
-        "online": lambda: (bo.OnlineKernelRegressor(**small).fit(X, y), few),
         "half": lambda: (bo.SemiSupervisedClassifier(**seed).fit(X, half), few),
         "components": lambda: (bo.KernelPCA(2, **seed).fit(X), few),
         "correlations": lambda: (bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), few),

@@ -16,7 +16,6 @@ from bochner import (
     LinearFeatures,
     NoveltyDetector,
     NystroemFeatures,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SpectralClustering,
     TableEncoder,
@@ -45,7 +44,6 @@ FITS = {
     "classifier": lambda X: KernelMachineClassifier(features="binning").fit(X, Y),
     "prepare": lambda X: KernelMachineRegressor(n_components=10).prepare(X, Y),
     "partial_fit": lambda X: KernelMachineRegressor(n_components=10).partial_fit(X, Y),
-    "online": lambda X: OnlineKernelRegressor(n_components=10).partial_fit(X, Y),
     "semi-supervised": lambda X: SemiSupervisedClassifier().fit(X, Y),
     "pca": lambda X: KernelPCA(2).fit(X),
     "cca, first": lambda X: KernelCCA().fit(X, Y.astype(float)),
@@ -77,7 +75,6 @@ MODELS = {
     "binning": lambda: (
         KernelMachineRegressor("laplacian", features="binning", n_components=5, alpha=1.0).fit(WHOLE, Y).predict
     ),
-    "online": lambda: OnlineKernelRegressor(n_components=10).fit(WHOLE, Y).predict,
     "pca": lambda: KernelPCA(2).fit(WHOLE).transform,
     "fourier": lambda: FourierFeatures(n_components=4).fit(WHOLE).transform,
     "bins": lambda: BinningFeatures(n_grids=3).fit(WHOLE).transform,

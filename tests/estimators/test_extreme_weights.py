@@ -14,8 +14,6 @@ from bochner import (
     KernelMachineRegressor,
     KernelPCA,
     NoveltyDetector,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     SpectralClustering,
@@ -38,7 +36,6 @@ MODELS = {
         KernelMachineRegressor("gaussian", n_components=64, loss="huber", random_state=0).fit(X, Y, w).predict(X)
     ),
     "partial": lambda w: KernelMachineRegressor("gaussian", random_state=0).partial_fit(X, Y, w).predict(X),
-    "online": lambda w: OnlineKernelRegressor(n_components=50, random_state=0).fit(X, Y, w).predict(X),
     "semi": lambda w: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan), w).predict(X),
 }
 CLASSIFIERS = {
@@ -50,9 +47,6 @@ CLASSIFIERS = {
     ),
     "few features": lambda w: (
         KernelMachineClassifier("gaussian", n_components=64, random_state=0).fit(X, Y > 0, w).predict_proba(X)
-    ),
-    "online classifier": lambda w: (
-        OnlineKernelClassifier(n_components=50, random_state=0).fit(X, Y > 0, w).predict_proba(X)
     ),
     "semi classifier": lambda w: (
         SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1), w).predict_proba(X)
@@ -105,7 +99,7 @@ def test_scores_refuse_them_too():
         interval_score([1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]], 0.9, sample_weight=[1e300, 1e308])
 
 
-@pytest.mark.parametrize("name", ["regressor", "few features", "online", "pca", "k-means", "novelty"])
+@pytest.mark.parametrize("name", ["regressor", "few features", "partial", "pca", "k-means", "novelty"])
 @pytest.mark.parametrize("least", [5e-324, 1e-200])
 def test_a_weight_that_no_sum_shows_is_zero(name, least):
     tiny, zero = (np.asarray(ALL[name](all_but(7, 1.0, own)), float) for own in (least, 0.0))

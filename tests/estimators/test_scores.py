@@ -12,8 +12,6 @@ from bochner import (
     KernelDensity,
     KernelMachineClassifier,
     KernelMachineRegressor,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
 )
@@ -25,12 +23,10 @@ FEW = np.arange(N) < 40
 FRAME = pd.DataFrame(X, columns=list("abc"))
 REGRESSORS = {
     "regressor": lambda X: KernelMachineRegressor(n_components=50, random_state=0).fit(X, Y),
-    "online": lambda X: OnlineKernelRegressor(n_components=50, random_state=0).fit(X, Y),
     "semi-supervised": lambda X: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan)),
 }
 CLASSIFIERS = {
     "classifier": lambda X: KernelMachineClassifier(n_components=50, random_state=0).fit(X, Y > 0),
-    "online classifier": lambda X: OnlineKernelClassifier(n_components=50, random_state=0).fit(X, Y > 0),
     "semi-supervised classifier": lambda X: SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1)),
 }
 

@@ -27,8 +27,6 @@ from bochner import (
     KernelPCA,
     NoveltyDetector,
     NystroemFeatures,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     SpectralClustering,
@@ -73,8 +71,6 @@ CASES = {
     "few numbers": Case(
         SemiSupervisedRegressor(random_state=0), np.where(FEW, X[:, 0] + 0.5, np.nan), "predict", smooth=False
     ),
-    "online numbers": Case(OnlineKernelRegressor(n_components=60, random_state=0), X[:, 0] + 0.5, "predict"),
-    "online labels": Case(OnlineKernelClassifier(n_components=60, random_state=0), GROUP, "predict_proba"),
     "anchors": Case(AnchorFeatures(20, random_state=0), encodes=False, streams=False),
     "nystroem": Case(NystroemFeatures(Gaussian(5.0), 20, random_state=0), encodes=False, streams=False),
 }

@@ -3,7 +3,7 @@
 from bochner.display.attribution_displays import BeeswarmDisplay, InteractionDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay
 from bochner.display.importance_displays import ImportanceDisplay
-from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
+from bochner.display.learning_displays import LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
 from bochner.display.paper_displays import CircleDisplay, GridDisplay
 from bochner.display.relevance_displays import MetricDisplay, Warp
@@ -26,7 +26,6 @@ __all__ = [
     "CorrelationDisplay",
     "CoverageDisplay",
     "DensityDisplay",
-    "DriftDisplay",
     "EffectDisplay",
     "EmbeddingDisplay",
     "ErrorDisplay",

@@ -35,7 +35,11 @@ from bochner.estimators.incremental import (
     PartialFitState,
     SolvedAttribute,
     check_checkpoint,
+    check_half_life,
+    decay_of,
+    decayed,
     fit_checkpoint,
+    left_after,
     solved,
 )
 from bochner.estimators.measured_importance import n_evaluated
@@ -225,8 +229,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         """Solve for other rows with all that was chosen."""
 
-    def _count_targets(self, target: Target) -> None:
-        """Take note of the targets of a batch that joins the sums."""
+    def _count_targets(self, target: Target, left: float) -> None:
+        """Take note of the targets of a batch that joins the sums, of which a share is left."""
 
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         """Targets with the weights that parameters give them."""
@@ -394,37 +398,43 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._sums = self._summed(design, problem, choice)
         return self
 
-    def _add_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+    def _add_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
         """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few.
 
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
+        check_half_life(half_life)
         before = dict(vars(self))
         try:
-            return self._join_part(X, y, sample_weight, **options)
+            return self._join_part(X, y, sample_weight, half_life, **options)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
-    def _join_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+    def _join_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
         """Add a batch, which may be refused half way."""
+        decay = None
         if self._sums is None or self._first is not None:
             X = self._rows(X, reset=self._first is None, cautions=False)
-            first = FirstRows.after(self._first, X, y, sample_weight)
+            first = FirstRows.after(self._first, X, y, sample_weight, half_life)
             if first.are_due:
                 self.prepare(first.X, first.y, first.weight, **options)
-                X, y, sample_weight = first[:3]
+                X, y, sample_weight, decay = first.X, first.y, first.weight, first.decay
             self._first = first.settled()
         X = self._rows(X, reset=False, cautions=self._first is None)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target, in_parts=True)
+        # Rows decay by their age in the batch, and what has been summed before by the rows of the batch.
+        decay, left = decay_of(X.shape[0], half_life) if decay is None else decay, left_after(X.shape[0], half_life)
+        target = target._replace(weight=decayed(target.weight, decay, X))
         if self._first is None:
             self._caution_ignored(X, target.weight, "prepare")
         source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
         assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
-        self._count_targets(target)
+        design = Design(source, self.features_, self._sums.dtype, place=current_device())
+        self._sums = self._sums.plus(design, left=left)
+        self._count_targets(target, left)
         self._forget()
         return self
 
@@ -915,7 +925,8 @@ def merge(models: Any) -> Any:
 
     Returns
     -------
-    A new model; its coefficients are computed at first use.
+    A new model; its coefficients are computed at first use. Rows that have decayed by `half_life` have the weights that
+    they have in their own model, as if the last rows of all models had come at the same time.
 
     Raises
     ------

@@ -31,9 +31,6 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
-        "bochner.online.online_regressor": ["OnlineKernelRegressor"],
-        "bochner.online.online_classifier": ["OnlineKernelClassifier"],
-        "bochner.online.base": ["History", "RecursiveSums"],
         "bochner.semisupervised.semisupervised_classifier": ["SemiSupervisedClassifier"],
         "bochner.semisupervised.semisupervised_regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
