@@ -28,7 +28,6 @@ MODELS = {
     "k-means": (bo.KernelKMeans(2, random_state=0), None),
     "spectral": (bo.SpectralClustering(2, random_state=0), None),
     "novelty": (bo.NoveltyDetector(random_state=0), None),
-    "density": (bo.KernelDensity(), None),
     "table": (bo.TableEncoder(), None),
     "fourier": (bo.FourierFeatures(Gaussian(0.01), 20, random_state=0), None),
     "landmarks": (bo.NystroemFeatures(Gaussian(0.01), 20, random_state=0), None),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.sources.opening import open_source
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
-    from bochner.unsupervised.kernel_density import KernelDensity
     from bochner.unsupervised.novelty_detector import NoveltyDetector
 
 __version__ = "0.3.0"
@@ -34,7 +33,6 @@ __all__ = [
     "ConcatenatedFeatures",
     "FourierFeatures",
     "KernelCCA",
-    "KernelDensity",
     "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
@@ -60,7 +58,6 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
-    "KernelDensity": "bochner.unsupervised.kernel_density",
     "KernelCCA": "bochner.unsupervised",
     "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",

@@ -85,7 +85,6 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
         "correlations": lambda: (bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), few),
         "clusters": lambda: (bo.KernelKMeans(2, **seed).fit(X), few),
         "novelty": lambda: (bo.NoveltyDetector(n_components=50, **seed).fit(X), few),
-        "density": lambda: (bo.KernelDensity().fit(X[:, :2]), X[:5, :2]),
         "table": lambda: (bo.TableEncoder().fit(table), table[:5]),
     }
 

@@ -8,7 +8,6 @@ from threadpoolctl import threadpool_limits
 
 from bochner import (
     KernelCCA,
-    KernelDensity,
     KernelKMeans,
     KernelMachineClassifier,
     KernelMachineRegressor,
@@ -57,7 +56,6 @@ OTHERS = {
     "k-means": lambda w: KernelKMeans(2, random_state=0).fit(X, sample_weight=w).predict(X),
     "spectral": lambda w: SpectralClustering(2, random_state=0).fit(X, sample_weight=w).labels_,
     "novelty": lambda w: NoveltyDetector(random_state=0).fit(X, sample_weight=w).score_samples(X),
-    "density": lambda w: KernelDensity(random_state=0).fit(X, sample_weight=w).score_samples(X),
     "cca": lambda w: KernelCCA(random_state=0).fit(X, X[:, :2] ** 2, sample_weight=w).transform(X),
 }
 ALL = MODELS | CLASSIFIERS | OTHERS

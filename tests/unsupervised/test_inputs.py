@@ -22,7 +22,6 @@ from bochner import (
     AnchorFeatures,
     FourierFeatures,
     KernelCCA,
-    KernelDensity,
     KernelKMeans,
     KernelPCA,
     NoveltyDetector,
@@ -64,7 +63,6 @@ CASES = {
     "k-means": Case(KernelKMeans(3, n_init=2, random_state=0), None, "predict", smooth=False, fewest=3),
     "cca": Case(KernelCCA(2, features=WAVES, y_features=WAVES, alpha=0.1, random_state=0), "table"),
     "novelty": Case(NoveltyDetector(n_components=60, n_grids=20, random_state=0), None, "score_samples"),
-    "density": Case(KernelDensity([2.0, 2.0, 2.0], random_state=0), None, "score_samples", encodes=False),
     "few labels": Case(
         SemiSupervisedClassifier(random_state=0), np.where(FEW, GROUP, -1), "predict_proba", smooth=False
     ),

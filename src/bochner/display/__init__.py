@@ -11,7 +11,6 @@ from bochner.display.uncertainty_displays import BandDisplay, CoverageDisplay, R
 from bochner.display.unsupervised_displays import (
     ClusterDisplay,
     CorrelationDisplay,
-    DensityDisplay,
     EmbeddingDisplay,
     LabelDisplay,
     NoveltyDisplay,
@@ -25,7 +24,6 @@ __all__ = [
     "ClusterDisplay",
     "CorrelationDisplay",
     "CoverageDisplay",
-    "DensityDisplay",
     "EffectDisplay",
     "EmbeddingDisplay",
     "ErrorDisplay",

@@ -58,7 +58,6 @@ CLASSES: Registry = {
         "bochner.kernels.linear": ["Linear"],
         "bochner.kernels.base": ["Sum", "Product", "Scaled"],
         "bochner.unsupervised.novelty_detector": ["NoveltyDetector", "Leverage"],
-        "bochner.unsupervised.kernel_density": ["KernelDensity", "DensityGrid"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.level_means": ["LevelMeans"],
