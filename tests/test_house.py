@@ -41,7 +41,6 @@ LAYERS = [
     {"design", "theory"},
     {"solvers"},
     {"selection"},
-    {"tuning"},
     {"inputs"},
     {"planning"},
     {"explanations"},

@@ -5,7 +5,6 @@ from bochner.display.effect_displays import EffectDisplay
 from bochner.display.importance_displays import ImportanceDisplay
 from bochner.display.learning_displays import LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
-from bochner.display.paper_displays import CircleDisplay, GridDisplay
 from bochner.display.relevance_displays import MetricDisplay, Warp
 from bochner.display.uncertainty_displays import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
 from bochner.display.unsupervised_displays import (
@@ -20,7 +19,6 @@ from bochner.display.unsupervised_displays import (
 __all__ = [
     "BandDisplay",
     "BeeswarmDisplay",
-    "CircleDisplay",
     "ClusterDisplay",
     "CorrelationDisplay",
     "CoverageDisplay",
@@ -28,7 +26,6 @@ __all__ = [
     "EmbeddingDisplay",
     "ErrorDisplay",
     "GramDisplay",
-    "GridDisplay",
     "ImportanceDisplay",
     "InteractionDisplay",
     "KernelDisplay",
