@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 HELPERS = ("__main__", "datasets", "report", "runner", "limits", "synthetic", "cells", "adapters", "conformal")
 HELPERS += ("scale_cluster", "scale_data", "scale_fit", "scale_same", "scale_watch")
-HELPERS += tuple(f"unsupervised_{part}" for part in ("data", "graphs", "lines", "peers", "tests"))
+HELPERS += tuple(f"unsupervised_{part}" for part in ("data", "graphs", "lines", "peers"))
 
 
 def main() -> None:

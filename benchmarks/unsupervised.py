@@ -15,7 +15,6 @@ from sklearn.cluster import KMeans
 from sklearn.cluster import SpectralClustering as NearestNeighbours
 from sklearn.decomposition import KernelPCA as ExactPCA
 from sklearn.ensemble import IsolationForest
-from sklearn.linear_model import SGDRegressor
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
@@ -27,34 +26,23 @@ from bochner import (
     KernelMachineRegressor,
     KernelPCA,
     NoveltyDetector,
-    OnlineKernelRegressor,
     SpectralClustering,
-    two_sample_test,
 )
 from bochner.kernels import Gaussian
 from report import tables
 from runner import cost, repeats, run, size
-from unsupervised_data import MILLION, batches, drifting_sine, halves, mnist, normal_laws, novelties
+from unsupervised_data import MILLION, halves, mnist, normal_laws, novelties
 from unsupervised_graphs import clusters, labels
 from unsupervised_lines import Line, line, mean
 from unsupervised_peers import linear_correlations, median_distance
-from unsupervised_tests import (
-    independence,
-    large_independence,
-    level,
-    no_dependence,
-    same_law,
-    two_samples,
-)
 
 WIDE = Gaussian(7.0)  # a kernel that suits 50 columns of deviation 1.8
 HEADER = ("task", "here", "CPU s", "memory, MB", "reference, same run", "goal", "reached", "reference, earlier")
 NOTE = """\
 Means over seeds or draws, with their standard errors; CPU seconds and memory (the peak above what was there before the
 call, which is the rows and the libraries) are medians. Reference, earlier: figures of 2026-11-21 on two cores, of what
-takes too long to be measured each time, or is measured on one draw. Levels of
-5 % have a standard error of 0.49 % in 2,000 draws and of 0.22 % in 10,000, which `--slow` makes. It also measures label
-spreading with a Gaussian and self-training on all draws, hours of work."""
+takes too long to be measured each time, or is measured on one draw. `--slow`
+measures label spreading with a Gaussian and self-training on all draws too, hours of work."""
 
 
 def pca() -> list[Line]:
@@ -159,60 +147,6 @@ def correlations() -> list[Line]:
     ]
 
 
-def online() -> list[Line]:
-    """Rows that are learned in a second, and what is missed of a sine that drifts."""
-    n = size(100_000)
-    X = np.random.default_rng(0).standard_normal((n, 10))
-    y = np.sin(2 * X[:, 0]) + X[:, 1]
-    model = OnlineKernelRegressor(n_components=500, half_life=5000, random_state=0).prepare(X[:2000], y[:2000])
-    model.partial_fit(X[:512], y[:512]).predict(X[:1])
-
-    def learn() -> None:
-        for rows in batches(n, 100):
-            model.partial_fit(X[rows], y[rows])
-        model.predict(X[:1])
-
-    _, *spent = cost(learn)
-    rate = n / spent[0]
-    what = f"online, D = 500, batches of 100, {n:,} rows: rows a CPU second"
-    lines = [line(what, f"{rate:,.0f}", [spent], goal=">= 5,000", reached=rate >= 5000)]
-    for period in (20_000, 5000):
-        own, theirs = drift(period)
-        lines += [
-            line(
-                f"online, a sine that drifts once around in {period:,} rows: mean squared error of new rows",
-                f"the best of three half-lives: {own:.4f}",
-                reference=f"SGDRegressor on the same features, the best of six rates: {theirs:.4f}",
-                goal="<= .5 x",
-                reached=own <= theirs / 2,
-            )
-        ]
-    return lines
-
-
-def drift(period: int) -> tuple[float, float]:
-    """Mean squared errors of batches of 50 rows before these are learned, ours and SGD's."""
-    X, f, y = drifting_sine(size(20_000), period)
-    features = FourierFeatures(Gaussian(1.0), 500, random_state=0).fit(X)
-    Z = features.transform(X)
-
-    def missed(model: Any, rows: NDArray) -> float:
-        error = 0.0
-        for batch in batches(len(y), 50):
-            if batch.start:
-                error += np.sum((model.predict(rows[batch]) - f[batch]) ** 2)
-            model.partial_fit(rows[batch], y[batch])
-        return error / len(y)
-
-    own = [OnlineKernelRegressor(features=features, half_life=rows, random_state=0) for rows in (25, 50, 100)]
-    sgd = [
-        SGDRegressor(learning_rate=kind, eta0=rate, random_state=0)
-        for kind in ("constant", "invscaling")
-        for rate in (0.1, 0.2, 0.4)
-    ]
-    return min(missed(model, X) for model in own), min(missed(model, Z) for model in sgd)
-
-
 def million(what: str, task: Callable[[NDArray], Any]) -> list[Line]:
     """A model of a million rows in single precision, beside the ridge fit with as many features."""
     X, _ = normal_laws(size(MILLION))
@@ -256,22 +190,13 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "novelty covtype": partial(novelty, "covtype", ".991"),
     "novelty http": partial(novelty, "http", ""),
     "novelty http, all columns": partial(novelty, "http, all columns", ".989"),
-    "two samples": two_samples,
-    "two samples, level": partial(level, "two samples, 40 and 60 rows", same_law),
-    **{f"independence {name}": partial(independence, name) for name in ("line", "parabola", "sine")},
-    "independence, level": partial(level, "independence, 50 rows", no_dependence),
-    "independence, a million": large_independence,
     "cca": correlations,
-    "online": online,
     "million PCA": lambda: million("PCA", KernelPCA(20, features=waves(), random_state=0).fit),
     "million k-means": lambda: million("k-means", KernelKMeans(10, features=waves(), random_state=0).fit),
     "million spectral": lambda: million("spectral clustering", SpectralClustering(10, random_state=0).fit),
     "million novelty": lambda: million("novelty", NoveltyDetector(random_state=0).fit),
-    "million two samples": lambda: million(
-        "two samples", lambda X: two_sample_test(X[: len(X) // 2], X[len(X) // 2 :], random_state=0)
-    ),
 }
 
 
 if __name__ == "__main__":
-    run("Without labels, and with few", __file__, __doc__, PARTS, tables(HEADER, NOTE), packages=("hyppo",))
+    run("Without labels, and with few", __file__, __doc__, PARTS, tables(HEADER, NOTE))

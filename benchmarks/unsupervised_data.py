@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,20 +85,6 @@ def _cover() -> tuple[pd.DataFrame, NDArray]:
     return X.iloc[:, :10][rows].astype(float), y[rows] == 4
 
 
-def blobs(rng: np.random.Generator, n: int, ratio: float) -> NDArray:
-    """Rows of 25 normal distributions on a lattice of spacing 10, of a covariance whose eigenvalues have that ratio."""
-    Z = rng.standard_normal((n, 2)) * np.sqrt([ratio, 1.0])
-    return 10.0 * rng.integers(0, 5, (n, 2)) + Z @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
-
-
-def dependent(name: str, n: int, seed: int) -> tuple[NDArray, NDArray]:
-    """Two columns that depend on each other in some way, with much noise."""
-    rng = np.random.default_rng(seed)
-    x, noise = rng.uniform(-1, 1, n), rng.standard_normal(n)
-    y = {"line": x + 3.5 * noise, "parabola": x**2 + 1.5 * noise, "sine": np.sin(4 * np.pi * x) + 2 * noise}[name]
-    return x[:, np.newaxis], y[:, np.newaxis]
-
-
 def normal_laws(n: int, d: int = 50) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     """Rows of ten overlapping normal distributions in single precision, and which distribution each is of."""
     rng = np.random.default_rng(0)
@@ -113,16 +98,3 @@ def halves(X: NDArray) -> tuple[NDArray, NDArray]:
     """The left and the right half of images of 28 x 28."""
     images = X.reshape(-1, 28, 28)
     return images[:, :, :14].reshape(len(X), -1), images[:, :, 14:].reshape(len(X), -1)
-
-
-def drifting_sine(n: int, period: int) -> tuple[NDArray, NDArray, NDArray]:
-    """One column, a sine of it whose phase drifts once around in a period, and the same with noise of .1."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (n, 1))
-    f = np.sin(2 * X[:, 0] + 2 * np.pi * np.arange(n) / period)
-    return X, f, f + 0.1 * rng.standard_normal(n)
-
-
-def batches(n: int, rows: int) -> Iterator[slice]:
-    """The rows one batch after the other."""
-    return (slice(first, first + rows) for first in range(0, n, rows))

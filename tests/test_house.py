@@ -14,13 +14,11 @@ import subprocess
 import sys
 import textwrap
 import tokenize
-from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-import sklearn.base
 
 import bochner
 from bochner.estimators.interpretation import Interpretable
@@ -41,13 +39,12 @@ LAYERS = [
     {"design", "theory"},
     {"solvers"},
     {"selection"},
-    {"tuning"},
     {"inputs"},
     {"planning"},
     {"explanations"},
     {"estimators"},
     {"unsupervised"},
-    {"semisupervised", "online", "hypotheses"},
+    {"semisupervised"},
     {"persistence", "display"},
     {"report"},
     {"cli"},
@@ -158,66 +155,73 @@ def test_layers_are_those_of_the_page_of_design(checkout):
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
-@cache
-def code_lines(path):
-    """Number of lines of a file that hold code, neither blank nor comment nor docstring, and of those, that import."""
-    text, tree = path.read_text(), tree_of(path)
-    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in NO_CODE]
-    code = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
-    imports = set()
-    for node in ast.walk(tree):
+def code_size(path):
+    """Numbers of tokens of a file, and of lines that hold them, without comments and docstrings."""
+    text, documented = path.read_text(), set()
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imports |= set(range(node.lineno, node.end_lineno + 1))
-    return len(code), len(code & imports)
+            documented |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    tokens = [
+        token
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in NO_CODE and token.start[0] not in documented
+    ]
+    return len(tokens), len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)})
 
 
-# Files of fewer than 60 lines that one other imports, and why.
-SMALL = {
-    "bochner.cli.installation": "loads data sets, which other commands do not",
-    "bochner.online.online_regressor": "the public twin of online_classifier",
+MOST_OWN_NAMES, MOST_TOKENS_A_LINE = 25, 9.0
+# Files that import more names of the library, and how many: none may grow, and each leaves the list as it shrinks.
+CROWDED = {
+    "cli/evaluation.py": 29,
+    "cli/fitting.py": 36,
+    "data/table.py": 45,
+    "design/design.py": 34,
+    "display/uncertainty_displays.py": 27,
+    "estimators/classifier.py": 57,
+    "estimators/interpretation.py": 38,
+    "estimators/other_losses.py": 56,
+    "estimators/posterior.py": 32,
+    "estimators/regressor.py": 47,
+    "estimators/ridge/conjugate_gradients.py": 26,
+    "estimators/ridge/direct.py": 36,
+    "features/nystroem.py": 28,
+    "inputs/training.py": 38,
+    "planning/plan.py": 41,
+    "report/page.py": 30,
+    "selection/candidates.py": 36,
+    "selection/choose.py": 37,
+    "selection/lengthscale.py": 31,
+    "sources/csv_files.py": 31,
+    "sources/rowwise.py": 26,
+    "sources/scan.py": 31,
+    "unsupervised/clustering.py": 26,
+    "unsupervised/paired_tables.py": 28,
+    "unsupervised/pca.py": 30,
 }
 
 
-def test_files_are_stories():
-    """At most 600 lines of code; and a file of fewer than 60 has more than one user, or is part of that one."""
-    importers = defaultdict(set)
-    for module, imported in import_graph().items():
-        for name in imported - {module}:
-            importers[name].add(module)
-    wrong = []
-    for path in modules():
-        name = ".".join(("bochner", *path.relative_to(PACKAGE).with_suffix("").parts))
-        lines, _ = code_lines(path)
-        wrong += [f"{name} has {lines} lines"] if lines > 600 else []
-        if path.stem not in FREE and lines < 60 and len(importers[name]) == 1 and name not in SMALL:
-            wrong.append(f"{name} has {lines} lines, for {importers[name]} alone")
-    assert not wrong, "\n".join(wrong)
+def own_names(path):
+    """Names of the library that a file imports."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == "bochner"):
+            found.update(alias.asname or alias.name for alias in node.names)
+    return found
 
 
-def test_names_of_files_are_unique():
-    names = Counter(path.stem for path in modules())
-    assert {name for name, times in names.items() if times > 1} <= {"base", "__init__"}
+def test_files_import_few_names_of_the_library():
+    """At most 25; `machine.py`, where all of a fit comes together, may import more."""
+    counts = {path.relative_to(PACKAGE).as_posix(): len(own_names(path)) for path in modules()}
+    crowded = {name: n for name, n in counts.items() if n > MOST_OWN_NAMES and name != "estimators/machine.py"}
+    assert crowded.keys() <= CROWDED.keys()
+    assert all(n <= CROWDED[name] for name, n in crowded.items())
+    assert CROWDED.keys() <= crowded.keys(), "what is mended leaves the list"
 
 
-def test_imports_are_few():
-    """At most 11 % of the lines of code."""
-    sizes = np.array([code_lines(path) for path in modules()])
-    assert sizes[:, 1].sum() <= 0.11 * sizes[:, 0].sum()
-
-
-def test_classes_have_few_bases_and_plain_attributes():
-    """At most two bases beside the mixins of scikit-learn, and no `__getattr__`, which `hasattr` would set to work."""
-    wrong = []
-    for path in modules():
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                own = [base for base in map(ast.unparse, node.bases) if not hasattr(sklearn.base, base)]
-                wrong += [f"{path}: {node.name} has {own}"] if len(own) > 2 else []
-                methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
-                wrong += [f"{path}: {node.name}.__getattr__"] if "__getattr__" in methods else []
-    assert not wrong, "\n".join(wrong)
+def test_lines_are_not_packed():
+    """At most nine tokens a line on average, which a page of 88 columns holds without cramming."""
+    sizes = np.array([code_size(path) for path in modules()])
+    assert sizes[:, 0].sum() <= MOST_TOKENS_A_LINE * sizes[:, 1].sum()
 
 
 # Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
@@ -226,6 +230,7 @@ SETTERS = {
     "cli/failures.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/map_view.py": {"bare.__dict__"},
+    "features/leaves.py": {"inner.encoded_"},  # the mark of maps, metrics and kernels that belong to an encoder
     "loops/compile.py": {"loop._cache"},  # of Numba, which takes no other kind of cache in any other way
 }
 NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
@@ -423,40 +428,6 @@ def test_every_module_says_what_it_is():
 
 
 # Functions with more parameters than 7, and why.
-MANY_PARAMETERS = {
-    ("cli/app.py", "fit"): "one for each option of the command",
-    ("cli/app.py", "predict"): "one for each option of the command",
-    ("cli/app.py", "plan"): "one for each option of the command",
-    ("theory/bounds.py", "guaranteed_error"): "public, with those of both claims",
-}
-
-
-def functions(path):
-    """Functions of a file, each with the name of the class or function around it."""
-    for owner in ast.walk(tree_of(path)):
-        for node in ast.iter_child_nodes(owner):
-            if isinstance(node, ast.FunctionDef):
-                yield getattr(owner, "name", ""), node
-
-
-def test_functions_are_short():
-    """At most 50 lines below the docstring, and 7 parameters, but for the constructors of public classes."""
-    constructed = {base.__name__ for item in public() if inspect.isclass(item) for base in item.__mro__}
-    long = []
-    for path in modules():
-        for owner, function in functions(path):
-            where = f"{path}:{function.lineno}: {function.name}"
-            body = function.body[ast.get_docstring(function) is not None :]
-            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            given = function.args
-            own = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)} - {"self", "cls"}
-            free = (str(path.relative_to(PACKAGE)), function.name) in MANY_PARAMETERS
-            free |= function.name == "__init__" and owner in constructed
-            long += [f"{where} has {lines} lines"] if lines > 50 else []
-            long += [f"{where} has {len(own)} parameters"] if len(own) > 7 and not free else []
-    assert not long, "\n".join(long)
-
-
 def test_every_module_can_be_imported():
     names = [name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "bochner.") if not name.endswith("__main__")]
     run("\n".join(f"import {name}" for name in names))

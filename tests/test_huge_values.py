@@ -21,10 +21,6 @@ MODELS = {
     "poisson": (bo.KernelMachineRegressor(features=bo.LinearFeatures(), loss="poisson"), np.round(np.exp(Y))),
     "classifier": (bo.KernelMachineClassifier(kernel=Gaussian(1.0), **SMALL), Y > 0),
     "logistic": (bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic"), Y > 0),
-    "online": (bo.OnlineKernelRegressor(**SMALL), Y),
-    "online landmarks": (bo.OnlineKernelRegressor(Gaussian(0.01), bo.NystroemFeatures(Gaussian(0.01), 20)), Y),
-    "online linear": (bo.OnlineKernelRegressor(features=bo.LinearFeatures()), 9 * Y),
-    "online classes": (bo.OnlineKernelClassifier(**SMALL), Y > 0),
     "semi-supervised": (bo.SemiSupervisedRegressor(random_state=0), FEW),
     "semi-supervised classes": (bo.SemiSupervisedClassifier(random_state=0), np.where(np.isnan(FEW), -1, FEW > 0)),
     "components": (bo.KernelPCA(random_state=0), None),
@@ -32,7 +28,6 @@ MODELS = {
     "k-means": (bo.KernelKMeans(2, random_state=0), None),
     "spectral": (bo.SpectralClustering(2, random_state=0), None),
     "novelty": (bo.NoveltyDetector(random_state=0), None),
-    "density": (bo.KernelDensity(), None),
     "table": (bo.TableEncoder(), None),
     "fourier": (bo.FourierFeatures(Gaussian(0.01), 20, random_state=0), None),
     "landmarks": (bo.NystroemFeatures(Gaussian(0.01), 20, random_state=0), None),
@@ -82,6 +77,6 @@ def test_rows_far_beyond_the_landmarks_have_no_kernel_with_them():
 
 
 def test_a_prediction_that_overflows_names_its_row():
-    model = bo.OnlineKernelRegressor(features=bo.LinearFeatures()).fit(X, 9 * Y)
+    model = bo.KernelMachineRegressor(features=bo.LinearFeatures()).fit(X, 9 * Y)
     with pytest.raises(ValueError, match=r"row 3: the prediction overflows, .* drop or clip such rows"):
         model.predict(np.vstack([X[:3], np.full((1, 3), 1e308)]))

@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
 from bochner.engines.progress import is_watched, progress
 from bochner.features import Metric
-from bochner.hypotheses import two_sample_test
 from bochner.selection import Candidate, Report
 from bochner.theory import kernel_error
 
@@ -79,14 +78,6 @@ def test_kernel_error():
     assert shown.captions == ["Error of FourierFeatures on 50 pairs of rows", "By the kernel value"]
     assert f"{error.mean_absolute:.4g}" in shown.cells
     assert len(error.groups) == sum(cell == "5" for cell in shown.cells)
-
-
-def test_hypothesis_test():
-    X, Y = np.random.default_rng(0).standard_normal((2, 40, 2))
-    found = two_sample_test(X, Y, random_state=0)
-    shown = Tables(found._repr_html_())
-    assert shown.captions == [found.hypothesis, "Shares of the columns"]
-    assert shown.cells[2:4] == ["p-value", f"{found.p_value:.4g}"]
 
 
 @pytest.mark.parametrize("estimator", [KernelMachineRegressor, KernelMachineClassifier])

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="no documentation beside the tests")
 NEW = [DOCS / "start.md", *sorted(page for part in ("guide", "howto") for page in (DOCS / part).glob("*.md"))]
-MODULES = ("kernels", "display", "theory", "scores", "features", "hypotheses", "selection", "persistence")
+MODULES = ("kernels", "display", "theory", "scores", "features", "selection", "persistence")
 IMAGE = re.compile(r"!\[([^]]*)\]\(([^)]+)\)|```\{image\} (\S+)")
 TABLE = re.compile(r"currentmodule:: ([\w.]+)\n.*?:toctree:[^\n]*\n\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
         MetricFeatures,
         NystroemFeatures,
     )
-    from bochner.hypotheses import independence_test, two_sample_test
-    from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.selection import learn_metric
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.sources.opening import open_source
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
-    from bochner.unsupervised.kernel_density import KernelDensity
     from bochner.unsupervised.novelty_detector import NoveltyDetector
 
 __version__ = "0.3.0"
@@ -36,7 +33,6 @@ __all__ = [
     "ConcatenatedFeatures",
     "FourierFeatures",
     "KernelCCA",
-    "KernelDensity",
     "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
@@ -45,20 +41,16 @@ __all__ = [
     "MetricFeatures",
     "NoveltyDetector",
     "NystroemFeatures",
-    "OnlineKernelClassifier",
-    "OnlineKernelRegressor",
     "SemiSupervisedClassifier",
     "SemiSupervisedRegressor",
     "SpectralClustering",
     "TableEncoder",
-    "independence_test",
     "learn_metric",
     "load",
     "merge",
     "open_source",
     "save",
     "settings",
-    "two_sample_test",
     "warmup",
 ]
 _HOMES = {
@@ -66,7 +58,6 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
-    "KernelDensity": "bochner.unsupervised.kernel_density",
     "KernelCCA": "bochner.unsupervised",
     "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
@@ -75,20 +66,16 @@ _HOMES = {
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
     "NoveltyDetector": "bochner.unsupervised.novelty_detector",
-    "OnlineKernelClassifier": "bochner.online",
-    "OnlineKernelRegressor": "bochner.online",
     "NystroemFeatures": "bochner.features",
     "SemiSupervisedClassifier": "bochner.semisupervised",
     "SemiSupervisedRegressor": "bochner.semisupervised",
     "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
-    "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.selection",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.machine",
     "open_source": "bochner.sources.opening",
     "save": "bochner.persistence",
-    "two_sample_test": "bochner.hypotheses",
     "warmup": "bochner.estimators.loop_cache",
 }
 

@@ -80,13 +80,11 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
         "poisson": lambda: (regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, counts), few),
         "classes": lambda: (classifier(**small, features="fourier").fit(table, labels), table[:5]),
         "logistic": lambda: (classifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels), few),
-        "online": lambda: (bo.OnlineKernelRegressor(**small).fit(X, y), few),
         "half": lambda: (bo.SemiSupervisedClassifier(**seed).fit(X, half), few),
         "components": lambda: (bo.KernelPCA(2, **seed).fit(X), few),
         "correlations": lambda: (bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), few),
         "clusters": lambda: (bo.KernelKMeans(2, **seed).fit(X), few),
         "novelty": lambda: (bo.NoveltyDetector(n_components=50, **seed).fit(X), few),
-        "density": lambda: (bo.KernelDensity().fit(X[:, :2]), X[:5, :2]),
         "table": lambda: (bo.TableEncoder().fit(table), table[:5]),
     }
 

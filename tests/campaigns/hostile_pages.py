@@ -239,7 +239,6 @@ def fragments(model: Any, table: Table) -> Iterator[tuple[str, Any]]:
     yield "effects", model.effects(table.X)
     yield "interactions", model.interactions(table.X)
     yield "plan", model.plan(table.X, table.y)
-    yield "hypothesis", bo.two_sample_test(table.X[:30], table.X[30:], random_state=0)
 
 
 def shown(text: str) -> str:

@@ -31,7 +31,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "deviations": lambda: bo.KernelMachineRegressor(**SMALL, kernel=Gaussian(), uncertainty="std"),
     "linear": lambda: bo.KernelMachineRegressor(features=bo.LinearFeatures(), random_state=0),
     "landmarks": lambda: bo.KernelMachineRegressor(features=bo.NystroemFeatures(Gaussian(), 20), random_state=0),
-    "online": lambda: bo.OnlineKernelRegressor(**SMALL),
     "classes": lambda: bo.KernelMachineClassifier(**SMALL, features="fourier"),
     "logistic": lambda: bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic", random_state=0),
 }
@@ -78,7 +77,7 @@ def in_another_unit(name: str, rng: np.random.Generator) -> Table:
         X, rows = X * scale, rows * scale
     elif kind == 1 and name not in ("classes", "logistic", "deviations"):
         target = _unit(rng, 450)
-    elif name not in ("online", "deviations"):  # which weigh rows against a prior
+    elif name != "deviations":  # which weigh rows against a prior
         weight = np.full(N, np.ldexp(1.0, -int(rng.integers(1, 81))))  # whole numbers would count as so many rows
     return X, y * target, weight, rows, usual(name) * target
 

@@ -11,7 +11,6 @@ from bochner import (
     KernelCCA,
     KernelMachineRegressor,
     KernelPCA,
-    OnlineKernelRegressor,
     TableEncoder,
     load,
     save,
@@ -31,7 +30,6 @@ MODELS = {
     "map": FourierFeatures(n_components=10, random_state=0),
     "machine": KernelMachineRegressor(features="fourier", n_components=10, alpha=1.0, random_state=0),
     "components": KernelPCA(n_components=2, random_state=0),
-    "online": OnlineKernelRegressor(n_components=10, random_state=0),
 }
 
 
@@ -79,7 +77,7 @@ def test_names_in_another_library_are_their_texts():
 
 def test_later_parts_and_a_second_table():
     frame = pd.DataFrame(ROWS, columns=[10, 20])
-    for model in map(clone, (MODELS["encoder"], MODELS["machine"], MODELS["online"])):
+    for model in map(clone, (MODELS["encoder"], MODELS["machine"])):
         parts = model.partial_fit(frame, ROWS[:, 0])
         with pytest.raises(ValueError, match="must be those of the fit"):
             parts.partial_fit(frame[[20, 10]], ROWS[:, 0])

@@ -16,13 +16,10 @@ from bochner import (
     LinearFeatures,
     NoveltyDetector,
     NystroemFeatures,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SpectralClustering,
     TableEncoder,
-    independence_test,
     open_source,
-    two_sample_test,
 )
 from bochner.data.table_input import checked_sparse
 
@@ -47,7 +44,6 @@ FITS = {
     "classifier": lambda X: KernelMachineClassifier(features="binning").fit(X, Y),
     "prepare": lambda X: KernelMachineRegressor(n_components=10).prepare(X, Y),
     "partial_fit": lambda X: KernelMachineRegressor(n_components=10).partial_fit(X, Y),
-    "online": lambda X: OnlineKernelRegressor(n_components=10).partial_fit(X, Y),
     "semi-supervised": lambda X: SemiSupervisedClassifier().fit(X, Y),
     "pca": lambda X: KernelPCA(2).fit(X),
     "cca, first": lambda X: KernelCCA().fit(X, Y.astype(float)),
@@ -55,8 +51,6 @@ FITS = {
     "k-means": lambda X: KernelKMeans(2).fit(X),
     "spectral": lambda X: SpectralClustering(2).fit(X),
     "novelty": lambda X: NoveltyDetector().fit(X),
-    "two samples": lambda X: two_sample_test(X, WHOLE, n_permutations=19),
-    "independence": lambda X: independence_test(X, Y.astype(float), n_permutations=19),
     "encoder": lambda X: TableEncoder().fit(X),
     "source": open_source,
     "batches": lambda X: KernelMachineRegressor(n_components=10).fit(open_source(lambda: iter([(X, Y)]))),
@@ -81,7 +75,6 @@ MODELS = {
     "binning": lambda: (
         KernelMachineRegressor("laplacian", features="binning", n_components=5, alpha=1.0).fit(WHOLE, Y).predict
     ),
-    "online": lambda: OnlineKernelRegressor(n_components=10).fit(WHOLE, Y).predict,
     "pca": lambda: KernelPCA(2).fit(WHOLE).transform,
     "fourier": lambda: FourierFeatures(n_components=4).fit(WHOLE).transform,
     "bins": lambda: BinningFeatures(n_grids=3).fit(WHOLE).transform,

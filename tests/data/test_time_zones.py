@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from bochner import KernelMachineRegressor, TableEncoder, load, save
-from bochner.hypotheses import two_sample_test
 
 MOMENTS = pd.date_range("2024-03-01", periods=200, freq="7h", tz="UTC")  # in which New York changes its clocks
 ZONES = ["UTC", "Asia/Tokyo", "America/New_York", "Etc/GMT+5", "+09:00", "-03:30"]
@@ -108,8 +107,3 @@ def test_a_zone_that_nobody_knows():
     table = pa.table({"t": pa.array([1, 2], pa.timestamp("s", "Nowhere/At all"))})
     with pytest.raises(ValueError, match=r"column 't': .*Nowhere.*; convert the times to a zone that is known"):
         TableEncoder().fit(table)
-
-
-def test_two_samples_have_one_zone():
-    with pytest.raises(ValueError, match="'t' holds datetime UTC values in X and datetime Asia/Tokyo values in Y"):
-        two_sample_test(frame("UTC"), frame("Asia/Tokyo"))

@@ -10,7 +10,7 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor
 ESTIMATORS = [KernelMachineRegressor, KernelMachineClassifier]
 OWN_MEANING = {
     "__init__": {"loss"},
-    "attributes": {"alpha_scores_", "feature_weights_", "intercept_", "n_steps_"},
+    "attributes": {"alpha_scores_", "feature_weights_", "intercept_", "loss_", "n_steps_"},
     "fit": {"y"},
     "refit": {"y"},
     "predict": set(),

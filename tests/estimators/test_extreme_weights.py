@@ -8,14 +8,11 @@ from threadpoolctl import threadpool_limits
 
 from bochner import (
     KernelCCA,
-    KernelDensity,
     KernelKMeans,
     KernelMachineClassifier,
     KernelMachineRegressor,
     KernelPCA,
     NoveltyDetector,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     SpectralClustering,
@@ -38,7 +35,6 @@ MODELS = {
         KernelMachineRegressor("gaussian", n_components=64, loss="huber", random_state=0).fit(X, Y, w).predict(X)
     ),
     "partial": lambda w: KernelMachineRegressor("gaussian", random_state=0).partial_fit(X, Y, w).predict(X),
-    "online": lambda w: OnlineKernelRegressor(n_components=50, random_state=0).fit(X, Y, w).predict(X),
     "semi": lambda w: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan), w).predict(X),
 }
 CLASSIFIERS = {
@@ -51,9 +47,6 @@ CLASSIFIERS = {
     "few features": lambda w: (
         KernelMachineClassifier("gaussian", n_components=64, random_state=0).fit(X, Y > 0, w).predict_proba(X)
     ),
-    "online classifier": lambda w: (
-        OnlineKernelClassifier(n_components=50, random_state=0).fit(X, Y > 0, w).predict_proba(X)
-    ),
     "semi classifier": lambda w: (
         SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1), w).predict_proba(X)
     ),
@@ -63,7 +56,6 @@ OTHERS = {
     "k-means": lambda w: KernelKMeans(2, random_state=0).fit(X, sample_weight=w).predict(X),
     "spectral": lambda w: SpectralClustering(2, random_state=0).fit(X, sample_weight=w).labels_,
     "novelty": lambda w: NoveltyDetector(random_state=0).fit(X, sample_weight=w).score_samples(X),
-    "density": lambda w: KernelDensity(random_state=0).fit(X, sample_weight=w).score_samples(X),
     "cca": lambda w: KernelCCA(random_state=0).fit(X, X[:, :2] ** 2, sample_weight=w).transform(X),
 }
 ALL = MODELS | CLASSIFIERS | OTHERS
@@ -104,7 +96,7 @@ def test_scores_refuse_them_too():
         interval_score([1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]], 0.9, sample_weight=[1e300, 1e308])
 
 
-@pytest.mark.parametrize("name", ["regressor", "few features", "online", "pca", "k-means", "novelty"])
+@pytest.mark.parametrize("name", ["regressor", "few features", "partial", "pca", "k-means", "novelty"])
 @pytest.mark.parametrize("least", [5e-324, 1e-200])
 def test_a_weight_that_no_sum_shows_is_zero(name, least):
     tiny, zero = (np.asarray(ALL[name](all_but(7, 1.0, own)), float) for own in (least, 0.0))

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor, KernelPCA, OnlineKernelRegressor, load, save
+from bochner import KernelMachineClassifier, KernelMachineRegressor, KernelPCA, load, save
 
 N = 300
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -136,7 +136,6 @@ LATE = FRAME.assign(late=np.where(LATER, np.arange(N), 7), none=np.where(LATER, 
 PARTIAL = {
     "regressor": (KernelMachineRegressor(**FAST), "prepare"),
     "classifier": (KernelMachineClassifier(**FAST), "prepare"),
-    "online": (OnlineKernelRegressor(n_components=50, random_state=0), "prepare"),
     "components": (KernelPCA(random_state=0), "fit"),
 }
 

@@ -298,19 +298,6 @@ def test_many_classes():
     assert_allclose(model.predict_proba(X[:20]).sum(axis=1), 1)
 
 
-def test_average_gradient_of_a_plane():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(240, 3)) * [1.0, 10.0, 1.0]
-    model = KernelMachineRegressor(Gaussian([4.0, 40.0, 4.0]), alpha=1e-4, random_state=0).fit(X, X @ [2.0, 1.0, 0.0])
-    expected = np.abs([2.0, 1.0, 0.0]) * X.std(axis=0)
-    assert_allclose(model.average_gradient(X), expected, atol=0.05 * expected.max())
-    frame = pd.DataFrame({"a": X[:, 0], "text": np.where(X[:, 2] > 0.5, "high", "low")})
-    model = KernelMachineRegressor(random_state=0).fit(frame, X[:, 0] + (X[:, 2] > 0.5))
-    gradient = model.average_gradient(frame)
-    assert gradient.shape == (2,)
-    assert gradient[1] > gradient[0] > 0
-
-
 def test_relevances_of_given_kernels():
     X, y = smooth(100, 0)
     model = KernelMachineRegressor(Laplacian([1.0, 1.0, 100.0]), random_state=0).fit(X, y)

@@ -16,8 +16,6 @@ from bochner import (
     KernelMachineRegressor,
     KernelPCA,
     NoveltyDetector,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     TableEncoder,
@@ -36,8 +34,6 @@ MODELS = {
     "encoder": (TableEncoder(), None),
     "regressor": (MACHINE, Y),
     "classifier": (KernelMachineClassifier(features="fourier", n_components=20, alpha=0.1, random_state=0), LABELS),
-    "online numbers": (OnlineKernelRegressor(n_components=20, random_state=0), Y),
-    "online labels": (OnlineKernelClassifier(n_components=20, random_state=0), LABELS),
     "few numbers": (SemiSupervisedRegressor(random_state=0), np.where(FULL[:, 1] > 1, np.nan, Y)),
     "few labels": (SemiSupervisedClassifier(random_state=0), np.where(FULL[:, 1] > 1, -1, LABELS)),
     "components": (KernelPCA(n_components=3, random_state=0), None),
@@ -99,9 +95,7 @@ def test_infinity_stays_refused(fitted):
             method()
 
 
-@pytest.mark.parametrize(
-    "kind", ["encoder", "regressor", "classifier", "online numbers", "online labels", "components"]
-)
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
 def test_rows_in_parts(kind):
     model, y = MODELS[kind]
     array, frame = clone(model), clone(model)
@@ -186,7 +180,6 @@ def test_after_a_step_of_scikit_learn():
     assert scaled.score(GAPS, Y) > 0.9
 
 
-@pytest.mark.parametrize("model", ["regressor", "classifier", "online numbers", "online labels"])
 @pytest.mark.parametrize("kind", [float, int])
 def test_a_masked_target_is_a_missing_one(model, kind):
     target = np.ma.masked_array((10 * LABELS).astype(kind), np.arange(300) == 4)

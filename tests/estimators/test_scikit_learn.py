@@ -10,8 +10,6 @@ from bochner import (
     FourierFeatures,
     KernelMachineClassifier,
     KernelMachineRegressor,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
 )
@@ -19,8 +17,6 @@ from bochner import (
 MODELS = [
     KernelMachineRegressor,
     KernelMachineClassifier,
-    OnlineKernelRegressor,
-    OnlineKernelClassifier,
     SemiSupervisedRegressor,
     SemiSupervisedClassifier,
 ]

@@ -9,11 +9,8 @@ from sklearn.metrics import accuracy_score, r2_score
 import bochner
 from bochner import (
     KernelCCA,
-    KernelDensity,
     KernelMachineClassifier,
     KernelMachineRegressor,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
 )
@@ -25,12 +22,10 @@ FEW = np.arange(N) < 40
 FRAME = pd.DataFrame(X, columns=list("abc"))
 REGRESSORS = {
     "regressor": lambda X: KernelMachineRegressor(n_components=50, random_state=0).fit(X, Y),
-    "online": lambda X: OnlineKernelRegressor(n_components=50, random_state=0).fit(X, Y),
     "semi-supervised": lambda X: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan)),
 }
 CLASSIFIERS = {
     "classifier": lambda X: KernelMachineClassifier(n_components=50, random_state=0).fit(X, Y > 0),
-    "online classifier": lambda X: OnlineKernelClassifier(n_components=50, random_state=0).fit(X, Y > 0),
     "semi-supervised classifier": lambda X: SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1)),
 }
 
@@ -98,14 +93,11 @@ def test_sparse_rows(name):
 def test_all_estimators_are_here():
     scored = {name for name in bochner.__all__ if hasattr(getattr(bochner, name), "score")}
     here = {type(make(X)).__name__ for make in (REGRESSORS | CLASSIFIERS).values()}
-    assert scored == here | {"KernelDensity", "KernelCCA"}
+    assert scored == here | {"KernelCCA"}
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_models_without_targets(kind):
     to = ARRAYS[kind]
-    density = KernelDensity(random_state=0).fit(X[:, :1])
-    assert density.score(to(X[:, :1])) == pytest.approx(density.score_samples(X[:, :1]).sum(), rel=1e-9)
-    assert KernelDensity(random_state=0).fit(FRAME[["a"]]).score(FRAME[["a"]]) == pytest.approx(density.score(X[:, :1]))
     pairs = KernelCCA(random_state=0).fit(X, X[:, :2] ** 2)
     assert pairs.score(to(X), to(X[:, :2] ** 2)) == pytest.approx(pairs.score(X, X[:, :2] ** 2), rel=1e-9)

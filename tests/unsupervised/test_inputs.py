@@ -22,13 +22,10 @@ from bochner import (
     AnchorFeatures,
     FourierFeatures,
     KernelCCA,
-    KernelDensity,
     KernelKMeans,
     KernelPCA,
     NoveltyDetector,
     NystroemFeatures,
-    OnlineKernelClassifier,
-    OnlineKernelRegressor,
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     SpectralClustering,
@@ -66,15 +63,12 @@ CASES = {
     "k-means": Case(KernelKMeans(3, n_init=2, random_state=0), None, "predict", smooth=False, fewest=3),
     "cca": Case(KernelCCA(2, features=WAVES, y_features=WAVES, alpha=0.1, random_state=0), "table"),
     "novelty": Case(NoveltyDetector(n_components=60, n_grids=20, random_state=0), None, "score_samples"),
-    "density": Case(KernelDensity([2.0, 2.0, 2.0], random_state=0), None, "score_samples", encodes=False),
     "few labels": Case(
         SemiSupervisedClassifier(random_state=0), np.where(FEW, GROUP, -1), "predict_proba", smooth=False
     ),
     "few numbers": Case(
         SemiSupervisedRegressor(random_state=0), np.where(FEW, X[:, 0] + 0.5, np.nan), "predict", smooth=False
     ),
-    "online numbers": Case(OnlineKernelRegressor(n_components=60, random_state=0), X[:, 0] + 0.5, "predict"),
-    "online labels": Case(OnlineKernelClassifier(n_components=60, random_state=0), GROUP, "predict_proba"),
     "anchors": Case(AnchorFeatures(20, random_state=0), encodes=False, streams=False),
     "nystroem": Case(NystroemFeatures(Gaussian(5.0), 20, random_state=0), encodes=False, streams=False),
 }

@@ -54,7 +54,7 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, ND
 
 
 def near_copies(X: Any) -> NDArray[np.intp] | None:
-    """Number of the first row that agrees with each in all columns, but for numbers too near to tell apart; (n,).
+    """Number of the first row that agrees with each in all columns, but for numbers that are very near; (n,).
 
     Numbers agree that round to one multiple of a millionth of the column's interquartile range. None where no row
     agrees with an earlier one, and for sparse matrices.

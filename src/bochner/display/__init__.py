@@ -2,16 +2,14 @@
 
 from bochner.display.attribution_displays import BeeswarmDisplay, InteractionDisplay, WaterfallDisplay
 from bochner.display.effect_displays import EffectDisplay
-from bochner.display.importance_displays import HypothesisDisplay, ImportanceDisplay
-from bochner.display.learning_displays import DriftDisplay, LearningDisplay, SizeDisplay
+from bochner.display.importance_displays import ImportanceDisplay
+from bochner.display.learning_displays import LearningDisplay, SizeDisplay
 from bochner.display.map_displays import ErrorDisplay, GramDisplay, KernelDisplay, SpectrumDisplay
-from bochner.display.paper_displays import CircleDisplay, GridDisplay
 from bochner.display.relevance_displays import MetricDisplay, Warp
 from bochner.display.uncertainty_displays import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
 from bochner.display.unsupervised_displays import (
     ClusterDisplay,
     CorrelationDisplay,
-    DensityDisplay,
     EmbeddingDisplay,
     LabelDisplay,
     NoveltyDisplay,
@@ -21,18 +19,13 @@ from bochner.display.unsupervised_displays import (
 __all__ = [
     "BandDisplay",
     "BeeswarmDisplay",
-    "CircleDisplay",
     "ClusterDisplay",
     "CorrelationDisplay",
     "CoverageDisplay",
-    "DensityDisplay",
-    "DriftDisplay",
     "EffectDisplay",
     "EmbeddingDisplay",
     "ErrorDisplay",
     "GramDisplay",
-    "GridDisplay",
-    "HypothesisDisplay",
     "ImportanceDisplay",
     "InteractionDisplay",
     "KernelDisplay",

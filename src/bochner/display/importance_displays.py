@@ -1,4 +1,4 @@
-"""Draws the columns that matter: to the loss of a model, with intervals, and to a test, with its statistic."""
+"""Draws the columns that matter to the loss of a model, with intervals."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 
 from bochner.display import canvas
 from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
-from bochner.display.canvas import BLUE, GREY, VERMILION
+from bochner.display.canvas import BLUE, GREY
 from bochner.scores.measures import Z
 
 MOST_BARS, NAME_WIDTH = 20, 28
 BAR_HEIGHT, SIDES = 0.22, 1.1  # inches
-MOST_COLUMNS, MOST_BINS = 10, 30
 
 
 def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> Any:
@@ -133,114 +132,3 @@ class ImportanceDisplay(Display):
         label = f"Growth of the {self.loss}, share of the total"
         some = f": {len(self.names)} of {self.n_columns:,} columns" if len(self.names) < (self.n_columns or 0) else ""
         canvas.label_axes(ax, label, "", f"Importance{some}")
-
-
-@dataclass(eq=False, repr=False)
-class HypothesisDisplay(Display):
-    """The finding of a test: its statistic against the null distribution, and the columns that differ most.
-
-    The left panel has the null distribution of the statistic (by permutation, or its chi-squared limit) and the
-    observed value: the share of the null distribution beyond it is the p-value. The right panel has the contribution of
-    each column to the difference or the dependence. These contributions say where to look and are not tests of single
-    columns. `from_test` collects, and `plot` draws.
-
-    Keywords of `plot` are those of the histogram, as `Axes.hist` takes them.
-
-    Parameters
-    ----------
-    statistic : float
-    null : array of shape (B,)
-    p_value, effect_size : float
-    finding : str
-        What the test found, in words.
-    names : sequence of str
-        Names of the columns drawn.
-    shares : array of as many numbers
-        Contribution of each of these columns.
-    label : str, default="Evidence"
-        Name of the statistic.
-
-    Attributes
-    ----------
-    figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (2,)
-    histogram_ : BarContainer
-    line_ : Line2D
-    bars_ : BarContainer
-
-    See Also
-    --------
-    bochner.two_sample_test, bochner.independence_test : The tests.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import two_sample_test
-    >>> rng = np.random.default_rng(0)
-    >>> X, Y = rng.standard_normal((80, 3)), rng.standard_normal((90, 3)) + [0, 1, 0]
-    >>> display = two_sample_test(X, Y, random_state=0).plot()
-    >>> display.names[0]
-    'x1'
-    >>> display.figure_.savefig("test.png")
-    """
-
-    statistic: float
-    null: Array
-    p_value: float
-    effect_size: float
-    finding: str
-    names: Sequence[str]
-    shares: Array
-    label: str = "Evidence"
-
-    @classmethod
-    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> Self:
-        """Collect what is drawn.
-
-        Parameters
-        ----------
-        test : HypothesisTest
-        max_columns : int, default=10
-            With more columns, those with the largest shares are drawn.
-        encoded : bool, default=False
-            Whether to draw categories, missing values and parts of dates instead of whole columns.
-
-        Returns
-        -------
-        HypothesisDisplay
-            Nothing is drawn yet.
-
-        Raises
-        ------
-        ValueError
-            Where `max_columns` is not positive.
-        """
-        if max_columns < 1:
-            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
-        names, shares = zip(*test.top_columns(max_columns, encoded=encoded), strict=True)
-        permuted = test.method == "permutation"
-        label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
-        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.finding, names, shares, label)
-
-    def _panels(self) -> Panels:
-        return side_by_side([1, 1])
-
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        self._draw_null(axes[0], kwargs)
-        self._draw_columns(axes[1])
-
-    def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
-        bins = min(MOST_BINS, max(5, len(self.null) // 20))
-        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "null distribution", **kwargs}
-        *_, self.histogram_ = ax.hist(self.null, **look)
-        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="observed")
-        canvas.few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
-        canvas.add_legend(ax)
-        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
-        title = f"{self.finding}, {p}\neffect size {self.effect_size:.2g}"
-        canvas.label_axes(ax, self.label, "Permutations" if self.label.startswith("Evidence") else "Draws", title)
-
-    def _draw_columns(self, ax: Axes) -> None:
-        self.bars_ = draw_bars(ax, self.names, self.shares)
-        canvas.few_ticks(ax.xaxis, self.shares, 4)
-        canvas.label_axes(ax, "Contribution", "", "Columns that contribute most", xlim=(0, None))

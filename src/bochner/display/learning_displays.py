@@ -1,10 +1,10 @@
-"""Draws how errors fall with rows and features (Figure 3 of the paper), scores over time, and how models are chosen."""
+"""Draws how errors fall with rows and features (Figure 3 of the paper), and how models are chosen."""
 
 from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing as take
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.display import canvas
 from bochner.display.base import (
@@ -33,7 +32,6 @@ from bochner.display.row_access import target_of
 
 PANEL, HEIGHT = 1.9, 2.8  # inches
 MOST_TICKS = 4
-MOST_LINES = len(LOOKS)
 
 
 @dataclass(eq=False, repr=False)
@@ -189,107 +187,6 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
         return float(np.mean(predicted != np.asarray(y)))
     truth = target_of(y)
     return float(np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0))
-
-
-@dataclass(eq=False, repr=False)
-class DriftDisplay(Display):
-    """Scores over time of rows that were predicted before they were learned: they fall if the distribution changes.
-
-    `from_estimator` takes them from one online model, or from several to compare, such as with and without forgetting;
-    `plot` draws.
-
-    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
-
-    Parameters
-    ----------
-    histories : dict of str to array of shape (m, 2)
-        By name, rows so far and the score of the latest ones.
-    what : str
-        What the scores are.
-
-    Attributes
-    ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
-    lines_ : list of Line2D
-        In the order of the models.
-
-    See Also
-    --------
-    bochner.OnlineKernelRegressor, bochner.OnlineKernelClassifier
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import OnlineKernelRegressor
-    >>> from bochner.display import DriftDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, size=(4000, 1))
-    >>> y = np.sin(2 * X[:, 0] + np.arange(4000) / 500)
-    >>> memory = {"all": None, "last": 50}
-    >>> models = {name: OnlineKernelRegressor(half_life=n, random_state=0).fit(X, y) for name, n in memory.items()}
-    >>> display = DriftDisplay.from_estimator(models).plot()
-    >>> all_rows, last_rows = (line.get_ydata()[-1] for line in display.lines_)
-    >>> bool(last_rows > all_rows + 0.5)
-    True
-    >>> display.figure_.savefig("drift.png")
-    """
-
-    histories: Mapping[str, Array]
-    what: str = "Score"
-
-    def __post_init__(self) -> None:
-        self.histories = {str(name): np.asarray(history, np.float64) for name, history in self.histories.items()}
-        if not 0 < len(self.histories) <= MOST_LINES:
-            raise ValueError(f"There must be from 1 to {MOST_LINES} histories, got {len(self.histories)}.")
-        for name, history in self.histories.items():
-            if history.ndim != 2 or history.shape[1] != 2 or not len(history):
-                raise ValueError(
-                    f"The history {name!r} must be of shape (m, 2), got {history.shape}: a model has scores from its "
-                    "second block of rows on."
-                )
-
-    @classmethod
-    def from_estimator(cls, model: Any) -> Self:
-        """Take the scores from models.
-
-        Parameters
-        ----------
-        model : OnlineKernelRegressor, OnlineKernelClassifier, or dict of str to such
-            Fitted, all of one kind.
-
-        Returns
-        -------
-        DriftDisplay
-            Nothing is drawn yet.
-
-        Raises
-        ------
-        ValueError
-            For models that keep no scores, have none yet, or are of both kinds.
-        """
-        models = dict(model) if isinstance(model, Mapping) else {type(model).__name__: model}
-        for name, one in models.items():
-            check_is_fitted(one)
-            if not hasattr(one, "score_history_"):
-                raise ValueError(f"{name!r} keeps no scores over time: give an online model, got {type(one).__name__}.")
-        kinds = {is_classifier(one) for one in models.values()}
-        if len(kinds) > 1:
-            raise ValueError("Scores of a regressor and of a classifier do not compare: give models of one kind.")
-        what = "Accuracy" if kinds == {True} else "R²"
-        return cls({name: one.score_history_ for name, one in models.items()}, what)
-
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        (ax,) = axes
-        self.lines_ = list[Any]()
-        for (name, history), (colour, marker) in zip(self.histories.items(), LOOKS, strict=False):
-            few = {"marker": marker, "markersize": 4} if len(history) <= 20 else {}
-            look: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name, **few, **kwargs}
-            self.lines_ += ax.plot(history[:, 0], history[:, 1], **look)
-        if len(self.histories) > 1:
-            canvas.add_legend(ax)
-        canvas.few_ticks(ax.xaxis, np.concatenate([history[:, 0] for history in self.histories.values()]), 6)
-        canvas.label_axes(ax, "Rows so far", self.what, "Each block of rows is predicted, then learned")
 
 
 SIZES_HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches

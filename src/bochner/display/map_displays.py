@@ -543,7 +543,6 @@ class SpectrumDisplay(Display):
 
     See Also
     --------
-    CircleDisplay : What a frequency does to rows.
     KernelDisplay : The kernel, and what the frequencies make of it.
 
     Examples

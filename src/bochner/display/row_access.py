@@ -24,18 +24,6 @@ def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
     return [f"coordinate {i}" for i in range(r)] + own[q:]
 
 
-def column_pair(columns: Sequence[int | str], names: Sequence[str]) -> list[int]:
-    """Numbers of two columns, given by number or name; ValueError where there are no two."""
-    if len(names) < 2:
-        raise ValueError("This picture is one of two columns, and the rows have 1: add a column, or use KernelDisplay.")
-    known = {name: j for j, name in enumerate(names)}
-    found = [known.get(column, column) if isinstance(column, str) else column for column in columns]
-    valid = [int(j) for j in found if isinstance(j, int | np.integer) and -len(names) <= j < len(names)]
-    if len(columns) != 2 or len({j % len(names) for j in valid}) != 2:
-        raise ValueError(f"columns must be two different ones of {len(names)}, by number or name, got {columns!r}.")
-    return [j % len(names) for j in valid]
-
-
 def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
     """At most so many of the rows, in their order."""
     if max_rows < 1:

@@ -240,6 +240,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
+    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
@@ -392,7 +393,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     @available_if(KernelMachine._can_sum)
     @any_arrays
     @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, half_life: float | None = None
+    ) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
         On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
@@ -406,6 +409,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         classes : array of shape (K,), optional
             All labels that may occur; needed only on the first call, if `prepare` was not called.
         sample_weight : array of shape (n,) or str, optional
+        half_life : float, optional
+            Number of rows after which a row counts half: before n rows are added, the sums of all earlier ones are
+            scaled by 2^(-n / half_life), and the rows of a batch decay alike, by their distance from the last one. So
+            batches of any size give the same sums, and the same `class_count_`. Time is counted in rows, whatever their
+            weights are, and `alpha` does not decay. All that is chosen before, by the first rows or by `prepare`, is
+            chosen without decay. None, the default, forgets nothing.
 
         Returns
         -------
@@ -414,8 +423,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if columns differ, or labels are not among the classes; after `fit` or `finalize`, which
-            keep no sums. The model then stays as it was.
+            As in `prepare`; if `half_life` is no positive number; if columns differ, or labels are not among the
+            classes; after `fit` or `finalize`, which keep no sums. The model then stays as it was.
         """
         X, y, sample_weight = self._open_part(X, y, sample_weight)
         if self._sums is None:
@@ -424,7 +433,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
-        return self._add_part(X, y, sample_weight, classes=self.classes_ if classes is None else classes)
+        return self._add_part(X, y, sample_weight, half_life, classes=self.classes_ if classes is None else classes)
 
     def __add__(self, other: Any) -> Self:
         merged = super().__add__(other)
@@ -467,9 +476,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self._count_targets(target)
         return self._known_targets()
 
-    def _count_targets(self, target: Target) -> None:
+    def _count_targets(self, target: Target, left: float = 1.0) -> None:
         class_numbers = np.searchsorted(self.classes_, target.y)
-        self.class_count_ = self.class_count_ + np.bincount(class_numbers, target.weight, len(self.classes_))
+        self.class_count_ = left * self.class_count_ + np.bincount(class_numbers, target.weight, len(self.classes_))
 
     def _learn_target_of(self, overview: TableSummary) -> Targets:
         labels = list(overview.classes or {})

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.engines.local import in_threads
@@ -77,9 +76,7 @@ def cross_fitted(
 
     def predicted(k: int) -> NDArray[np.float64]:
         kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
-        one = clone(machine).set_params(**options)
-        # A fold has fewer rows than the fit, perhaps too few to learn from by default, but must do what the fit does.
-        one._learns_from_few = machine.report_ is not None
+        one = machine.for_part(**options)
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
             return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from numbers import Real
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -18,6 +19,7 @@ from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
+from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
@@ -57,6 +59,44 @@ def solved() -> Any:
     return SolvedAttribute()
 
 
+def check_half_life(half_life: Any) -> None:
+    """Raise ValueError where this is neither None nor a positive number."""
+    is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
+    if half_life is not None and not (is_number and half_life > 0):
+        raise ValueError(f"half_life must be a positive number of rows, or None to forget nothing, got {half_life!r}.")
+
+
+def decay_of(n_rows: int, half_life: float | None) -> NDArray[np.float64]:
+    """What is left of the weight of each row of a batch, all of that of the last one."""
+    if half_life is None:
+        return np.ones(n_rows)
+    with np.errstate(over="ignore"):  # of ages over the tiniest half-lives, after which nothing is left
+        return np.exp2(-np.arange(n_rows - 1, -1, -1.0) / float(half_life))
+
+
+def left_after(n_rows: int, half_life: float | None) -> float:
+    """What is left of the weight of a row after so many further ones."""
+    return float(decay_of(n_rows + 1, half_life)[0])
+
+
+def decayed(weight: NDArray[np.float64] | None, decay: NDArray[np.float64], X: Any) -> NDArray[np.float64] | None:
+    """Weights of rows times what is left of them by their age.
+
+    Raises
+    ------
+    ValueError
+        Where hardly anything is left of the rows that have weight.
+    """
+    if are_one(decay):
+        return weight
+    left = decay if weight is None else weight * decay
+    if weight is not None and left.max() <= NEGLIGIBLE * weight.max():
+        raise ValueError(
+            "The last rows of the batch have no weight, and half_life forgets all before them: give a longer half_life."
+        )
+    return checked_weight(left, X)
+
+
 class FirstRows(NamedTuple):
     """Rows so far, while they are too few.
 
@@ -67,17 +107,21 @@ class FirstRows(NamedTuple):
     weight : array of shape (n,) or None
     n_fixed : int
         Rows by which the encodings were fixed last.
+    decay : array of shape (n,)
+        What is left of the weight of each row by its age.
     """
 
     X: Any
     y: Any
     weight: Any
-    n_fixed: int = 0
+    n_fixed: int
+    decay: NDArray[np.float64]
 
     @classmethod
-    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any) -> FirstRows:
-        """Other rows after those that were kept, where there are some."""
-        return cls(X, y, weight) if before is None else cls(*before).plus(X, y, weight)
+    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any, half_life: float | None = None) -> FirstRows:
+        """Other rows after those that were kept, where there are some, whose weight is halved in so many rows."""
+        rows = cls(X, y, weight, 0, decay_of(X.shape[0], half_life))
+        return rows if before is None else cls(*before).plus(rows, left_after(rows.n_rows, half_life))
 
     @property
     def n_rows(self) -> int:
@@ -89,14 +133,14 @@ class FirstRows(NamedTuple):
         """Whether they fix the encodings again: their number has doubled."""
         return self.n_rows >= 2 * self.n_fixed
 
-    def plus(self, X: Any, y: Any, weight: Any) -> FirstRows:
-        """These rows and other ones after them."""
-        both, own = weight, self.weight
-        if own is not None or weight is not None:
-            own = np.ones(self.n_rows) if own is None else own
-            both = np.concatenate([own, np.ones(X.shape[0]) if weight is None else np.asarray(weight)])
-        rows = _as_one([self.X, X])
-        return FirstRows(rows, np.concatenate([np.asarray(self.y), np.asarray(y)]), both, self.n_fixed)
+    def plus(self, other: FirstRows, left: float) -> FirstRows:
+        """These rows, of whose weight a share is left, and other ones after them."""
+        weight, pair = None, (self, other)
+        if self.weight is not None or other.weight is not None:
+            given = [np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight) for one in pair]
+            weight = np.concatenate(given)
+        X, y = _as_one([self.X, other.X]), np.concatenate([np.asarray(one.y) for one in pair])
+        return FirstRows(X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay]))
 
     def settled(self) -> tuple | None:
         """The same after they have fixed the encodings, for a file a plain tuple, or None where that was for good."""
@@ -126,7 +170,7 @@ class FixedByFirstRows:
     """A model whose encoder is fixed by its first rows, and ignores the columns which did not vary in them."""
 
     encoder_: TableEncoder
-    _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
+    _first: tuple | None = None  # rows so far, while they are too few to fix the encodings for good
     _has_cautioned: bool = False
 
     def _state_of_file(self) -> dict[str, Any]:
@@ -134,12 +178,12 @@ class FixedByFirstRows:
         state: Any = self.__getstate__()
         if self._first is None:
             return state
-        X, y, weight, n_fixed = self._first
-        if isinstance(X, np.ndarray):
-            return state | {"_first": (X, np.asarray(y), weight, n_fixed)}
+        rows = FirstRows(*self._first)
+        if isinstance(rows.X, np.ndarray):
+            return state | {"_first": tuple(rows._replace(y=np.asarray(rows.y)))}
         warn(
-            f"The first {n_fixed} rows fix the scales and the kernel of the loaded model for good, for the file holds "
-            f"no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
+            f"The first {rows.n_fixed} rows fix the scales and the kernel of the loaded model for good, for the file "
+            f"holds no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
         )
         return state | {"_first": None}
 
@@ -211,6 +255,12 @@ class ValidationSample:
         if some is not None:
             counted, place = counted.take(some), place[some]
         return _least(*counted.whole(), place)
+
+    def faded(self, left: float) -> ValidationSample:
+        """The rows of whose weight a share is left, but for those of which nothing is."""
+        weight = self.weight * left
+        kept = weight > 0
+        return _least(self.rows[kept], self.y[kept], weight[kept], self.place[kept])
 
     def __add__(self, other: ValidationSample) -> ValidationSample:
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
@@ -293,13 +343,15 @@ class PartialFitState:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def plus(self, design: Design) -> PartialFitState:
-        """The sums with the rows of a design."""
+    def plus(self, design: Design, left: float = 1.0) -> PartialFitState:
+        """The sums, of which a share is left, with the rows of a design."""
         moments, validation = design.moments(), self.validation
         if isinstance(design.source, ArraySource):
             own = ValidationSample.of(design.source, self.seed)
-            validation = self.validation + own if self.n_rows else own
-        matrix, n_rows = self.matrix + moments.matrix, self.n_rows + moments.n_rows
+            before = validation if left == 1 else validation.faded(left)
+            validation = before + own if self.n_rows and len(before.place) else own
+        matrix, n_rows = self.matrix * left, self.n_rows + moments.n_rows
+        matrix += moments.matrix
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
     def __add__(self, other: PartialFitState) -> PartialFitState:

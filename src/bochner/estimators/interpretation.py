@@ -1,4 +1,4 @@
-"""What a fitted model shows of its columns and of itself: importances, gradients, and what it has learned."""
+"""What a fitted model shows of its columns and of itself: importances, effects, and what it has learned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ from bochner.markup import Markup, number, table
 from bochner.notices import is_quiet
 from bochner.selection.budget import Budget
 
-GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
 MOST_COLUMNS, MOST_EFFECTS = 5, 6
 OF_FIT = " of the fit before"
@@ -63,25 +62,6 @@ def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
     if shares is None:
         return None
     return np.bincount(model.encoder_.sources(), shares, model.encoder_.n_features_in_).astype(np.float64)
-
-
-def average_gradient(model: Any, X: Any) -> NDArray[np.float64]:
-    """Mean absolute gradient of a fitted model at checked rows, by finite differences: shape (d,)."""
-    source = ArraySource(X, np.empty((X.shape[0], 0)), None, model.encoder_.transform)
-    block = source.sample(GRADIENT_ROWS, np.random.default_rng(0)).whole()
-    Z: NDArray = block.X.toarray() if sp.issparse(block.X) else block.X  # type: ignore[union-attr]
-    gradient = np.zeros(Z.shape[1])
-    for j in np.flatnonzero(np.ptp(Z, axis=0)):
-        two = np.unique(Z[:, j])
-        below, above = Z.copy(), Z.copy()
-        if len(two) == 2:
-            below[:, j], above[:, j] = two
-        else:
-            below[:, j] -= STEP / 2 * Z[:, j].std()
-            above[:, j] += STEP / 2 * Z[:, j].std()
-        run = (above[:, j] - below[:, j]).mean()
-        gradient[j] = np.abs(_at(model, above) - _at(model, below)).mean() / run * Z[:, j].std()
-    return np.bincount(model.encoder_.sources(), gradient, model.encoder_.n_features_in_).astype(np.float64)
 
 
 def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
@@ -125,11 +105,6 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     elif (relevance := relevance_in_distance(model)) is not None:
         importances = relevance
     return np.argsort(-importances, kind="stable")[:MOST_EFFECTS].tolist()
-
-
-def _at(model: Any, Z: NDArray) -> NDArray:
-    """The same in the units of the targets."""
-    return scores_at(model, Z) * getattr(model, "target_scale_", 1.0)
 
 
 def _relevance(features: FeatureMap) -> NDArray | None:
@@ -230,34 +205,6 @@ class Interpretable(BaseKernelEstimator):
         """
         check_is_fitted(self)
         return self.importance_.shares
-
-    @any_arrays
-    def average_gradient(self, X: Any) -> NDArray[np.float64]:
-        """Mean absolute gradient of the fitted function, by finite differences.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
-
-        Returns
-        -------
-        array of shape (d,)
-            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
-            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineRegressor
-        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
-        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
-        >>> steep, flat = model.average_gradient(X)
-        >>> bool(steep > 10 * flat)
-        True
-        """
-        check_is_fitted(self)
-        return average_gradient(self, self._rows(X, reset=False))
 
     @any_arrays
     @single_threaded_blas()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -34,6 +34,10 @@ from bochner.estimators.incremental import (
     FixedByFirstRows,
     PartialFitState,
     SolvedAttribute,
+    check_half_life,
+    decay_of,
+    decayed,
+    left_after,
     solved,
 )
 from bochner.estimators.measured_importance import n_evaluated
@@ -223,8 +227,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         """Solve for other rows with all that was chosen."""
 
-    def _count_targets(self, target: Target) -> None:
-        """Take note of the targets of a batch that joins the sums."""
+    def _count_targets(self, target: Target, left: float) -> None:
+        """Take note of the targets of a batch that joins the sums, of which a share is left."""
 
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         """Targets with the weights that parameters give them."""
@@ -387,39 +391,44 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._sums = self._summed(design, problem, choice)
         return self
 
-    def _add_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+    def _add_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
         """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few.
 
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
+        check_half_life(half_life)
         before = dict(vars(self))
         try:
-            return self._join_part(X, y, sample_weight, **options)
+            return self._join_part(X, y, sample_weight, half_life, **options)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
-    def _join_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+    def _join_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
         """Add a batch, which may be refused half way."""
         X = self._rows(X, reset=self._sums is None, cautions=self._sums is not None and self._first is None)
-        target = self._checked_target(X, y, sample_weight)
+        target, decay = self._checked_target(X, y, sample_weight), decay_of(X.shape[0], half_life)
+        left = left_after(X.shape[0], half_life)
         if self._sums is not None:
             self._refuse_other_targets(target, in_parts=True)
         if self._sums is None or self._first is not None:
-            first = FirstRows.after(self._first, X, y, sample_weight)
+            first = FirstRows.after(self._first, X, y, sample_weight, half_life)
             if first.are_due:
                 self.prepare(first.X, first.y, first.weight, **options)
-                X = self._rows(first.X, reset=False, cautions=False)
+                X, decay = self._rows(first.X, reset=False, cautions=False), first.decay
                 target = self._checked_target(X, first.y, first.weight)
             self._first = first.settled()
+        # Rows decay by their age in the batch, and what has been summed before by the rows of the batch.
         target = self._with_class_weights(X, target)
+        target = target._replace(weight=decayed(target.weight, decay, X))
         if self._first is None:
             self._caution_ignored(X, target.weight, "prepare")
         source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
         assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
-        self._count_targets(target)
+        design = Design(source, self.features_, self._sums.dtype, place=current_device())
+        self._sums = self._sums.plus(design, left=left)
+        self._count_targets(target, left)
         self._forget()
         return self
 
@@ -876,6 +885,18 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             other.__dict__.pop(name, None)
         return other
 
+    def for_part(self, **parameters: Any) -> Self:
+        """A machine for a part of the rows of this one, which learns where this one did, however few they are.
+
+        Parameters
+        ----------
+        **parameters
+            In the place of those of this machine.
+        """
+        part = clone(self).set_params(**parameters)
+        part._learns_from_few = self.report_ is not None
+        return part
+
     def _html_repr(self) -> str:
         """The diagram of scikit-learn, and below it what was learned."""
         return estimator_html_repr(self) + (
@@ -904,7 +925,8 @@ def merge(models: Any) -> Any:
 
     Returns
     -------
-    A new model; its coefficients are computed at first use.
+    A new model; its coefficients are computed at first use. Rows that have decayed by `half_life` have the weights that
+    they have in their own model, as if the last rows of all models had come at the same time.
 
     Raises
     ------

@@ -234,6 +234,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
+    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {"return_std": UNUSED, "n_jobs": UNUSED, "out": UNUSED}
     score = rowwise_score
 
@@ -378,7 +379,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     @available_if(KernelMachine._can_sum)
     @any_arrays
     @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, half_life: float | None = None) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
         On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
@@ -390,6 +391,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         X : array, sparse matrix or data frame of shape (n, d)
         y : array of shape (n,) or (n, K), or str
         sample_weight : array of shape (n,) or str, optional
+        half_life : float, optional
+            Number of rows after which a row counts half: before n rows are added, the sums of all earlier ones are
+            scaled by 2^(-n / half_life), and the rows of a batch decay alike, by their distance from the last one. So
+            batches of any size give the same sums. Time is counted in rows, whatever their weights are, and
+            `alpha` does not decay. All that is chosen before, by the first rows or by `prepare`, is chosen without
+            decay. None, the default, forgets nothing.
 
         Returns
         -------
@@ -398,10 +405,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if columns or targets differ from those of the first rows; after `fit` or `finalize`, which
-            keep no sums. The model then stays as it was.
+            As in `prepare`; if `half_life` is no positive number; if columns or targets differ from those of the first
+            rows; after `fit` or `finalize`, which keep no sums. The model then stays as it was.
         """
-        return self._add_part(*self._open_part(X, y, sample_weight))
+        return self._add_part(*self._open_part(X, y, sample_weight), half_life)
 
     def _begin(self) -> None:
         super()._begin()

@@ -31,9 +31,6 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
-        "bochner.online.online_regressor": ["OnlineKernelRegressor"],
-        "bochner.online.online_classifier": ["OnlineKernelClassifier"],
-        "bochner.online.base": ["History", "RecursiveSums"],
         "bochner.semisupervised.semisupervised_classifier": ["SemiSupervisedClassifier"],
         "bochner.semisupervised.semisupervised_regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
@@ -61,8 +58,6 @@ CLASSES: Registry = {
         "bochner.kernels.linear": ["Linear"],
         "bochner.kernels.base": ["Sum", "Product", "Scaled"],
         "bochner.unsupervised.novelty_detector": ["NoveltyDetector", "Leverage"],
-        "bochner.unsupervised.kernel_density": ["KernelDensity", "DensityGrid"],
-        "bochner.hypotheses.result": ["HypothesisTest"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.level_means": ["LevelMeans"],

@@ -154,17 +154,11 @@ class Memberships:
         return found
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Numbers beside a column of ones; zeros alone where one of them is missing."""
-
-    n_targets: int
-
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
-        """Numbers of some rows, shape (b, K + 1)."""
-        values = y.reshape(len(y), -1).astype(np.float64)
-        known = np.isfinite(values).all(axis=1, keepdims=True)
-        return np.hstack([np.where(known, values, 0.0), known])
+def measured(y: NDArray) -> NDArray[np.float64]:
+    """Numbers beside a column of ones, shape (b, K + 1); zeros alone where one of them is missing."""
+    values = y.reshape(len(y), -1).astype(np.float64)
+    known = np.isfinite(values).all(axis=1, keepdims=True)
+    return np.hstack([np.where(known, values, 0.0), known])
 
 
 def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:

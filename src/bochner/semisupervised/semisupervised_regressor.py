@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.inputs.checks import refuse_infinite_target
-from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
+from bochner.semisupervised.base import SemiSupervised, checked_marks, coefficients, measured, of_all_rows
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
 from bochner.sources.rowwise import rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
@@ -134,18 +135,18 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         check_consistent_length(X, y)
         return y
 
-    def _targets_of(self, seen: Any) -> Measured:
+    def _targets_of(self, seen: Any) -> Callable[[NDArray], NDArray]:
         """Take the number of targets of an array, or of an overview of a table."""
         y = seen.sample.y if isinstance(seen, TableSummary) else seen
         self._one_target = y.ndim == 1
-        if not isinstance(seen, TableSummary) and not Measured(1)(y).any():
+        if not isinstance(seen, TableSummary) and not measured(y).any():
             several = y.ndim == 2 and bool(np.isfinite(y).any())
             raise ValueError(
                 "No row has all of its targets: where they are known in other rows, fit a model for each of them."
                 if several
                 else "No row has a target, all are NaN: give some."
             )
-        return Measured(1 if y.ndim == 1 else y.shape[1])
+        return measured
 
     def _chosen(self, graph: Graph) -> Smooth:
         """The function by which targets left out are told best."""

@@ -31,7 +31,7 @@ MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB
 class RowModel(BaseKernelEstimator):
     """A model of rows, without targets, seen through a feature map.
 
-    Subclasses have the parameters `random_state` and `verbose`, and may have `standardize`.
+    Subclasses have the parameters `random_state`, `standardize` and `verbose`.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class RowModel(BaseKernelEstimator):
     """
 
     learned: ClassVar[str]
-    verbose: int = 0
-    standardize: bool | str = "auto"
+    standardize: bool | str
+    verbose: int
 
     def _begin(self) -> None:
         """Forget an earlier fit, and check the parameters."""
