@@ -233,7 +233,7 @@ SETTERS = {
     "features/leaves.py": {"inner.encoded_"},  # the mark of maps, metrics and kernels that belong to an encoder
     "loops/compile.py": {"loop._cache"},  # of Numba, which takes no other kind of cache in any other way
 }
-NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
+NEW_INSTANCES = ("cls(", "cls.", "clone(self)", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
 
 
 class Setters(ast.NodeVisitor):

@@ -180,6 +180,7 @@ def test_after_a_step_of_scikit_learn():
     assert scaled.score(GAPS, Y) > 0.9
 
 
+@pytest.mark.parametrize("model", ["regressor", "classifier"])
 @pytest.mark.parametrize("kind", [float, int])
 def test_a_masked_target_is_a_missing_one(model, kind):
     target = np.ma.masked_array((10 * LABELS).astype(kind), np.arange(300) == 4)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -397,40 +397,42 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
         check_half_life(half_life)
+        with self._unchanged_by_failure():
+            X = self._rows(X, reset=self._sums is None, cautions=self._sums is not None and self._first is None)
+            target, decay = self._checked_target(X, y, sample_weight), decay_of(X.shape[0], half_life)
+            left = left_after(X.shape[0], half_life)
+            if self._sums is not None:
+                self._refuse_other_targets(target, in_parts=True)
+            if self._sums is None or self._first is not None:
+                first = FirstRows.after(self._first, X, y, sample_weight, half_life)
+                if first.are_due:
+                    self.prepare(first.X, first.y, first.weight, **options)
+                    X, decay = self._rows(first.X, reset=False, cautions=False), first.decay
+                    target = self._checked_target(X, first.y, first.weight)
+                self._first = first.settled()
+            # Rows decay by their age in the batch, and what has been summed before by the rows of the batch.
+            target = self._with_class_weights(X, target)
+            target = target._replace(weight=decayed(target.weight, decay, X))
+            if self._first is None:
+                self._caution_ignored(X, target.weight, "prepare")
+            source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
+            assert self._sums is not None
+            design = Design(source, self.features_, self._sums.dtype, place=current_device())
+            self._sums = self._sums.plus(design, left=left)
+            self._count_targets(target, left)
+            self._forget()
+        return self
+
+    @contextmanager
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        """Put all attributes back where an error ends what is done in it."""
         before = dict(vars(self))
         try:
-            return self._join_part(X, y, sample_weight, half_life, **options)
+            yield
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
-
-    def _join_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
-        """Add a batch, which may be refused half way."""
-        X = self._rows(X, reset=self._sums is None, cautions=self._sums is not None and self._first is None)
-        target, decay = self._checked_target(X, y, sample_weight), decay_of(X.shape[0], half_life)
-        left = left_after(X.shape[0], half_life)
-        if self._sums is not None:
-            self._refuse_other_targets(target, in_parts=True)
-        if self._sums is None or self._first is not None:
-            first = FirstRows.after(self._first, X, y, sample_weight, half_life)
-            if first.are_due:
-                self.prepare(first.X, first.y, first.weight, **options)
-                X, decay = self._rows(first.X, reset=False, cautions=False), first.decay
-                target = self._checked_target(X, first.y, first.weight)
-            self._first = first.settled()
-        # Rows decay by their age in the batch, and what has been summed before by the rows of the batch.
-        target = self._with_class_weights(X, target)
-        target = target._replace(weight=decayed(target.weight, decay, X))
-        if self._first is None:
-            self._caution_ignored(X, target.weight, "prepare")
-        source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
-        assert self._sums is not None
-        design = Design(source, self.features_, self._sums.dtype, place=current_device())
-        self._sums = self._sums.plus(design, left=left)
-        self._count_targets(target, left)
-        self._forget()
-        return self
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows of a part, in memory; ValueError where a fit has kept no sums that they could be added to."""
