@@ -151,13 +151,13 @@ def test_codes_are_in_the_report_and_can_be_refused(table):
     assert model.report_.codes == {"kind": [0, 1, 2, 3, 4, 5]}
     for text in (str(model.report_), model.report_._repr_html_()):
         assert "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5); numeric_features=" in text
-    for numeric_features in ("all", ["kind"], [0], np.array(["kind"])):
+    for numeric_features in ("all", "kind", 0, ["kind"], [0], np.array(["kind"])):
         refused = KernelMachineRegressor(numeric_features=numeric_features, **options).fit(X, y)
         assert not refused.encoder_.codes
         assert "codes" not in str(refused.report_)
     assert KernelMachineRegressor(numeric_features=["size"], **options).fit(X, y).encoder_.codes
     with pytest.raises(ValueError, match="There is no column 'colour': give its number, from 0 to 1, or one of kind"):
-        KernelMachineRegressor(numeric_features=["colour"], **options).fit(X, y)
+        KernelMachineRegressor(numeric_features=["colour"], **options).fit(X[:100], y[:100])  # also of few rows
 
 
 def test_a_parabola_of_integers_is_predicted_between_them():

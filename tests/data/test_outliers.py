@@ -98,8 +98,22 @@ def test_other_estimators_have_robust_units_too(rows):
         ),  # incomes, mostly none
         lambda rng: rng.integers(0, 2, size=(5000, 2)) * 1e9,
         lambda rng: np.full((50, 2), 3.0),
+        lambda rng: np.where(rng.uniform(size=(3000, 2)) < 0.8, 1e-12 * rng.normal(size=(3000, 2)), rng.uniform(1, 10)),
+        lambda rng: 1 / (1 + np.exp(15 * rng.normal(size=(3000, 2)) + 20)),
+        lambda rng: rng.normal(size=(8192, 2)) + np.resize([0, 1e6], (8192, 1)),
     ],
-    ids=["normal", "lognormal", "cauchy", "counts", "mostly zero", "two values", "constant"],
+    ids=[
+        "normal",
+        "lognormal",
+        "cauchy",
+        "counts",
+        "mostly zero",
+        "two values",
+        "constant",
+        "two scales",
+        "shares",
+        "alternating",
+    ],
 )
 def test_columns_with_heavy_tails_are_left_as_they_are(draw):
     X = draw(np.random.default_rng(0))
@@ -111,3 +125,31 @@ def test_fences_by_columns_and_at_once_agree():
     X = np.random.default_rng(0).normal(size=(101, 3))
     for one, other in zip(farthest_fences(X), farthest_fences(np.vstack([X, np.full(3, np.nan)])), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_rows_without_weight_set_no_range():
+    rng = np.random.default_rng(0)
+    X = np.append(1e-9 * rng.normal(size=200), rng.normal(size=100))[:, np.newaxis]
+    weight = np.repeat([0.0, 1.0], [200, 100])
+    encoder = TableEncoder().fit(X, sample_weight=weight)
+    assert encoder.without_outliers(X, weight) is encoder
+
+
+def test_large_arrow_tables():
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=20_000)
+    column[7] = 1e9
+    with pytest.warns(UserWarning, match="column 'a', row 7"):
+        TableEncoder().fit(pa.table({"a": column})).without_outliers(pa.table({"a": column}), None)
+
+
+def test_an_outlier_among_codes_is_no_code():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(1, 8, 3000).astype(float)
+    y = np.array([0, 3.0, -1, 2, 4, 0, -2])[codes.astype(int) - 1, np.newaxis]
+    codes[5] = 1e9
+    encoder = TableEncoder().fit(codes[:, np.newaxis])
+    with pytest.warns(UserWarning, match="row 5"):
+        encoder = encoder.without_outliers(codes[:, np.newaxis], None)
+    assert not encoder.with_codes(codes[:, np.newaxis], y, None, 0).codes

@@ -3,6 +3,7 @@
 from copy import deepcopy
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
@@ -268,6 +269,19 @@ def test_a_refused_batch_leaves_the_rows_before(how, n_first):
         model.partial_fit(X[some], y[some])
         twin.partial_fit(X[some], y[some])
     np.testing.assert_array_equal(model.predict(X), twin.predict(X))
+
+
+def test_batches_of_other_kinds_are_refused_while_the_rows_are_few():
+    X, y, _ = rows(60)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = KernelMachineRegressor("gaussian", n_components=64, random_state=0).partial_fit(frame[:30], y[:30])
+    before = model.predict(frame)
+    with pytest.raises(ValueError, match="column 'a' holds"):
+        model.partial_fit(frame[30:].assign(a="u"), y[30:])
+    names = pytest.warns(UserWarning, match="feature names")
+    with names, pytest.raises(ValueError, match="Some batches are data frames and some are arrays"):
+        model.partial_fit(X[30:], y[30:])
+    np.testing.assert_array_equal(model.predict(frame), before)
 
 
 @pytest.mark.parametrize("n_first", [40, 300])

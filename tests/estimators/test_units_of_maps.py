@@ -47,8 +47,9 @@ def test_maps_that_were_fitted_behind_an_encoder_are_refused(rows, learned, isot
 
 
 def test_kernels_that_were_learned_behind_an_encoder_are_refused(rows, learned):
-    with pytest.raises(ValueError, match="kernel was taken from a fitted model"):
-        KernelMachineRegressor(learned.kernel_).fit(*rows)
+    for kernel in (learned.kernel_, 2 * learned.kernel_, learned.kernel_ + Gaussian(), Gaussian() * learned.kernel_):
+        with pytest.raises(ValueError, match="kernel was taken from a fitted model"):
+            KernelMachineRegressor(kernel).fit(*rows)
 
 
 def test_the_cures_work(rows, learned):

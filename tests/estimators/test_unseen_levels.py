@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.base import clone
 
 from bochner import KernelMachineRegressor, load, save
 from bochner.data.level_means import level_variances
@@ -62,6 +63,18 @@ def test_unseen_levels_are_covered_too(model):
     with pytest.warns(UserWarning, match="levels that the fit did not see"):
         mean, std = model.predict(X, return_std=True)
     assert 0.6 < np.sqrt(np.mean(np.square((y - mean) / std))) < 1.4
+
+
+def test_other_rows_have_their_own_spread():
+    """By `refit` and in parts."""
+    X, y = draw(N, 0, TOWNS)
+    plain = KernelMachineRegressor("gaussian", n_components=64, uncertainty="intervals", random_state=0)
+    flat = clone(plain).fit(X, X["a"] + NOISE * np.random.default_rng(1).normal(size=N))
+    assert flat.level_variances_.get("1", np.zeros(1))[0] < 0.05
+    found = [flat.refit(X, y), clone(plain).prepare(X, y).partial_fit(X, y)]
+    expected = clone(plain).fit(X, y).level_variances_["1"]
+    for model in found:
+        np.testing.assert_allclose(model.level_variances_["1"], expected, rtol=0.1)
 
 
 def test_the_width_is_that_of_independent_errors(model, tmp_path):

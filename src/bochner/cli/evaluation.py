@@ -122,9 +122,11 @@ def remark_on_score(scores: dict[str, Any], n_rows: int, model: Any, baseline: d
             "nothing about the target, or more rows are needed."
         )
     perfect = value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
-    importance = getattr(model, "importance_", None)
-    if not perfect or importance is None:
+    if not perfect:
         return None
+    importance = getattr(model, "importance_", None)
+    if importance is None:
+        return "The score is nearly perfect: does a column tell what is known only with the target?"
     names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
     n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
     if n_telling > len(names):

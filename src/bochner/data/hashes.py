@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -10,10 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.columns import is_missing
+from bochner.data.outliers import RANGED_ROWS, drawn
 from bochner.engines.local import for_rows
 
 TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
-NEAR, RANGED_ROWS = 1e-6, 4096  # of an interquartile range, within which numbers agree; rows that tell it
+NEAR = 1e-6  # of an interquartile range, within which numbers agree
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -65,27 +67,41 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
     """
     if sp.issparse(X) or X.shape[0] < 2:
         return None
-    if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-        columns = (_rounded(column.astype(np.float64, copy=False)) for column in X.T)
-    elif isinstance(X, np.ndarray):
-        columns = (_object_bits(column) for column in X.T)
+    if isinstance(X, np.ndarray):
+        columns = (column if X.dtype.kind in "biuf" else _as_numbers(column) for column in X.T)
     else:
         import narwhals as nw
 
         frame = nw.from_native(X, eager_only=True)
-        columns = (_rounded(_as_floats(c)) if c.dtype.is_numeric() else _column_bits(c) for c in frame.iter_columns())
+        columns = (_as_floats(c) if c.dtype.is_numeric() else _as_numbers(c) for c in frame.iter_columns())
+    some = drawn(np.arange(X.shape[0]), RANGED_ROWS)
     sums, rng = np.zeros(X.shape[0], np.uint64), np.random.default_rng(0)
     for column in columns:
         multiplier = rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        sums += (column if column.dtype == np.uint64 else _bits(column)) * multiplier
+        sums += (column if column.dtype == np.uint64 else _bits(_rounded(column, some))) * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
 
-def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers of a column rounded to a millionth of their interquartile range; as they are where that is zero."""
-    some = values[:: max(len(values) // RANGED_ROWS, 1)]
-    upper, lower = np.quantile(some[np.isfinite(some)], [0.75, 0.25]) if np.isfinite(some).any() else (0.0, 0.0)
+def _as_numbers(column: Any) -> NDArray:
+    """Objects as numbers where all are such or missing; else as the bits of what they are."""
+    import narwhals as nw
+
+    is_series = not isinstance(column, np.ndarray)
+    if not is_series or column.dtype == nw.Object:
+        objects = column.to_numpy() if is_series else column
+        if not any(isinstance(value, str) for value in objects.tolist()):
+            with suppress(TypeError, ValueError, OverflowError):
+                return objects.astype(np.float64)
+    return _column_bits(column) if is_series else _object_bits(column)
+
+
+def _rounded(values: NDArray, some: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Numbers of a column rounded to a millionth of the interquartile range of some; as they are where it is zero."""
+    values = values.astype(np.float64, copy=False)
+    known = values[some]
+    known = known[np.isfinite(known)]
+    upper, lower = np.quantile(known, [0.75, 0.25]) if len(known) else (0.0, 0.0)
     unit = NEAR * (upper - lower)
     if not (np.isfinite(unit) and unit > np.finfo(np.float64).tiny):
         return values

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 SHARES = (0.25, 0.1, 0.05, 0.01)  # of the values beyond either end of a range, the first of which is above zero
 FENCE = 3.0  # ranges beyond the quartiles, from which a value is a far outlier of its column
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
+MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outliers
 RANGED_ROWS = 4096  # that tell a range
 
 
@@ -28,6 +29,13 @@ class Bounds(NamedTuple):
     high: float
     shift: float
     scale: float
+
+
+def drawn(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Some of many rows, drawn by chance: rows at equal distances may be alike. All of few."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
 def outer_fences(

@@ -41,7 +41,7 @@ from bochner.data.level_means import (
     level_variances,
     order_test,
 )
-from bochner.data.outliers import FARTHEST, RANGED_ROWS, Bounds, bounds_of, farthest_fences
+from bochner.data.outliers import FARTHEST, MOST_OUTLYING, RANGED_ROWS, Bounds, bounds_of, drawn, farthest_fences
 from bochner.data.table_input import (
     are_finite,
     as_one_array,
@@ -209,16 +209,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         series, names = table_columns(X)
 
-        def values_of(j: int, part: slice = slice(None)) -> np.ndarray:
+        def values_of(j: int, part: Any = slice(None)) -> np.ndarray:
             return read_column(series[j][part], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
 
-        some = slice(None, None, max(X.shape[0] // RANGED_ROWS, 1))
+        counted = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+        some = drawn(counted, RANGED_ROWS)
         first_part = part_offsets(self.statistic_.kinds)[numbers.index]
         summary, bounds = self.statistic_.summary.take(first_part), dict[str, tuple[float, ...]]()
         low, high = farthest_fences(np.column_stack([values_of(j, some) for j in numbers.index.tolist()]))
         for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
             j = int(numbers.index[i])
             values = values_of(j)
+            beyond = (values[counted] < low[i]) | (values[counted] > high[i])
+            if beyond.mean() > MOST_OUTLYING:  # which are no outliers, but another part of the column
+                continue
             found = bounds_of(values, weight, low[i], high[i])
             bounds[str(j)] = tuple(found)
             _warn_of_outliers(column_name(names, j), values, found)
@@ -252,7 +256,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Columns that are numbers in any case, by number or name.
         """
         numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
-        refused = self._quantities(quantities)
+        refused = self.require_columns(quantities) | {int(j) for j in self._bounds or ()}
         if sp.issparse(X) or numbers is None or len(numbers.index) > MOST_CODED or y.shape[1] > MOST_OUTPUTS:
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
@@ -284,13 +288,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         coded.statistic_ = self.statistic_
         return coded
 
-    def _quantities(self, columns: Any) -> set[int]:
-        """Numbers of the columns that are asked to be numbers; ValueError where there is no such column."""
+    def require_columns(self, columns: Any) -> set[int]:
+        """Numbers of the columns that an argument names; ValueError where there is no such column.
+
+        Parameters
+        ----------
+        columns : sequence of int or str, int or str, "all" or None
+            By number or name.
+        """
         every = range(self.n_features_in_)
-        if isinstance(columns, str) and columns == "all":
-            return set(every)
         names = [column_name(self.statistic_.names, j) for j in every]
-        return {column_number(column, names) for column in ([] if columns is None else columns)}
+        if isinstance(columns, str) and columns == "all" and "all" not in names:
+            return set(every)
+        alone = isinstance(columns, str | Integral)
+        given = [columns] if alone else [] if columns is None else columns
+        return {column_number(column, names) for column in given}
 
     @property
     def codes(self) -> dict[str, list[float]]:

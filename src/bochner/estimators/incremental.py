@@ -134,7 +134,9 @@ class FirstRows(NamedTuple):
         return self.n_rows >= 2 * self.n_fixed
 
     def plus(self, other: FirstRows, left: float) -> FirstRows:
-        """These rows, of whose weight a share is left, and other ones after them."""
+        """These rows, of whose weight a share is left, and other ones after them; ValueError for frames and arrays."""
+        if is_frame(self.X) != is_frame(other.X):
+            raise ValueError("Some batches are data frames and some are arrays: give all of them in one form.")
         weight, pair = None, (self, other)
         if self.weight is not None or other.weight is not None:
             given = [np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight) for one in pair]

@@ -19,7 +19,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.hashes import near_copies
+from bochner.data.hashes import near_copies, row_hashes
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
@@ -87,6 +87,7 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
+COPIED_SHARE = 0.1  # of the rows, that must differ, lest equal ones be levels that come again
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
@@ -258,11 +259,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if (stream := self._large(X, target)) is not None:
             self._fit_stream(stream, budget)
             return self
-        X = _with_equal_copies(X)
+        X, content = _told_apart(X)
         target = self._with_class_weights(X, target)
         targets = self._learn_target(target)
-        X, target = self._some_rows(X, target, targets(target.y[:1]).shape[1], budget)
-        rows, _ = self._encode(CheckedRows(X, target.y, target.weight), targets, "whole", budget)
+        X, target, content = self._some_rows(X, target, content, targets(target.y[:1]).shape[1], budget)
+        rows, _ = self._encode(CheckedRows(X, target.y, target.weight, content=content), targets, "whole", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
@@ -277,7 +278,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
         return self
 
-    def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
+    def _some_rows(
+        self, X: Any, target: Target, content: NDArray | None, n_outputs: int, budget: Budget
+    ) -> tuple[Any, Target, NDArray | None]:
         """The rows, or as many of them as a time limit allows."""
         n_rows, held = X.shape[0], X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
         most, least = budget.n_fitted(held, n_outputs), budget.least(n_rows, held, n_outputs)
@@ -286,11 +289,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"time_limit={budget.limit:g} is too short for this table: the fit takes {least:.1g} seconds at least."
             )
         if n_rows <= most:
-            return X, target
+            return X, target, content
         some = np.sort(np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False))
         log(f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.", bool(self.verbose))
         weight = None if target.weight is None else target.weight[some]
-        return rows_of(X, some), target._replace(y=target.y[some], weight=weight)
+        target = target._replace(y=target.y[some], weight=weight)
+        return rows_of(X, some), target, None if content is None else content[some]
 
     def _fit_stream(self, stream: Stream, budget: Budget) -> Batch | None:
         """Look at all rows once, choose on a sample of them, and solve for all in passes; few rows are returned."""
@@ -326,7 +330,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if (few := self._refit_stream(stream)) is None:
                 return self
             X, y, sample_weight = few
-        X = _with_equal_copies(self._rows(X, reset=False))
+        X = self._rows(X, reset=False)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
         self._solve_other_rows(X, target)
@@ -403,6 +407,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             left = left_after(X.shape[0], half_life)
             if self._sums is not None:
                 self._refuse_other_targets(target, in_parts=True)
+            if self._first is not None:
+                self.encoder_.encode(X, np.float64)  # which refuses columns of another kind
             if self._sums is None or self._first is not None:
                 first = FirstRows.after(self._first, X, y, sample_weight, half_life)
                 if first.are_due:
@@ -493,17 +499,26 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
         seed = self._seed()
         self.encoder_ = encoder = rows.encoder(self._request.is_named)
+        encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if enough and rows.y is not None and self._request.learnable():
             y = targets(rows.y)
             self.encoder_ = encoder = encoder.with_codes(rows.X, y, rows.weight, seed, self.numeric_features)
             if way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(rows.X, y, rows.weight, seed)
+        if rows.y is not None:
+            self._measure_levels(rows.X, targets(rows.y), rows.weight)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
         found = rows.encoded(encoder, dtype, targets, uncounted=many)
         total = found.source.total_weight
         return Prepared(found.sample, dtype, seed, budget, found.n_rows, total, way), found.source
+
+    def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
+        """Measure how much levels of text differ, where that is a part of the uncertainty."""
+        if self.uncertainty:
+            weight = np.ones(len(y)) if weight is None else weight
+            self.level_variances_ = self.encoder_.level_variances(X, y, weight)
 
     def _scan(self, stream: Stream) -> TableSummary:
         """Look at all rows once."""
@@ -626,10 +641,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _other_rows(self, X: Any, target: Target, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
-        encoder = self.encoder_
+        encoder, (X, content) = self.encoder_, _told_apart(X)
+        self._measure_levels(X, targets(target.y), target.weight)
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(X, targets(target.y), target.weight, self._seed())
-        return encoded_source(encoder, X, target.y, target.weight, self.feature_weights_.dtype, targets)
+        return encoded_source(encoder, X, target.y, target.weight, self.feature_weights_.dtype, targets, content)
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -906,10 +922,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
 
 
-def _with_equal_copies(X: Any) -> Any:
-    """Checked rows, near copies of a row as copies: validation rows and errors of rows left out leave them out too."""
+def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
+    """Checked rows, near copies of a row as copies; and by what rows differ, where that is not what they hold.
+
+    Validation rows, and errors of rows left out, leave all copies of a row out too, as these would tell of it. Where
+    fewer than a tenth of the rows differ, equal rows are levels that come again, as those of a single column of text:
+    to leave a level out would be to know nothing of it. There each row stands for itself.
+    """
     first = near_copies(X)
-    return X if first is None else rows_of(X, first)
+    if first is None:
+        return X, None
+    if len(np.unique(first)) >= COPIED_SHARE * len(first):
+        return rows_of(X, first), None
+    order = np.argsort(first, kind="stable")
+    starts = np.flatnonzero(np.diff(first[order], prepend=-1))
+    occurrence = np.empty(len(first))
+    occurrence[order] = np.arange(len(first)) - np.repeat(starts, np.diff(starts, append=len(first)))
+    return X, np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
 
 
 def hashed_columns(n_rows: int) -> int:

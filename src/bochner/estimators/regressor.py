@@ -485,10 +485,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super()._store(solution, choice)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(solution.calibration, budget)
-        if rows is not None and self.uncertainty:
-            source = rows.source
-            targets, weights = source.targets(source.y), np.asarray(source.weights)
-            self.level_variances_ = self.encoder_.level_variances(source.content, targets, weights)
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget), budget)
         self.feature_weights_ = solution.coef if found is None else self._store_loss(solution, found)
@@ -802,7 +798,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _unseen_variances(self, X: Any) -> NDArray | float:
         """Variances, of standardised targets, that levels of text which the fit did not see add: (n, K), or 0."""
         variances = getattr(self, "level_variances_", {})
-        return self.encoder_.unseen_variances(self._rows(X, reset=False), variances) if variances else 0.0
+        X = self._rows(X, reset=False, cautions=False) if variances else X
+        return self.encoder_.unseen_variances(X, variances)
 
     def _centre_and_scale(self, X: Any, spread: ErrorScale, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""

@@ -122,9 +122,13 @@ def refuse_encoded(name: str, part: Any) -> None:
 
 
 def _with_all_within(part: Any) -> Iterator[Any]:
-    """A map and the metrics and maps in it; anything else alone."""
+    """A map and the metrics and maps in it; a kernel and those of which it is made; a metric alone."""
     yield part
-    if not isinstance(part, Kernel | Metric):
+    if isinstance(part, Kernel):
+        for inner in vars(part).values():
+            if isinstance(inner, Kernel):
+                yield from _with_all_within(inner)
+    elif not isinstance(part, Metric):
         for leaf in leaves(part):
             yield from (*leaf.metrics, leaf.features)
 

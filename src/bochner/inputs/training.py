@@ -387,6 +387,7 @@ class CheckedRows:
     weight: NDArray | None = None
     stream: Stream | None = None
     summary: TableSummary | None = None
+    content: NDArray | None = None
 
     @classmethod
     def of(cls, stream: Stream, seed: int, labels: bool = False, verbose: Any = False, what: str = "the rows") -> Self:
@@ -437,7 +438,7 @@ class CheckedRows:
             Number of rows to reckon with where nobody knows it; by default that of the rows that have been read.
         """
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
-        sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets)
+        sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets, self.content)
         if self.stream is None or self.summary is None:
             if encode is not None:
                 return TrainingSet(encoder, ArraySource(self.X, y, self.weight, encode, targets), sample, len(y))
@@ -493,9 +494,10 @@ def encoded_source(
     weights: NDArray | None,
     dtype: DTypeLike,
     targets: Callable[[NDArray], NDArray],
+    content: NDArray | None = None,
 ) -> ArraySource:
-    """The rows of a table, encoded block by block."""
-    return ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets)
+    """The rows of a table, encoded block by block; distinguished by their content, if not by what they hold."""
+    return ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets, content)
 
 
 def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
