@@ -42,6 +42,7 @@ ENDS = {
     "estimators/loss_problem.py LossProblem.search": [COUNT, COUNT],
     "features/grids.py Table.number": [INPUT],
     "features/metric.py without_metrics": [INNER],
+    "markup.py cut_all": [COUNT],  # names that look alike are told from one another, two at least in each turn
     "loops/bins.py add_coefficients": [TABLE],
     "loops/bins.py add_few": [TABLE],
     "loops/bins.py number": [TABLE],

@@ -5,6 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from bochner import ConcatenatedFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.features import MetricFeatures
@@ -37,17 +38,26 @@ def test_maps_that_were_fitted_behind_an_encoder_are_refused(rows, learned, isot
         deepcopy(learned.features_),
         learned.resized(2).features_,
         isotropic.features_,
+        clone(isotropic.features_),
+        clone(KernelMachineRegressor(features=isotropic.features_)).features,
         ConcatenatedFeatures([learned.features_, FourierFeatures(Gaussian(), 10)]),
         MetricFeatures(learned.metric_, FourierFeatures(Gaussian(), 10)),
     ]
     for machine in (KernelMachineRegressor, KernelMachineClassifier):
+        y = rows[1] > 0 if machine is KernelMachineClassifier else rows[1]
         for features in maps:
             with pytest.raises(ValueError, match=r"refit on the fitted model, and resized\(factor\)"):
-                machine(features=features).fit(rows[0], rows[1] > 0 if machine is KernelMachineClassifier else rows[1])
+                machine(features=features).fit(rows[0], y)
 
 
 def test_kernels_that_were_learned_behind_an_encoder_are_refused(rows, learned):
-    for kernel in (learned.kernel_, 2 * learned.kernel_, learned.kernel_ + Gaussian(), Gaussian() * learned.kernel_):
+    for kernel in (
+        learned.kernel_,
+        clone(learned.kernel_),
+        2 * learned.kernel_,
+        learned.kernel_ + Gaussian(),
+        Gaussian() * learned.kernel_,
+    ):
         with pytest.raises(ValueError, match="kernel was taken from a fitted model"):
             KernelMachineRegressor(kernel).fit(*rows)
 

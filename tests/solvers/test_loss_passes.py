@@ -64,7 +64,7 @@ def test_squared_hinge_is_that_of_scikit_learn():
     def objective(coef, scores):
         return weight @ np.square(np.maximum(1 - (2 * y - 1) * scores, 0)) + 2 / 2 * np.square(coef).sum()
 
-    own = objective(model.coef_, model.decision_function(frame(X)))
+    own = objective(model.feature_weights_, model.decision_function(frame(X)))
     assert own <= (1 + 1e-6) * objective(truth.coef_, truth.decision_function(Z))
 
 

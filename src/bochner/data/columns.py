@@ -190,8 +190,12 @@ def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
 def column_number(column: int | str, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
     found = list(names).index(column) if isinstance(column, str) and column in names else column
-    is_number = isinstance(found, int | np.integer) and not isinstance(found, bool)  # True is no column 1
-    if not is_number or not -len(names) <= found < len(names):
+    # True is no column 1.
+    if (
+        isinstance(found, bool | str)
+        or not isinstance(found, int | np.integer)
+        or not -len(names) <= found < len(names)
+    ):
         some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(
             f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."

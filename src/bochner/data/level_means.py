@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,7 +200,8 @@ class OrderTest(NamedTuple):
 
     def plus(self, other: OrderTest) -> OrderTest:
         """The test of the columns of both."""
-        return OrderTest(*(own + more for own, more in zip(self, other, strict=True)))
+        sums: Any = zip(self, other, strict=True)
+        return OrderTest(*(own + more for own, more in sums))
 
     @property
     def are_codes(self) -> bool:

@@ -307,18 +307,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def codes(self) -> dict[str, list[float]]:
         """Columns of numbers that were taken for codes of categories, by name, and the codes that the fit saw."""
-        columns = (column for column in self.columns_ if isinstance(column, CodeColumn))
+        columns = [column for column in self.columns_ if isinstance(column, CodeColumn)]
         return {column_name(self.statistic_.names, column.index): column.codes.tolist() for column in columns}
 
     def __str__(self) -> str:
         if not hasattr(self, "columns_"):
             return repr(self)
-        kinds = {NumberColumns: "numbers", CodeColumn: "codes of categories", TextColumn: "text", TimeColumn: "times"}
+        kinds: dict[Any, str] = {
+            NumberColumns: "numbers",
+            CodeColumn: "codes of categories",
+            TextColumn: "text",
+            TimeColumn: "times",
+        }
         lines = [repr(self)]
         for kind, title in kinds.items():
             indices = [np.atleast_1d(column.index) for column in self.columns_ if isinstance(column, kind)]
             names = [
-                column_name(self.statistic_.names, j) for j in np.concatenate(indices or [[]]).astype(int).tolist()
+                column_name(self.statistic_.names, j)
+                for j in np.concatenate([*indices, np.empty(0, int)]).astype(int).tolist()
             ]
             if names:
                 lines.append(f"{title}: {listed(names)}")

@@ -449,7 +449,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return target
         if isinstance(self.class_weight, str):
             labels, number = np.unique(target.y, return_inverse=True)
-            factor = _balancing_factors(np.bincount(number, target.weight, len(labels)))[number]
+            factor = _balancing_factors(np.bincount(number, target.weight, len(labels)).astype(float))[number]
         else:
             factor = compute_sample_weight(self.class_weight, target.y)
         weight = checked_weight(factor if target.weight is None else target.weight * factor, X)

@@ -198,7 +198,9 @@ def interactions(model: Any, X: Any, background: Any, n_background: int | str | 
         _foretell("Interactions of", asked, work)
     with progress("Finding interactions", X.shape[0], True) as advance:
         found = shapley_interactions(parts, asked.X, rows, values, errors, 0, advance)
-    pairs, noise = (one if one is None or asked.function.has_outputs else one[..., 0] for one in found)
+    pairs, noise = found
+    if not asked.function.has_outputs:
+        pairs, noise = pairs[..., 0], None if noise is None else noise[..., 0]
     return Interactions(pairs, own.feature_names, own.output_names, own.unit, noise)
 
 

@@ -17,8 +17,23 @@ from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import SpectralMeasure
 
 
+def clone_with_mark(part: Any) -> Any:
+    """Clone a kernel or a map as scikit-learn does; one of encoded rows stays marked as such."""
+    from sklearn.base import _clone_parametrized
+
+    copy = _clone_parametrized(part)
+    if part.encoded_:
+        copy.encoded_ = True
+    return copy
+
+
 class Parametrised:
     """What keeps the arguments of its constructor as attributes: it compares, hashes and prints by them."""
+
+    encoded_: bool = False  # whether it is of rows in units that an encoder has made
+
+    def __sklearn_clone__(self) -> Any:
+        return clone_with_mark(self)
 
     @abstractmethod
     def _validate(self) -> None:

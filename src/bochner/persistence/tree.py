@@ -103,7 +103,7 @@ class Encoder:
         little = np.array(value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False)
         tensor = little.reshape(-1).view(file_dtype).reshape(file_shape)
         # Parts of a model may share what they have learned, such as a metric: equal arrays are written once.
-        content = tensor.dtype.str, tensor.shape, blake2b(tensor.reshape(-1).view(np.uint8)).digest()
+        content = tensor.dtype.str, tensor.shape, blake2b(tensor.reshape(-1).view(np.uint8).data).digest()
         name = self.names.setdefault(content, path.partition(".")[2])
         self.tensors[name] = tensor
         return {"$": "array", "dtype": dtype.str, "shape": shape, "tensor": name}
