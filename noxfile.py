@@ -1,4 +1,6 @@
-"""Sessions that anyone can run: ``nox -s lint``, ``types``, ``tests-full`` and others, which ``nox --list`` names."""
+"""Sessions that anyone can run: ``nox -s lint``, ``types``, ``tests-full`` and
+others, which ``nox --list`` names.
+"""
 
 import re
 import tomllib
@@ -9,7 +11,12 @@ import nox
 ROOT = Path(__file__).parent
 OLDEST, NEWEST = "3.11", "3.14"
 PEERS_OF_OLDEST = ("pytest<9", "polars<1.40")  # the newest that scikit-learn 1.7 knows
-AS_USERS = ("--strict", "--allow-untyped-defs", "--allow-untyped-calls", "--ignore-missing-imports")
+AS_USERS = (
+    "--strict",
+    "--allow-untyped-defs",
+    "--allow-untyped-calls",
+    "--ignore-missing-imports",
+)
 TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = TABLES["project"], TABLES["build-system"]["requires"]
 BOUND = re.compile(r"([\w.-]+)(\[[^]]*\])?\s*>=\s*([\w.]+)")
@@ -40,7 +47,9 @@ def tests_full(session):
 
 @nox.session(name="tests-oldest", python=OLDEST)
 def tests_oldest(session):
-    """Run the tests on the oldest supported Python with the oldest supported library versions."""
+    """Run the tests on the oldest supported Python with the oldest supported library
+    versions.
+    """
     session.install(".[test]", *PEERS_OF_OLDEST, *lowest(PROJECT["dependencies"]))
     run_both_tiers(session)
 
@@ -56,7 +65,17 @@ def tests_newest(session):
 def docs(session):
     """Build the documentation with warnings as errors."""
     session.install(".[docs]")
-    session.run("python", "-m", "sphinx", "-W", "-b", "html", "docs", "docs/_build/html", *session.posargs)
+    session.run(
+        "python",
+        "-m",
+        "sphinx",
+        "-W",
+        "-b",
+        "html",
+        "docs",
+        "docs/_build/html",
+        *session.posargs,
+    )
 
 
 @nox.session(python=OLDEST)
@@ -71,10 +90,17 @@ def lint(session):
 
 @nox.session(python=OLDEST)
 def types(session):
-    """Check the examples as code of users, by mypy and pyright, against the installed package."""
+    """Check the examples as code of users, by mypy and pyright, against the
+    installed package.
+    """
     session.install(".[lint]", "pandas")
-    examples = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "examples").rglob("*.py"))]
-    session.run("mypy", *AS_USERS, "--follow-imports=silent", "--scripts-are-modules", *examples)
+    examples = [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "examples").rglob("*.py"))
+    ]
+    session.run(
+        "mypy", *AS_USERS, "--follow-imports=silent", "--scripts-are-modules", *examples
+    )
     session.run("pyright", "--pythonpath", f"{session.virtualenv.bin}/python")
 
 

@@ -1,4 +1,6 @@
-"""Builds the wheel and the source distribution, checks what they hold, and tries the wheel in a fresh environment."""
+"""Builds the wheel and the source distribution, checks what they hold, and tries the
+wheel in a fresh environment.
+"""
 
 import subprocess
 import sys
@@ -16,15 +18,22 @@ SOURCES = {
     for file in (ROOT / "src" / "bochner").rglob("*")
     if file.is_file() and "__pycache__" not in file.parts
 }
-TRIAL = "import bochner, sys; assert bochner.__file__.startswith(sys.prefix); bochner.KernelMachineRegressor()"
+TRIAL = (
+    "import bochner, sys; assert bochner.__file__.startswith(sys.prefix); "
+    "bochner.KernelMachineRegressor()"
+)
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    return subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def check_wheel(names: set[str]) -> None:
-    """The wheel holds the package with its marker of types, the licence, and nothing else."""
+    """The wheel holds the package with its marker of types, the licence, and nothing
+    else.
+    """
     information = f"bochner-{VERSION}.dist-info"
     package = {name for name in names if not name.startswith(information)}
     if package != SOURCES or "bochner/py.typed" not in package:
@@ -34,20 +43,38 @@ def check_wheel(names: set[str]) -> None:
 
 
 def check_source(names: set[str]) -> None:
-    """The source distribution also holds what tests, documentation and benchmarks need."""
+    """The source distribution also holds what tests, documentation and benchmarks
+    need.
+    """
     inside = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in names}
-    needed = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "tests/conftest.py"}
-    needed |= {"docs/conf.py", "benchmarks/__main__.py", *(f"src/{name}" for name in SOURCES)}
+    needed = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "pyproject.toml",
+        "tests/conftest.py",
+    }
+    needed |= {
+        "docs/conf.py",
+        "benchmarks/__main__.py",
+        *(f"src/{name}" for name in SOURCES),
+    }
     if needed - inside:
         raise SystemExit(f"The source distribution lacks {sorted(needed - inside)}.")
 
 
 def main() -> None:
-    """Build both twice, to the same bytes, the wheel from the source distribution; install it where nothing else is."""
+    """Build both twice, to the same bytes, the wheel from the source distribution;
+    install it where nothing else is.
+    """
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work)
-        wheel, source = work / f"bochner-{VERSION}-py3-none-any.whl", work / f"bochner-{VERSION}.tar.gz"
+        wheel, source = (
+            work / f"bochner-{VERSION}-py3-none-any.whl",
+            work / f"bochner-{VERSION}.tar.gz",
+        )
         run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "again")
         for file in (wheel, source):
             if file.read_bytes() != (work / "again" / file.name).read_bytes():
@@ -57,11 +84,24 @@ def main() -> None:
             check_source(set(archive.getnames()))
         venv.create(work / "venv")
         python = work / "venv" / "bin" / "python"
-        run(sys.executable, "-m", "pip", "--python", python, "install", "--no-compile", wheel, cwd=work)
+        run(
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            python,
+            "install",
+            "--no-compile",
+            wheel,
+            cwd=work,
+        )
         run(python, "-c", TRIAL, cwd=work)
         told = run(python.parent / "bochner", "--version", cwd=work).strip()
         if told != f"bochner {VERSION}":
-            raise SystemExit(f"The command of the wheel says {told!r}, and pyproject.toml {VERSION!r}.")
+            raise SystemExit(
+                f"The command of the wheel says {told!r}, and pyproject.toml "
+                f"{VERSION!r}."
+            )
 
 
 if __name__ == "__main__":

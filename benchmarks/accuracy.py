@@ -1,7 +1,9 @@
-"""Default estimators and boosted trees on the same rows: ``python -m benchmarks accuracy [--only NAME ...]``.
+"""Default estimators and boosted trees on the same rows: ``python -m benchmarks
+accuracy [--only NAME ...]``.
 
-Real tables come first, then synthetic ones, whose numeric test targets are without noise.
-The trees are LightGBM and CatBoost with their defaults, and LightGBM tuned on a fifth of the training rows.
+Real tables come first, then synthetic ones, whose numeric test targets are without
+noise. The trees are LightGBM and CatBoost with their defaults, and LightGBM tuned on a
+fifth of the training rows.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ BARS = {
     **dict.fromkeys(synthetic.TABLES),
 }
 LARGE = ("covtype", TYPES, "kddcup99", "mnist", *synthetic.NUMBERS)
-OTHER_TEST_ROWS = ("kddcup99", "mnist")  # of a later time, or by other writers: never mixed with the training rows
+OTHER_TEST_ROWS = (
+    "kddcup99",
+    "mnist",
+)  # of a later time, or by other writers: never mixed with the training rows
 FRAMES = ("adult", "kddcup99", *synthetic.NOMINAL)
 SPLITS, SPLITS_OF_LARGE = 5, 1
 TUNED, CATBOOST = 2, 3  # places among the four models
@@ -73,7 +78,9 @@ take hours."""
 
 
 def prepared(name: str) -> Split:
-    """Rows as an array where all columns are numbers; Forest and KDD as problems of two classes."""
+    """Rows as an array where all columns are numbers; Forest and KDD as problems of
+    two classes.
+    """
     if name in synthetic.TABLES:
         return synthetic.draw(name, 0)
     X, y, X_test, y_test = load(name.partition(",")[0])
@@ -87,7 +94,12 @@ def prepared(name: str) -> Split:
 
 def arrays(rows: Split) -> Split:
     """Rows as arrays in single precision."""
-    return Split(rows.X.to_numpy(np.float32), rows.y, rows.X_test.to_numpy(np.float32), rows.y_test)
+    return Split(
+        rows.X.to_numpy(np.float32),
+        rows.y,
+        rows.X_test.to_numpy(np.float32),
+        rows.y_test,
+    )
 
 
 def error(name: str, predicted: np.ndarray, truth: np.ndarray) -> float:
@@ -109,7 +121,9 @@ def tried(name: str) -> Split:
 
 
 def resplit(name: str, data: Split, seed: int) -> Split:
-    """Training and test rows mixed, but for the first split and where the test rows are others by design."""
+    """Training and test rows mixed, but for the first split and where the test rows
+    are others by design.
+    """
     if not seed or name in OTHER_TEST_ROWS:
         return data
     if name in synthetic.TABLES:
@@ -126,26 +140,36 @@ def resplit(name: str, data: Split, seed: int) -> Split:
 
 def estimator(name: str, **options: Any) -> Any:
     """The estimator of that problem."""
-    return (KernelMachineRegressor if name in REGRESSION else KernelMachineClassifier)(**options)
+    return (KernelMachineRegressor if name in REGRESSION else KernelMachineClassifier)(
+        **options
+    )
 
 
 def boosted(name: str, **options: Any) -> Any:
     """LightGBM, of that problem."""
     from lightgbm import LGBMClassifier, LGBMRegressor
 
-    return (LGBMRegressor if name in REGRESSION else LGBMClassifier)(verbose=-1, **options)
+    return (LGBMRegressor if name in REGRESSION else LGBMClassifier)(
+        verbose=-1, **options
+    )
 
 
 def tuned(name: str, rows: Split, seed: int) -> Any:
-    """LightGBM with the best of some random settings for a fifth of the training rows."""
+    """LightGBM with the best of some random settings for a fifth of the training
+    rows.
+    """
     from lightgbm import early_stopping
     from sklearn.model_selection import train_test_split
 
     stratify = None if name in REGRESSION else rows.y
     try:
-        X, X_own, y, y_own = train_test_split(rows.X, rows.y, test_size=0.2, random_state=seed, stratify=stratify)
+        X, X_own, y, y_own = train_test_split(
+            rows.X, rows.y, test_size=0.2, random_state=seed, stratify=stratify
+        )
     except ValueError:  # a class of one row
-        X, X_own, y, y_own = train_test_split(rows.X, rows.y, test_size=0.2, random_state=seed)
+        X, X_own, y, y_own = train_test_split(
+            rows.X, rows.y, test_size=0.2, random_state=seed
+        )
     rng, found = np.random.default_rng(seed), []
     for _ in range(2 if QUICK else DRAWS):
         options = {
@@ -159,8 +183,16 @@ def tuned(name: str, rows: Split, seed: int) -> Any:
             "random_state": seed,
         }
         trial = boosted(name, n_estimators=2000, **options)
-        trial.fit(X, y, eval_X=(X_own,), eval_y=(y_own,), callbacks=[early_stopping(50, verbose=False)])
-        found.append((min(trial.best_score_["valid_0"].values()), trial.best_iteration_, options))
+        trial.fit(
+            X,
+            y,
+            eval_X=(X_own,),
+            eval_y=(y_own,),
+            callbacks=[early_stopping(50, verbose=False)],
+        )
+        found.append(
+            (min(trial.best_score_["valid_0"].values()), trial.best_iteration_, options)
+        )
     _, trees, options = min(found, key=lambda one: one[0])
     return boosted(name, n_estimators=trees, **options).fit(rows.X, rows.y)
 
@@ -169,9 +201,15 @@ def catboost(name: str, rows: Split, seed: int) -> Any:
     """CatBoost, of that problem, which takes strings and wants no missing ones."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
-    texts = [column for column in rows.X if rows.X[column].dtype == "category"] if name in FRAMES else None
+    texts = (
+        [column for column in rows.X if rows.X[column].dtype == "category"]
+        if name in FRAMES
+        else None
+    )
     machine = CatBoostRegressor if name in REGRESSION else CatBoostClassifier
-    model = machine(random_seed=seed, verbose=False, allow_writing_files=False, cat_features=texts)
+    model = machine(
+        random_seed=seed, verbose=False, allow_writing_files=False, cat_features=texts
+    )
     return model.fit(rows.X, rows.y)
 
 
@@ -182,7 +220,9 @@ def as_texts(rows: Split) -> Split:
     both = pd.concat([rows.X, rows.X_test])
     for column in both.columns[both.dtypes == "category"]:
         both[column] = both[column].astype(str).fillna("missing").astype("category")
-    return Split(both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test)
+    return Split(
+        both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test
+    )
 
 
 def measures(name: str, model: Any, rows: Split) -> dict[str, float]:
@@ -190,24 +230,37 @@ def measures(name: str, model: Any, rows: Split) -> dict[str, float]:
     X, y = rows.X_test, rows.y_test
     if name in REGRESSION:
         return {"RMSE / sd": error(name, np.ravel(model.predict(X)), y)}
-    proba, classes = np.asarray(model.predict_proba(X), np.float64), np.asarray(model.classes_)
+    proba, classes = (
+        np.asarray(model.predict_proba(X), np.float64),
+        np.asarray(model.classes_),
+    )
     known = np.isin(y, classes)
     proba, y = proba[known], np.searchsorted(classes, y[known])
     present = np.unique(y)
-    areas = [roc_auc_score(y == k, proba[:, k]) for k in present[: 1 if len(classes) == 2 else None]]
+    areas = [
+        roc_auc_score(y == k, proba[:, k])
+        for k in present[: 1 if len(classes) == 2 else None]
+    ]
     return {
         "% wrong": 100 * float(np.mean(proba.argmax(axis=1) != y)),
-        "log loss": float(log_loss(y, np.clip(proba, 1e-15, 1), labels=np.arange(len(classes)))),
+        "log loss": float(
+            log_loss(y, np.clip(proba, 1e-15, 1), labels=np.arange(len(classes)))
+        ),
         "AUC": float(np.mean(areas)),
-        "calibration error, %": 100 * expected_calibration_error(*judged_event(y, proba)),
+        "calibration error, %": 100
+        * expected_calibration_error(*judged_event(y, proba)),
     }
 
 
 def contest(name: str, data: Split, seed: int) -> tuple[list[dict[str, float]], str]:
-    """Measures of the four models on one split, not numbers for one that is left out, and what was chosen."""
+    """Measures of the four models on one split, not numbers for one that is left
+    out, and what was chosen.
+    """
     rows = resplit(name, data, seed)
     if name not in REGRESSION:
-        coded = np.unique(np.concatenate([rows.y, rows.y_test]).astype(str), return_inverse=True)[1]
+        coded = np.unique(
+            np.concatenate([rows.y, rows.y_test]).astype(str), return_inverse=True
+        )[1]
         rows = rows._replace(y=coded[: len(rows.y)], y_test=coded[len(rows.y) :])
     trees = categorised(rows)
     found, chosen = [], ""
@@ -237,7 +290,13 @@ def rows(name: str) -> list[list[str]]:
     for k, measure in enumerate(contests[0][0][0]):
         values = np.array([[one[measure] for one in found] for found, _ in contests])
         bar = BARS[name] if k == 0 else None
-        lines.append([f"{name}, {measure}", *line(measure, values, bar), max(set(chosen), key=chosen.count)])
+        lines.append(
+            [
+                f"{name}, {measure}",
+                *line(measure, values, bar),
+                max(set(chosen), key=chosen.count),
+            ]
+        )
     return lines
 
 
@@ -246,18 +305,28 @@ def line(measure: str, values: np.ndarray, bar: float | None) -> list[str]:
     medians, sign = np.median(values, axis=0), -1.0 if measure == "AUC" else 1.0
     best = CATBOOST if sign * medians[CATBOOST] < sign * medians[1] else 1
     apart = values[:, 0] - values[:, best]
-    noise = f" ({apart.std(ddof=1) / np.sqrt(len(apart)):.2g})" if len(apart) > 1 else ""
+    noise = (
+        f" ({apart.std(ddof=1) / np.sqrt(len(apart)):.2g})" if len(apart) > 1 else ""
+    )
     return [
         str(len(values)),
         f"{medians[0]:.4g}",
         f"{values[:, 0].min():.4g} - {values[:, 0].max():.4g}",
         "" if bar is None else f"{bar:g}",
         *("" if np.isnan(value) else f"{value:.4g}" for value in medians[1:]),
-        f"{1 + int(np.sum(sign * medians[1:] < sign * medians[0]))} of {np.sum(~np.isnan(medians))}",
+        f"{1 + int(np.sum(sign * medians[1:] < sign * medians[0]))} of "
+        f"{np.sum(~np.isnan(medians))}",
         f"{apart.mean():+.2g}{noise}",
     ]
 
 
 if __name__ == "__main__":
     parts = {name: partial(rows, name) for name in BARS}
-    run("Accuracy with default settings", __file__, __doc__, parts, tables(HEADER, NOTE), ("lightgbm", "catboost"))
+    run(
+        "Accuracy with default settings",
+        __file__,
+        __doc__,
+        parts,
+        tables(HEADER, NOTE),
+        ("lightgbm", "catboost"),
+    )

@@ -1,7 +1,9 @@
-"""Coverage of intervals and prediction sets by number of rows and kind of data, over draws of the training rows.
+"""Coverage of intervals and prediction sets by number of rows and kind of data, over
+draws of the training rows.
 
-The training rows and 1,000 new ones are drawn from the same distribution, and everything is chosen by default. A level
-that the rows are too few for is refused, in so many fits of a hundred where not in all.
+The training rows and 1,000 new ones are drawn from the same distribution, and
+everything is chosen by default. A level that the rows are too few for is refused, in so
+many fits of a hundred where not in all.
 """
 
 from __future__ import annotations
@@ -96,11 +98,15 @@ def classes(n: int, rng: np.random.Generator) -> Sample:
 
 
 def covered(kind: str, n: int, seed: int) -> list[float]:
-    """Share of new targets within the intervals of each level; NaN where it is refused."""
+    """Share of new targets within the intervals of each level; NaN where it is
+    refused.
+    """
     rng = np.random.default_rng([seed, n])
     X, y, weight = KINDS[kind](n, rng)
     new = (smooth if kind == "each row ten times" else KINDS[kind])(NEW_ROWS, rng)
-    model = KernelMachineRegressor(uncertainty="intervals", random_state=seed).fit(X, y, weight)
+    model = KernelMachineRegressor(uncertainty="intervals", random_state=seed).fit(
+        X, y, weight
+    )
 
     def share(level: float) -> float:
         low, high = model.predict_interval(new.X, level).T
@@ -111,7 +117,9 @@ def covered(kind: str, n: int, seed: int) -> list[float]:
 
 
 def in_sets(n: int, seed: int) -> list[float]:
-    """Share of new labels within the prediction sets of each level; NaN where it is refused."""
+    """Share of new labels within the prediction sets of each level; NaN where it is
+    refused.
+    """
     rng = np.random.default_rng([seed, n])
     X, y, _ = classes(n, rng)
     new = classes(NEW_ROWS, rng)
@@ -119,7 +127,12 @@ def in_sets(n: int, seed: int) -> list[float]:
     if len(model.classes_) < 3:
         return [np.nan] * len(LEVELS)
     labels = np.arange(NEW_ROWS), new.y
-    return [_or_nan(lambda level: float(model.predict_set(new.X, level)[labels].mean()), level) for level in LEVELS]
+    return [
+        _or_nan(
+            lambda level: float(model.predict_set(new.X, level)[labels].mean()), level
+        )
+        for level in LEVELS
+    ]
 
 
 def _or_nan(share: Callable[[float], float], level: float) -> float:
@@ -134,9 +147,13 @@ def told(shares: NDArray) -> str:
     known = 100 * shares[np.isfinite(shares)]
     if not len(known):
         return "refused"
-    error = f" ± {known.std(ddof=1) / np.sqrt(len(known)):.1f}" if len(known) > 1 else ""
+    error = (
+        f" ± {known.std(ddof=1) / np.sqrt(len(known)):.1f}" if len(known) > 1 else ""
+    )
     refused = len(shares) - len(known)
-    return f"{known.mean():.1f}{error}" + (f" (refused {100 * refused / len(shares):.0f} %)" if refused else "")
+    return f"{known.mean():.1f}{error}" + (
+        f" (refused {100 * refused / len(shares):.0f} %)" if refused else ""
+    )
 
 
 def coverage() -> list[Row]:
@@ -146,11 +163,20 @@ def coverage() -> list[Row]:
         if QUICK and n > 100:
             continue
         seeds = range(repeats(fits))
-        jobs = {f"intervals, {kind}": [delayed(covered)(kind, n, seed) for seed in seeds] for kind in KINDS}
+        jobs = {
+            f"intervals, {kind}": [delayed(covered)(kind, n, seed) for seed in seeds]
+            for kind in KINDS
+        }
         jobs["sets, three classes"] = [delayed(in_sets)(n, seed) for seed in seeds]
         for what, some in jobs.items():
             found = np.array(Parallel(n_jobs=-1)(some))
             values = " / ".join(told(shares) for shares in found.T)
-            rows.append(Row(f"% covered of 80 / 90 / 95 / 99 %: {what}, n = {n:,}", values, "within 2 s.e."))
+            rows.append(
+                Row(
+                    f"% covered of 80 / 90 / 95 / 99 %: {what}, n = {n:,}",
+                    values,
+                    "within 2 s.e.",
+                )
+            )
     order = [what.rsplit(", n = ", 1)[0] for what, *_ in rows]
     return sorted(rows, key=lambda row: order.index(row.what.rsplit(", n = ", 1)[0]))

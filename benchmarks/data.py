@@ -1,8 +1,10 @@
-"""Fetch the real tables: ``python -m benchmarks data FOLDER [--only NAME ...]``, then set BOCHNER_DATA to the folder.
+"""Fetch the real tables: ``python -m benchmarks data FOLDER [--only NAME ...]``, then
+set BOCHNER_DATA to the folder.
 
-They come from UCI, StatLib, OpenML, LIBSVM and PMLB, by scikit-learn's fetchers where it has them, and are written as
-Parquet files with the columns `target` and, where there is an official one, `split`. Downloads stay in scikit-learn's
-data folder. Each table is compared with the one that the figures of docs/benchmarks are of, by a checksum of its
+They come from UCI, StatLib, OpenML, LIBSVM and PMLB, by scikit-learn's fetchers where
+it has them, and are written as Parquet files with the columns `target` and, where there
+is an official one, `split`. Downloads stay in scikit-learn's data folder. Each table is
+compared with the one that the figures of docs/benchmarks are of, by a checksum of its
 values. Tables that are there already are compared only.
 """
 
@@ -22,9 +24,15 @@ from sklearn import datasets
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 PMLB = "https://github.com/EpistasisLab/pmlb/raw/master/datasets"
-CENSUS = "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain "
+CENSUS = (
+    "age workclass fnlwgt education education_num marital_status occupation "
+    "relationship race sex capital_gain "
+)
 CENSUS += "capital_loss hours_per_week native_country target"
-HOUSES = "longitude latitude housingMedianAge totalRooms totalBedrooms population households medianIncome target"
+HOUSES = (
+    "longitude latitude housingMedianAge totalRooms totalBedrooms population "
+    "households medianIncome target"
+)
 CHECKSUMS = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
@@ -46,26 +54,38 @@ DIGESTS = {
 
 def both(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     """Training and test rows, with a column that tells which they are."""
-    parts = [part.assign(split=name) for part, name in ((train, "train"), (test, "test"))]
+    parts = [
+        part.assign(split=name) for part, name in ((train, "train"), (test, "test"))
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
 def fetched(url: str, name: str = "") -> Path:
     """A file of the web, and its checksum compared where one is published."""
     name = name or url.rpartition("/")[2]
-    return Path(datasets.fetch_file(url, local_filename=name, sha256=CHECKSUMS.get(name)))
+    return Path(
+        datasets.fetch_file(url, local_filename=name, sha256=CHECKSUMS.get(name))
+    )
 
 
 def census(path: Path, skipped: int = 0) -> pd.DataFrame:
     """Rows of the files of Adult, whose test labels end in a dot."""
-    rows = pd.read_csv(path, names=CENSUS.split(), skiprows=skipped, skipinitialspace=True, keep_default_na=False)
+    rows = pd.read_csv(
+        path,
+        names=CENSUS.split(),
+        skiprows=skipped,
+        skipinitialspace=True,
+        keep_default_na=False,
+    )
     return rows.assign(target=rows["target"].str.rstrip("."))
 
 
 def libsvm(path: Path, n_columns: int) -> pd.DataFrame:
     """Rows of a file of LIBSVM, dense."""
     X, y = datasets.load_svmlight_file(str(path), n_features=n_columns)
-    return pd.DataFrame(X.toarray(), columns=[f"x{j + 1}" for j in range(n_columns)]).assign(target=y)
+    return pd.DataFrame(
+        X.toarray(), columns=[f"x{j + 1}" for j in range(n_columns)]
+    ).assign(target=y)
 
 
 def california_housing() -> pd.DataFrame:
@@ -79,9 +99,16 @@ def california_housing() -> pd.DataFrame:
 
 def kddcup99() -> pd.DataFrame:
     """Ten percent of the training rows, and the test rows with corrected labels."""
-    train = datasets.fetch_kddcup99(as_frame=True).frame.rename(columns={"labels": "target"})
-    train = train.map(lambda value: value.decode() if isinstance(value, bytes) else value)
-    test = pd.read_csv(fetched("http://kdd.ics.uci.edu/databases/kddcup99/corrected.gz"), names=list(train))
+    train = datasets.fetch_kddcup99(as_frame=True).frame.rename(
+        columns={"labels": "target"}
+    )
+    train = train.map(
+        lambda value: value.decode() if isinstance(value, bytes) else value
+    )
+    test = pd.read_csv(
+        fetched("http://kdd.ics.uci.edu/databases/kddcup99/corrected.gz"),
+        names=list(train),
+    )
     rows = both(train, test)
     return rows.assign(target=rows["target"].str.rstrip("."))
 
@@ -99,11 +126,20 @@ def mnist() -> pd.DataFrame:
 
 
 SOURCES: dict[str, Callable[[], pd.DataFrame]] = {
-    "adult": lambda: both(census(fetched(f"{UCI}/adult/adult.data")), census(fetched(f"{UCI}/adult/adult.test"), 1)),
-    "adult_a9a": lambda: both(libsvm(fetched(f"{LIBSVM}/a9a"), 123), libsvm(fetched(f"{LIBSVM}/a9a.t"), 123)),
+    "adult": lambda: both(
+        census(fetched(f"{UCI}/adult/adult.data")),
+        census(fetched(f"{UCI}/adult/adult.test"), 1),
+    ),
+    "adult_a9a": lambda: both(
+        libsvm(fetched(f"{LIBSVM}/a9a"), 123), libsvm(fetched(f"{LIBSVM}/a9a.t"), 123)
+    ),
     "california_housing": california_housing,
-    "connect4": lambda: pd.read_csv(fetched(f"{PMLB}/connect_4/connect_4.tsv.gz"), sep="\t"),
-    "covtype": lambda: datasets.fetch_covtype(as_frame=True).frame.rename(columns={"Cover_Type": "target"}),
+    "connect4": lambda: pd.read_csv(
+        fetched(f"{PMLB}/connect_4/connect_4.tsv.gz"), sep="\t"
+    ),
+    "covtype": lambda: datasets.fetch_covtype(as_frame=True).frame.rename(
+        columns={"Cover_Type": "target"}
+    ),
     "cpu_act": lambda: openml("cpu_act"),
     "fars": lambda: pd.read_csv(fetched(f"{PMLB}/fars/fars.tsv.gz"), sep="\t"),
     "house_16H": lambda: openml("house_16H"),
@@ -113,26 +149,38 @@ SOURCES: dict[str, Callable[[], pd.DataFrame]] = {
 
 
 def numeric(column: pd.Series) -> pd.Series:
-    """A column as numbers where all its values are, also as text or objects; else as text."""
+    """A column as numbers where all its values are, also as text or objects; else as
+    text.
+    """
     try:
-        return pd.to_numeric(column.astype(object) if column.dtype == "category" else column)
+        return pd.to_numeric(
+            column.astype(object) if column.dtype == "category" else column
+        )
     except (ValueError, TypeError):
         return column.astype(str)
 
 
 def digest(rows: pd.DataFrame) -> str:
-    """Checksum of the values of a table in the order of its rows, whatever the columns are called and their order."""
+    """Checksum of the values of a table in the order of its rows, whatever the
+    columns are called and their order.
+    """
     parts = []
     for _, column in rows.items():
         own = numeric(column)
         text = not pd.api.types.is_numeric_dtype(own)
-        data = "\n".join(own).encode() if text else (own.to_numpy(np.float32) + np.float32(0)).astype("<f4").tobytes()
+        data = (
+            "\n".join(own).encode()
+            if text
+            else (own.to_numpy(np.float32) + np.float32(0)).astype("<f4").tobytes()
+        )
         parts.append(hashlib.sha256(data).hexdigest())
     return hashlib.sha256("".join(sorted(parts)).encode()).hexdigest()
 
 
 def made(name: str, folder: Path) -> str:
-    """Make a table where it is not there yet; whether it is the one that the figures are of."""
+    """Make a table where it is not there yet; whether it is the one that the figures
+    are of.
+    """
     path = folder / f"{name}.parquet"
     if not path.exists():
         rows = SOURCES[name]().apply(numeric)
@@ -142,15 +190,25 @@ def made(name: str, folder: Path) -> str:
     size = f"{len(rows):,} rows, {rows.shape[1]:,} columns"
     if digest(rows) == DIGESTS[name]:
         return f"{size}, as in docs/benchmarks"
-    return f"{size}; values or their order differ from those of docs/benchmarks, and so may the errors of random splits"
+    return (
+        f"{size}; values or their order differ from those of docs/benchmarks, and "
+        "so may the errors of random splits"
+    )
 
 
 def main() -> int:
     """Make the tables, and go on where one cannot be had."""
-    about = argparse.ArgumentParser(prog="python -m benchmarks data", description=__doc__)
+    about = argparse.ArgumentParser(
+        prog="python -m benchmarks data", description=__doc__
+    )
     about.add_argument("folder", type=Path)
     about.add_argument(
-        "--only", nargs="+", choices=SOURCES, default=list(SOURCES), metavar="NAME", help=", ".join(SOURCES)
+        "--only",
+        nargs="+",
+        choices=SOURCES,
+        default=list(SOURCES),
+        metavar="NAME",
+        help=", ".join(SOURCES),
     )
     given, failed = about.parse_args(), 0
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +217,11 @@ def main() -> int:
             print(f"{name}: {made(name, given.folder)}", flush=True)
         except (OSError, ValueError, KeyError, tarfile.TarError) as reason:
             failed += 1
-            print(f"{name}: not made. {type(reason).__name__}: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"{name}: not made. {type(reason).__name__}: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
     print(f"export BOCHNER_DATA={given.folder.resolve()}")
     return 1 if failed else 0
 

@@ -1,4 +1,6 @@
-"""The real data sets, from the folder BOCHNER_DATA, which ``python -m benchmarks data FOLDER`` fills."""
+"""The real data sets, from the folder BOCHNER_DATA, which ``python -m benchmarks
+data FOLDER`` fills.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Split(NamedTuple):
 
 
 def load(name: str) -> Split:
-    """Load a data set with its official split, or one by ``numpy.random.default_rng(0).permutation``.
+    """Load a data set with its official split, or one by
+    ``numpy.random.default_rng(0).permutation``.
 
     Raises
     ------
@@ -36,7 +39,8 @@ def load(name: str) -> Split:
     path = Path(os.environ.get("BOCHNER_DATA", "")) / f"{name}.parquet"
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} is not there: run python -m benchmarks data FOLDER, and set BOCHNER_DATA to it"
+            f"{path} is not there: run python -m benchmarks data FOLDER, and set "
+            "BOCHNER_DATA to it"
         )
     X = pd.read_parquet(path)
     y = X.pop("target").to_numpy()
@@ -58,6 +62,10 @@ def categorised(rows: Split) -> Split:
     if not isinstance(rows.X, pd.DataFrame):
         return rows
     both = pd.concat([rows.X, rows.X_test])
-    texts = [name for name in both if not pd.api.types.is_numeric_dtype(both[name].dtype)]
+    texts = [
+        name for name in both if not pd.api.types.is_numeric_dtype(both[name].dtype)
+    ]
     both = both.astype(dict.fromkeys(texts, "category"))
-    return Split(both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test)
+    return Split(
+        both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test
+    )

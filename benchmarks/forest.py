@@ -1,8 +1,11 @@
-"""Forest Cover by random binning and by conjugate gradients: ``python -m benchmarks forest [--only NAME ...]``.
+"""Forest Cover by random binning and by conjugate gradients: ``python -m benchmarks
+forest [--only NAME ...]``.
 
-Class 2 against the rest, 522,000 training rows by ``numpy.random.default_rng(0).permutation``, the other 59,012 test
-rows, read once. The lengthscales are given: they were learned by stochastic gradients on the held-out loss of the exact
-kernel on blocks of training rows, then by coordinate search on 20,000 held-out training rows.
+Class 2 against the rest, 522,000 training rows by
+``numpy.random.default_rng(0).permutation``, the other 59,012 test rows, read once. The
+lengthscales are given: they were learned by stochastic gradients on the held-out loss
+of the exact kernel on blocks of training rows, then by coordinate search on 20,000
+held-out training rows.
 """
 
 from __future__ import annotations
@@ -80,7 +83,9 @@ LENGTHSCALES = [
     8.83,
 ]  # of the columns in their order, in their units
 SEEDS = repeats(3)
-SMOOTH = 2.5  # lengthscale of the Gaussian kernel, in standard deviations of each column
+SMOOTH = (
+    2.5  # lengthscale of the Gaussian kernel, in standard deviations of each column
+)
 
 
 def forest() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -106,7 +111,9 @@ def binning() -> list[Row]:
     X, cover, X_test, cover_test = forest()
 
     def fit(y: np.ndarray, n_grids: int, seed: int) -> tuple[float, float, Any]:
-        model = KernelMachineClassifier(Laplacian(LENGTHSCALES), "binning", n_grids, random_state=seed)
+        model = KernelMachineClassifier(
+            Laplacian(LENGTHSCALES), "binning", n_grids, random_state=seed
+        )
         took, _ = timed(lambda: model.fit(X, y))
         truth = cover_test if y is cover else cover_test == 2
         return took, 100 * float(np.mean(model.predict(X_test) != truth)), model
@@ -132,10 +139,15 @@ def binning() -> list[Row]:
     ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
     slower = median(a / b for a, b in zip(all_types, ours, strict=True))
     return [
-        ("P = 50, alpha chosen too: test error", f"{median(errors):.2f} % ({spread(errors)})", "<= 2.1 %"),
+        (
+            "P = 50, alpha chosen too: test error",
+            f"{median(errors):.2f} % ({spread(errors)})",
+            "<= 2.1 %",
+        ),
         (
             "the same: time of fit over LightGBM's, 500 trees of 255 leaves",
-            f"{ratio:.2f} ({median(ours):.1f} s and {median(theirs):.1f} s; its error {wrong:.2f} %)",
+            f"{ratio:.2f} ({median(ours):.1f} s and {median(theirs):.1f} s; its "
+            f"error {wrong:.2f} %)",
             "<= 1.0",
         ),
         (
@@ -143,8 +155,16 @@ def binning() -> list[Row]:
             f"{median(e for _, e in more):.2f} % in {median(t for t, _ in more):.1f} s",
             "<= 1.9 %",
         ),
-        ("all seven cover types, P = 50: test error", f"{median(seven):.2f} % ({spread(seven)})", "<= 3.5 %"),
-        ("the same: time of fit over that of two classes", f"{slower:.1f} ({median(all_types):.1f} s)", "< 4"),
+        (
+            "all seven cover types, P = 50: test error",
+            f"{median(seven):.2f} % ({spread(seven)})",
+            "<= 3.5 %",
+        ),
+        (
+            "the same: time of fit over that of two classes",
+            f"{slower:.1f} ({median(all_types):.1f} s)",
+            "< 4",
+        ),
         ("predict 59,012 rows, P = 50", f"{predict:.3f} s", "<= 0.2 s"),
         ("model file, P = 50, bytes an occupied bin", f"{size:.1f}", "<= 16"),
     ]
@@ -178,7 +198,10 @@ def iteration() -> list[Row]:
     stored = number()
     y = np.where(cover == 2, 1.0, -1.0)[:, np.newaxis]
     equations = NormalEquations(
-        [StoredRows(stored, y, unit_weights(len(y)))], features.n_features_out, 1, np.dtype(np.float32)
+        [StoredRows(stored, y, unit_weights(len(y)))],
+        features.n_features_out,
+        1,
+        np.dtype(np.float32),
     )
     penalty = np.full((1, 1), 0.1, np.float32)
     system = System(equations.add, penalty, Jacobi(equations.diagonal(), penalty))
@@ -192,27 +215,50 @@ def iteration() -> list[Row]:
     with ThreadPoolExecutor(2) as pool:
 
         def stream() -> None:
-            list(pool.map(np.max, [stored.ids[:half], stored.ids[half:], V, equations.rhs]))
+            list(
+                pool.map(
+                    np.max, [stored.ids[:half], stored.ids[half:], V, equations.rhs]
+                )
+            )
 
         def once() -> tuple[float, float, float]:
-            return (iterate(30) - iterate(10)) / 20, seconds(lambda: stored.forward(V), 3), seconds(stream, 3)
+            return (
+                (iterate(30) - iterate(10)) / 20,
+                seconds(lambda: stored.forward(V), 3),
+                seconds(stream, 3),
+            )
 
         ratios = [once() for _ in range(5)]
     step = median(a for a, _, _ in ratios)
     return [
-        ("hash and number the bins of 522,000 x 54, P = 50", f"{numbering:.2f} s", "<= 1.5 s"),
         (
-            "an iteration over one read of the indices and of the entries that they name",
+            "hash and number the bins of 522,000 x 54, P = 50",
+            f"{numbering:.2f} s",
+            "<= 1.5 s",
+        ),
+        (
+            "an iteration over one read of the indices and of the entries that they "
+            "name",
             f"{median(a / b for a, b, _ in ratios):.1f} ({step * 1e3:.0f} ms)",
             "<= 2.5",
         ),
-        ("the same over a read of the same arrays from end to end", f"{median(a / c for a, _, c in ratios):.1f}", ""),
-        ("occupied bins; rows per bin", f"{features.n_features_out:,}; {features.rows_per_bin_:.1f}", ""),
+        (
+            "the same over a read of the same arrays from end to end",
+            f"{median(a / c for a, _, c in ratios):.1f}",
+            "",
+        ),
+        (
+            "occupied bins; rows per bin",
+            f"{features.n_features_out:,}; {features.rows_per_bin_:.1f}",
+            "",
+        ),
     ]
 
 
 def fourier() -> list[Row]:
-    """Fourier ridge by conjugate gradients on 8-bit features against the Gram matrix."""
+    """Fourier ridge by conjugate gradients on 8-bit features against the Gram
+    matrix.
+    """
     from bochner import KernelMachineRegressor
     from bochner.kernels import Gaussian
 
@@ -222,7 +268,9 @@ def fourier() -> list[Row]:
     kernel = Gaussian(SMOOTH * np.where(scale > 0, scale, 1.0))
 
     def fit(n_components: int, **options: Any) -> tuple[float, float, np.ndarray]:
-        model = KernelMachineRegressor(kernel, "fourier", n_components, alpha=1.0, random_state=0, **options)
+        model = KernelMachineRegressor(
+            kernel, "fourier", n_components, alpha=1.0, random_state=0, **options
+        )
         took, _ = timed(lambda: model.fit(X, y))
         predicted = model.predict(X_test)
         return took, 100 * float(np.mean(np.sign(predicted) != truth)), predicted
@@ -239,15 +287,25 @@ def fourier() -> list[Row]:
     counted = len(X) * 20_000**2 / rate
     return [
         (
-            "Fourier ridge, D = 5,000: Gram matrix and Cholesky over conjugate gradients",
+            "Fourier ridge, D = 5,000: Gram matrix and Cholesky over conjugate "
+            "gradients",
             f"{direct / took:.1f} ({direct:.0f} s and {took:.1f} s)",
             ">= 4",
         ),
-        ("the same: test errors", f"{error:.2f} % and {iterative[0][1]:.2f} %", "within 0.05 points"),
-        ("the same with tol=1e-3: relative difference of predictions", f"{off:.1e} in {exact:.0f} s", "<= 1e-3"),
+        (
+            "the same: test errors",
+            f"{error:.2f} % and {iterative[0][1]:.2f} %",
+            "within 0.05 points",
+        ),
+        (
+            "the same with tol=1e-3: relative difference of predictions",
+            f"{off:.1e} in {exact:.0f} s",
+            "<= 1e-3",
+        ),
         (
             "D = 20,000: time of n D^2 operations at the rate of BLAS over the fit",
-            f"{counted / large[0]:.1f} ({counted:.0f} s and {large[0]:.0f} s; test error {large[1]:.2f} %)",
+            f"{counted / large[0]:.1f} ({counted:.0f} s and {large[0]:.0f} s; test "
+            f"error {large[1]:.2f} %)",
             ">= 8",
         ),
     ]

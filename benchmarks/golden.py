@@ -1,10 +1,13 @@
-"""Digests of what small fits, the command and error messages give: ``python -m benchmarks.golden OUT.json``.
+"""Digests of what small fits, the command and error messages give: ``python -m
+benchmarks.golden OUT.json``.
 
-``python -m benchmarks.golden --compare A.json B.json`` prints what differs between two such files, and ends with exit
-code 1 where something does. ``--only NAME ...`` runs the cases of these names. Of an array are kept its shape, its
-first values and its norm to six significant digits, which tell how large a difference is, and a hash of all values,
-rounded to a millionth of the largest. A case of which a name no longer exists is kept as "gone". Numbers of different
-processors may differ, so that only files of one machine are compared.
+``python -m benchmarks.golden --compare A.json B.json`` prints what differs between two
+such files, and ends with exit code 1 where something does. ``--only NAME ...`` runs the
+cases of these names. Of an array are kept its shape, its first values and its norm to
+six significant digits, which tell how large a difference is, and a hash of all values,
+rounded to a millionth of the largest. A case of which a name no longer exists is kept
+as "gone". Numbers of different processors may differ, so that only files of one machine
+are compared.
 """
 
 from __future__ import annotations
@@ -51,7 +54,9 @@ def digits(value: float) -> str:
 
 def digest(text: str | bytes) -> str:
     """Short hash."""
-    return hashlib.blake2b(text.encode() if isinstance(text, str) else text, digest_size=6).hexdigest()
+    return hashlib.blake2b(
+        text.encode() if isinstance(text, str) else text, digest_size=6
+    ).hexdigest()
 
 
 def summary(value: Any) -> Any:
@@ -60,7 +65,9 @@ def summary(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {str(key): summary(one) for key, one in value.items()}
-    if isinstance(value, list) and not all(isinstance(one, int | float) for one in value):
+    if isinstance(value, list) and not all(
+        isinstance(one, int | float) for one in value
+    ):
         return [summary(one) for one in value]
     array = np.asarray(value.toarray() if sp.issparse(value) else value)
     if array.dtype.kind not in "fiub":
@@ -81,21 +88,32 @@ def summary(value: Any) -> Any:
 
 
 def without_costs(text: str, folder: Path) -> list[str]:
-    """Lines of what was printed, without seconds, memory and the folder of the files."""
-    return [SPENT.sub("#", line).rstrip() for line in text.replace(str(folder), "FOLDER").splitlines()]
+    """Lines of what was printed, without seconds, memory and the folder of the
+    files.
+    """
+    return [
+        SPENT.sub("#", line).rstrip()
+        for line in text.replace(str(folder), "FOLDER").splitlines()
+    ]
 
 
 def without_cost_keys(report: Any) -> Any:
     """A report of the command without seconds and memory."""
     if isinstance(report, dict):
-        return {key: without_cost_keys(one) for key, one in report.items() if not SPENT_KEYS.search(key)}
+        return {
+            key: without_cost_keys(one)
+            for key, one in report.items()
+            if not SPENT_KEYS.search(key)
+        }
     if isinstance(report, list):
         return [without_cost_keys(one) for one in report]
     return digits(report) if isinstance(report, float) else report
 
 
 def measured(work: Callable[[], Found]) -> dict[str, Any]:
-    """All that a case gives, and its warnings; an exception ends it, and is kept as its text."""
+    """All that a case gives, and its warnings; an exception ends it, and is kept as
+    its text.
+    """
     kept: dict[str, Any] = {}
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -133,8 +151,16 @@ def mixed(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
     X, y = numbers(n)
     size, kind = X[:, 0].copy(), rng.choice(["round", "square", "long"], n)
     size[::11] = np.nan
-    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
-    table = {"size": size, "width": X[:, 1], "kind": kind, "day": days, "new": X[:, 2] > 0}
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(
+        rng.integers(0, 700, n), unit="D"
+    )
+    table = {
+        "size": size,
+        "width": X[:, 1],
+        "kind": kind,
+        "day": days,
+        "new": X[:, 2] > 0,
+    }
     return pd.DataFrame(table), y + (kind == "round") + 0.001 * rng.integers(0, 2, n)
 
 
@@ -153,7 +179,11 @@ def fitted(model: Any, X: Any, y: Any, new: Any = None) -> Found:
     model.fit(X, y)
     yield (
         "chosen",
-        {name: str(getattr(model, name)) for name in ("solver_", "loss_", "n_iter_") if hasattr(model, name)},
+        {
+            name: str(getattr(model, name))
+            for name in ("solver_", "loss_", "n_iter_")
+            if hasattr(model, name)
+        },
     )
     yield "alpha", model.alpha_
     yield "map", f"{type(model.features_).__name__} of {model.features_.n_features_out}"
@@ -169,7 +199,10 @@ def predicted(model: Any, X: Any) -> Found:
 
 def explained(model: Any, X: Any, y: Any) -> Found:
     """What a fitted model tells of its columns and of rows."""
-    yield "importance of the fit", getattr(model, "importance_", None) and model.importance_.values
+    yield (
+        "importance of the fit",
+        getattr(model, "importance_", None) and model.importance_.values,
+    )
     found = model.importance(X, y, random_state=0)
     yield "importance", found.values
     yield "errors of the importance", found.errors
@@ -198,7 +231,11 @@ def arrays() -> Found:
 @case
 def single_precision() -> Found:
     X, y = numbers()
-    yield from fitted(regressor("gaussian", n_components=200), X.astype(np.float32), y.astype(np.float32))
+    yield from fitted(
+        regressor("gaussian", n_components=200),
+        X.astype(np.float32),
+        y.astype(np.float32),
+    )
 
 
 @case
@@ -240,8 +277,13 @@ def parquet_in_passes() -> Found:
         for part in range(3):
             rows = slice(400 * part, 400 * (part + 1))
             X[rows].assign(target=y[rows]).to_parquet(Path(name) / f"{part}.parquet")
-        for kind, model in {"default": regressor(), "given": regressor("gaussian", n_components=100)}.items():
-            for part, value in fitted(model, bochner.open_source(name, sample=400), "target", X[:100]):
+        for kind, model in {
+            "default": regressor(),
+            "given": regressor("gaussian", n_components=100),
+        }.items():
+            for part, value in fitted(
+                model, bochner.open_source(name, sample=400), "target", X[:100]
+            ):
                 yield f"{kind}: {part}", value
 
 
@@ -250,7 +292,10 @@ def dask_rows() -> Found:
     import dask.array
 
     X, y = numbers(900)
-    rows = [dask.array.from_array(values, chunks=(300, *values.shape[1:])) for values in (X, y)]
+    rows = [
+        dask.array.from_array(values, chunks=(300, *values.shape[1:]))
+        for values in (X, y)
+    ]
     yield from fitted(regressor("gaussian"), *rows, X[:100])
 
 
@@ -275,7 +320,9 @@ def two_classes() -> Found:
 @case
 def three_classes() -> Found:
     X, y = mixed()
-    kinds = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))]
+    kinds = np.array(["low", "middle", "high"])[
+        np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
+    ]
     model = classifier(class_weight="balanced")
     yield from fitted(model, X, kinds)
     yield "explanation", model.explain(X[:5]).values
@@ -289,7 +336,9 @@ def many_classes() -> Found:
 @case
 def losses_of_classes() -> Found:
     for loss in ("squared", "logistic", "squared_hinge"):
-        for name, value in fitted(classifier("gaussian", n_components=100, loss=loss), *labels(2)):
+        for name, value in fitted(
+            classifier("gaussian", n_components=100, loss=loss), *labels(2)
+        ):
             yield f"{loss}: {name}", value
 
 
@@ -298,19 +347,26 @@ def losses_of_numbers() -> Found:
     X, y = numbers()
     y[::20] += 30
     for loss in ("huber", "quantile"):
-        for name, value in fitted(regressor("gaussian", n_components=100, loss=loss), X, y):
+        for name, value in fitted(
+            regressor("gaussian", n_components=100, loss=loss), X, y
+        ):
             yield f"{loss}: {name}", value
 
 
 @case
 def counts() -> Found:
     X, y = numbers()
-    yield from fitted(regressor(loss="poisson"), X, np.random.default_rng(2).poisson(np.exp(y)))
+    yield from fitted(
+        regressor(loss="poisson"), X, np.random.default_rng(2).poisson(np.exp(y))
+    )
 
 
 @case
 def few_rows() -> Found:
-    for model, rows in ((regressor(uncertainty=True), numbers(60)), (classifier(), labels(2, 60))):
+    for model, rows in (
+        (regressor(uncertainty=True), numbers(60)),
+        (classifier(), labels(2, 60)),
+    ):
         for name, value in fitted(model, *rows):
             yield f"{type(model).__name__}: {name}", value
 
@@ -337,21 +393,34 @@ def _of_maps(maps: dict[str, dict[str, Any]]) -> Found:
 
 @case
 def learned_maps() -> Found:
-    yield from _of_maps({name: {"features": name} for name in ("fourier", "binning", "hybrid")})
+    yield from _of_maps(
+        {name: {"features": name} for name in ("fourier", "binning", "hybrid")}
+    )
     yield from _of_maps({"full metric": {"features": "fourier", "metric": "full"}})
 
 
 @case
 def given_kernels() -> Found:
-    kernel = 2.0 * kernels.Gaussian([1.0, 2.0, 0.5, 1.0]) + kernels.Laplacian(2.0) * kernels.Matern(nu=2.5)
-    yield from _of_maps({"sum": {"kernel": kernel, "n_components": 200, "alpha": [0.01, 0.1, 1.0]}})
-    yield from _of_maps({"loo": {"kernel": kernels.Gaussian(), "n_components": 100, "alpha": "loo"}})
-    yield from _of_maps({"gcv": {"kernel": kernels.Gaussian(), "n_components": 100, "alpha": "gcv"}})
+    kernel = 2.0 * kernels.Gaussian([1.0, 2.0, 0.5, 1.0]) + kernels.Laplacian(
+        2.0
+    ) * kernels.Matern(nu=2.5)
+    yield from _of_maps(
+        {"sum": {"kernel": kernel, "n_components": 200, "alpha": [0.01, 0.1, 1.0]}}
+    )
+    yield from _of_maps(
+        {"loo": {"kernel": kernels.Gaussian(), "n_components": 100, "alpha": "loo"}}
+    )
+    yield from _of_maps(
+        {"gcv": {"kernel": kernels.Gaussian(), "n_components": 100, "alpha": "gcv"}}
+    )
 
 
 @case
 def given_maps() -> Found:
-    bins, waves = bochner.BinningFeatures(kernels.Laplacian(), 50), bochner.FourierFeatures(kernels.Gaussian(), 100)
+    bins, waves = (
+        bochner.BinningFeatures(kernels.Laplacian(), 50),
+        bochner.FourierFeatures(kernels.Gaussian(), 100),
+    )
     maps = {
         "waves": waves,
         "bins": bins,
@@ -367,7 +436,9 @@ def given_maps() -> Found:
 def transformers() -> Found:
     from sklearn.kernel_approximation import RBFSampler
 
-    yield from _of_maps({"sampler": {"features": RBFSampler(n_components=100, random_state=0)}})
+    yield from _of_maps(
+        {"sampler": {"features": RBFSampler(n_components=100, random_state=0)}}
+    )
     X, y = numbers()
     for name in ("FourierFeatures", "BinningFeatures"):
         yield name, getattr(bochner, name)(random_state=0).fit_transform(X[:30])
@@ -383,7 +454,12 @@ def exact_solver() -> Found:
 def solvers() -> Found:
     yield from _of_maps(
         {
-            name: {"kernel": kernels.Gaussian(), "n_components": 150, "alpha": 0.1, "solver": name}
+            name: {
+                "kernel": kernels.Gaussian(),
+                "n_components": 150,
+                "alpha": 0.1,
+                "solver": name,
+            }
             for name in ("direct", "cg")
         }
     )
@@ -397,7 +473,10 @@ def uncertainty() -> Found:
     X, y = numbers()
     for name in ("auto", "fourier", "binning"):
         model = regressor(features=name, uncertainty=True).fit(X, y)
-        yield f"{name}: predictions and deviations", np.stack(model.predict(X[:100], return_std=True))
+        yield (
+            f"{name}: predictions and deviations",
+            np.stack(model.predict(X[:100], return_std=True)),
+        )
         yield f"{name}: intervals", model.predict_interval(X[:100], 0.9)
         yield f"{name}: quantiles", model.predict_quantile(X[:100], [0.1, 0.7])
         yield f"{name}: samples", model.sample_y(X[:10], 3, random_state=0)
@@ -414,14 +493,20 @@ def parts_that_merge() -> Found:
         bochner.save(first, Path(name) / "first.safetensors")
         copies = [bochner.load(Path(name) / "first.safetensors") for _ in range(2)]
     halves = [
-        one.partial_fit(X[rows], y[rows]) for one, rows in zip(copies, (slice(450), slice(450, 900)), strict=True)
+        one.partial_fit(X[rows], y[rows])
+        for one, rows in zip(copies, (slice(450), slice(450, 900)), strict=True)
     ]
     yield "merged", bochner.merge(halves).predict(X[:100])
     yield (
         "rows after rows",
-        regressor("gaussian").partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:]).predict(X[:100]),
+        regressor("gaussian")
+        .partial_fit(X[:200], y[:200])
+        .partial_fit(X[200:], y[200:])
+        .predict(X[:100]),
     )
-    model = classifier("gaussian", n_components=100).partial_fit(X[:400], y[:400] > 0, classes=[False, True])
+    model = classifier("gaussian", n_components=100).partial_fit(
+        X[:400], y[:400] > 0, classes=[False, True]
+    )
     yield from predicted(model.partial_fit(X[400:], y[400:] > 0), X[:100])
 
 
@@ -432,17 +517,26 @@ def fitted_again() -> Found:
     yield from predicted(model, X[:100])
     yield "intervals", model.predict_interval(X[:100])
     yield "resized", model.resized(2).refit(X, y).predict(X[:100])
-    yield "classes", classifier().fit(X[:400], y[:400] > 0).refit(X, y > 0).predict_proba(X[:100])
+    yield (
+        "classes",
+        classifier().fit(X[:400], y[:400] > 0).refit(X, y > 0).predict_proba(X[:100]),
+    )
 
 
 @case
 def model_files() -> Found:
     X, y = mixed()
     with tempfile.TemporaryDirectory() as name:
-        for model in (regressor("laplacian", uncertainty=True).fit(X, y), classifier().fit(X, y > 1)):
+        for model in (
+            regressor("laplacian", uncertainty=True).fit(X, y),
+            classifier().fit(X, y > 1),
+        ):
             bochner.save(model, Path(name) / "model.safetensors")
             again = bochner.load(Path(name) / "model.safetensors")
-            yield f"{type(model).__name__} is the same", bool(np.array_equal(again.predict(X), model.predict(X)))
+            yield (
+                f"{type(model).__name__} is the same",
+                bool(np.array_equal(again.predict(X), model.predict(X))),
+            )
 
 
 # Few targets and none
@@ -452,9 +546,13 @@ def model_files() -> Found:
 def few_targets() -> Found:
     X, y = numbers(600)
     known = np.arange(600) % 20 == 0
-    model = bochner.SemiSupervisedRegressor(random_state=0).fit(X, np.where(known, y, np.nan))
+    model = bochner.SemiSupervisedRegressor(random_state=0).fit(
+        X, np.where(known, y, np.nan)
+    )
     yield "numbers", model.predict(X[:100])
-    model = bochner.SemiSupervisedClassifier(random_state=0).fit(X, np.where(known, (y > 0).astype(int), -1))
+    model = bochner.SemiSupervisedClassifier(random_state=0).fit(
+        X, np.where(known, (y > 0).astype(int), -1)
+    )
     yield "classes", model.predict_proba(X[:100])
 
 
@@ -467,9 +565,16 @@ def components() -> Found:
     yield "rows again", model.inverse_transform(places[:50])
     yield (
         "in parts",
-        np.abs(bochner.KernelPCA(2, random_state=0).partial_fit(X[:300]).partial_fit(X[300:]).transform(X[:50])),
+        np.abs(
+            bochner.KernelPCA(2, random_state=0)
+            .partial_fit(X[:300])
+            .partial_fit(X[300:])
+            .transform(X[:50])
+        ),
     )
-    pair = bochner.KernelCCA(2, random_state=0).fit(X[:, :2], np.stack([y, X[:, 3]], axis=1))
+    pair = bochner.KernelCCA(2, random_state=0).fit(
+        X[:, :2], np.stack([y, X[:, 3]], axis=1)
+    )
     yield "correlations", pair.correlations_of(X[:, :2], np.stack([y, X[:, 3]], axis=1))
 
 
@@ -501,18 +606,26 @@ def _tables(folder: Path) -> dict[str, tuple[str, list[str]]]:
     from sklearn.datasets import dump_svmlight_file
 
     X, y = mixed(300)
-    table = X.assign(price=100 + 10 * y, dear=np.where(y > 1, "yes", "no"), rooms=np.arange(300) % 4)
+    table = X.assign(
+        price=100 + 10 * y, dear=np.where(y > 1, "yes", "no"), rooms=np.arange(300) % 4
+    )
     table.drop(columns="dear").to_csv(folder / "mixed.csv", index=False)
     table.to_csv(folder / "classes.csv.gz", index=False)
     table.to_csv(folder / "tabs.tsv", sep="\t", index=False)
-    table.drop(columns="day").to_csv(folder / "commas.csv", sep=";", decimal=",", index=False)
+    table.drop(columns="day").to_csv(
+        folder / "commas.csv", sep=";", decimal=",", index=False
+    )
     table.to_parquet(folder / "rows.parquet")
     feather.write_feather(pyarrow.Table.from_pandas(table), folder / "rows.arrow")
     dump_svmlight_file(*numbers(300), str(folder / "rows.svm"), zero_based=False)
     (folder / "parts").mkdir()
     for part in range(3):
-        table[100 * part : 100 * (part + 1)].to_parquet(folder / "parts" / f"{part}.parquet")
-    table.assign(day=table["day"].dt.strftime("%d.%m.%Y")).to_csv(folder / "days.csv", index=False)
+        table[100 * part : 100 * (part + 1)].to_parquet(
+            folder / "parts" / f"{part}.parquet"
+        )
+    table.assign(day=table["day"].dt.strftime("%d.%m.%Y")).to_csv(
+        folder / "days.csv", index=False
+    )
     gaps = table.assign(price=table["price"].where(table["rooms"] > 0))
     gaps.to_csv(folder / "gaps.csv", index=False)
     fast = ["--kernel", "gaussian", "--n-components", "64"]
@@ -539,29 +652,56 @@ def command() -> Found:
     def said(*arguments: str) -> Any:
         result = CliRunner().invoke(app, arguments)
         if "--json" in arguments and result.exit_code == 0:
-            return without_cost_keys(json.loads(result.stdout.replace(str(folder), "FOLDER")))
-        return "\n".join([f"exit code {result.exit_code}", *without_costs(result.output, folder)])
+            return without_cost_keys(
+                json.loads(result.stdout.replace(str(folder), "FOLDER"))
+            )
+        return "\n".join(
+            [f"exit code {result.exit_code}", *without_costs(result.output, folder)]
+        )
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = str(folder / "model.safetensors")
         for file, (target, options) in _tables(folder).items():
             path = str(folder / file)
-            yield f"fit {file}", said("fit", path, "--target", target, "--out", model, *options)
-            yield f"fit {file} --json", said("fit", path, "--target", target, "--json", *options)
-            yield f"predict {file}", said("predict", model, path, "--out", str(folder / "out.csv"))
+            yield (
+                f"fit {file}",
+                said("fit", path, "--target", target, "--out", model, *options),
+            )
+            yield (
+                f"fit {file} --json",
+                said("fit", path, "--target", target, "--json", *options),
+            )
+            yield (
+                f"predict {file}",
+                said("predict", model, path, "--out", str(folder / "out.csv")),
+            )
             out = pd.read_csv(folder / "out.csv")
             yield f"predicted {file}", out[out.columns[0]].to_numpy()
             yield f"evaluate {file}", said("evaluate", model, path)
             (folder / "out.csv").unlink()
         path = str(folder / "gaps.csv")
-        yield "explain", said("explain", model, path, "--out", str(folder / "values.csv"), "--rows", "20")
+        yield (
+            "explain",
+            said(
+                "explain",
+                model,
+                path,
+                "--out",
+                str(folder / "values.csv"),
+                "--rows",
+                "20",
+            ),
+        )
         yield "inspect", said("inspect", model)
         yield "plan", said("plan", path, "--target", "price")
         yield "evaluate --json", said("evaluate", model, path, "--json")
         yield "no such column", said("fit", path, "--target", "cost")
         yield "no such file", said("fit", str(folder / "none.csv"), "--target", "price")
-        yield "no such kernel", said("fit", path, "--target", "price", "--kernel", "round")
+        yield (
+            "no such kernel",
+            said("fit", path, "--target", "price", "--kernel", "round"),
+        )
 
 
 # Error messages
@@ -576,7 +716,9 @@ def messages() -> Found:
     fast = regressor("gaussian", n_components=20, alpha=0.1).fit(X, y)
     works: dict[str, Callable[[], Any]] = {
         "missing value": lambda: regressor().fit(gap, y),
-        "infinite value": lambda: regressor().fit(np.where(np.isnan(gap), np.inf, gap), y),
+        "infinite value": lambda: regressor().fit(
+            np.where(np.isnan(gap), np.inf, gap), y
+        ),
         "missing target": lambda: regressor().fit(X, gap[:, 1]),
         "text as target": lambda: regressor().fit(table, table["kind"]),
         "unequal lengths": lambda: regressor().fit(X, y[:-1]),
@@ -586,8 +728,12 @@ def messages() -> Found:
         "negative weight": lambda: regressor().fit(X, y, -np.ones(80)),
         "unknown kernel": lambda: regressor("round").fit(X, y),
         "unknown features": lambda: regressor(features="round").fit(X, y),
-        "bins of a Gaussian": lambda: regressor("gaussian", features="binning").fit(X, y),
-        "direct solver of bins": lambda: regressor(features="binning", solver="direct").fit(X, y),
+        "bins of a Gaussian": lambda: regressor("gaussian", features="binning").fit(
+            X, y
+        ),
+        "direct solver of bins": lambda: regressor(
+            features="binning", solver="direct"
+        ).fit(X, y),
         "negative penalty": lambda: regressor(alpha=-1).fit(X, y),
         "no components": lambda: regressor(n_components=0).fit(X, y),
         "negative counts": lambda: regressor(loss="poisson").fit(X, y),
@@ -595,10 +741,14 @@ def messages() -> Found:
         "other columns": lambda: fast.predict(X[:, :2]),
         "no deviations": lambda: fast.predict(X, return_std=True),
         "no intervals": lambda: fast.predict_interval(X),
-        "coverage": lambda: regressor(uncertainty=True).fit(X, y).predict_interval(X, 2),
+        "coverage": lambda: (
+            regressor(uncertainty=True).fit(X, y).predict_interval(X, 2)
+        ),
         "merge of others": lambda: bochner.merge([fast, fast]),
         "partial fit of bins": lambda: regressor(features="binning").partial_fit(X, y),
-        "column that is gone": lambda: regressor("gaussian").fit(table, target).predict(table.drop(columns="kind")),
+        "column that is gone": lambda: (
+            regressor("gaussian").fit(table, target).predict(table.drop(columns="kind"))
+        ),
         "effects of no column": lambda: fast.effects(X, "size"),
         "no such file": lambda: bochner.open_source("/none.parquet"),
         "no such model": lambda: bochner.load("/none.safetensors"),
@@ -613,15 +763,25 @@ def messages() -> Found:
 # The script
 
 
-def differences(before: dict[str, Any], after: dict[str, Any], path: str = "") -> Iterator[str]:
+def differences(
+    before: dict[str, Any], after: dict[str, Any], path: str = ""
+) -> Iterator[str]:
     """Lines that tell what differs."""
     for name in [*before, *(name for name in after if name not in before)]:
         old, new, place = before.get(name), after.get(name), f"{path}{name}"
         if old == new:
             continue
-        if isinstance(old, dict) and isinstance(new, dict) and not {"sha"} <= {*old, *new}:
+        if (
+            isinstance(old, dict)
+            and isinstance(new, dict)
+            and not {"sha"} <= {*old, *new}
+        ):
             yield from differences(old, new, f"{place}: ")
-        elif isinstance(old, dict) and isinstance(new, dict) and {"norm"} <= {*old} & {*new}:
+        elif (
+            isinstance(old, dict)
+            and isinstance(new, dict)
+            and {"norm"} <= {*old} & {*new}
+        ):
             yield f"{place}: {size_of_difference(old, new)}"
         else:
             yield f"{place}:\n  - {old}\n  + {new}"
@@ -634,15 +794,22 @@ def size_of_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     first, second = (np.array(one["head"], float) for one in (old, new))
     largest = np.abs(first).max(initial=1e-300)
     changed = np.abs(first - second).max(initial=0.0) / largest
-    return f"first values differ by {changed:.1e} of the largest; norm {old['norm']} -> {new['norm']}"
+    return (
+        f"first values differ by {changed:.1e} of the largest; norm {old['norm']} "
+        f"-> {new['norm']}"
+    )
 
 
 def main() -> int:
     """Run the cases into a file, or compare two files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--compare", action="store_true", help="print what differs between two files")
-    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="NAME")
+    parser.add_argument(
+        "--compare", action="store_true", help="print what differs between two files"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="NAME"
+    )
     options = parser.parse_intermixed_args()
     if options.compare:
         old, new = (json.loads(Path(name).read_text()) for name in options.files)

@@ -1,4 +1,6 @@
-"""What fits without arguments, or with a time limit, cost: ``python -m benchmarks learning [--only NAME ...]``."""
+"""What fits without arguments, or with a time limit, cost: ``python -m benchmarks
+learning [--only NAME ...]``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,16 @@ FITS = {  # bar in seconds, number of runs
 }
 LARGE_TREES = {"n_estimators": 500, "num_leaves": 255}
 BATCH = 10_000
-SECOND = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
+SECOND = (
+    "cpu_act",
+    "california_housing",
+    "house_16H",
+    "adult",
+    "adult_a9a",
+    "kddcup99",
+    "covtype",
+    "mnist",
+)
 LIMITS = (0.2, 0.5, 1.0, 5.0)
 
 
@@ -34,12 +45,19 @@ def waves(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.nd
     """A smooth target of three columns, and a step in a fourth, under some noise."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
-    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + (X[:, 3] > 0.5) + 0.3 * rng.standard_normal(n_rows)
+    y = (
+        np.sin(2 * X[:, 0])
+        + X[:, 1] * X[:, 2]
+        + (X[:, 3] > 0.5)
+        + 0.3 * rng.standard_normal(n_rows)
+    )
     return X, y
 
 
 def fits(name: str) -> list[Row]:
-    """Fit without arguments, and predict, against LightGBM; of 500 trees of 255 leaves for Forest's two classes."""
+    """Fit without arguments, and predict, against LightGBM; of 500 trees of 255
+    leaves for Forest's two classes.
+    """
     bar, runs = FITS[name]
     data, tree_options = tried(name), LARGE_TREES if name == "covtype" else {}
     theirs, tables = boosted(name, **tree_options), categorised(data)
@@ -51,11 +69,24 @@ def fits(name: str) -> list[Row]:
             boosting = elapsed(partial(theirs.fit, tables.X, tables.y))
         pairs.append((elapsed(partial(ours.fit, data.X, data.y)), boosting))
         errors.append(error(name, ours.predict(data.X_test), data.y_test))
-    took, peer = [a for a, _ in pairs], "LightGBM, 500 trees of 255 leaves" if tree_options else "LightGBM"
+    took, peer = (
+        [a for a, _ in pairs],
+        "LightGBM, 500 trees of 255 leaves" if tree_options else "LightGBM",
+    )
     times = median(a / b for a, b in pairs)
     return [
-        Row(f"{name}: fit", f"{median(took):.2f} s ({min(took):.2f} - {max(took):.2f})", f"<= {bar:g} s", peer, times),
-        Row(f"{name}: its test error", f"{median(errors):.4g}", "<= 1.8 %" if name == "covtype" else ""),
+        Row(
+            f"{name}: fit",
+            f"{median(took):.2f} s ({min(took):.2f} - {max(took):.2f})",
+            f"<= {bar:g} s",
+            peer,
+            times,
+        ),
+        Row(
+            f"{name}: its test error",
+            f"{median(errors):.4g}",
+            "<= 1.8 %" if name == "covtype" else "",
+        ),
         *predictions(name, ours, theirs, data),
     ]
 
@@ -66,13 +97,26 @@ def predictions(name: str, ours: Any, theirs: Any, data: Split) -> list[Row]:
 
     def times(model: Any, X: Any) -> tuple[float, float]:
         rows = getattr(X, "iloc", X)
-        return seconds(partial(model.predict, rows[many])), seconds(partial(model.predict, rows[:1]), 101)
+        return seconds(partial(model.predict, rows[many])), seconds(
+            partial(model.predict, rows[:1]), 101
+        )
 
-    (batch, single), (their_batch, their_single) = times(ours, data.X_test), times(theirs, categorised(data).X_test)
+    (batch, single), (their_batch, their_single) = (
+        times(ours, data.X_test),
+        times(theirs, categorised(data).X_test),
+    )
     row, peer = f"{1e6 * batch / len(many):.2f} us", "LightGBM's"
     return [
-        Row(f"{name}: predict, a row of many", row, "<= 2 us", peer, batch / their_batch),
-        Row(f"{name}: predict, a single row", f"{1e3 * single:.2f} ms", "<= 0.3 ms", peer, single / their_single),
+        Row(
+            f"{name}: predict, a row of many", row, "<= 2 us", peer, batch / their_batch
+        ),
+        Row(
+            f"{name}: predict, a single row",
+            f"{1e3 * single:.2f} ms",
+            "<= 0.3 ms",
+            peer,
+            single / their_single,
+        ),
     ]
 
 
@@ -81,9 +125,19 @@ def small() -> list[Row]:
     rows = []
     for n_rows, n_columns, bar in ((150, 8, 0.05), (1000, 20, 0.25)):
         X, y = waves(n_rows, n_columns)
-        ours = seconds(lambda X=X, y=y: estimator("cpu_act", random_state=0).fit(X, y), repeats(5))
+        ours = seconds(
+            lambda X=X, y=y: estimator("cpu_act", random_state=0).fit(X, y), repeats(5)
+        )
         theirs = seconds(lambda X=X, y=y: boosted("cpu_act").fit(X, y), repeats(5))
-        rows.append(Row(f"{n_rows:,} x {n_columns}: fit", f"{ours:.3f} s", f"<= {bar:g} s", "LightGBM", ours / theirs))
+        rows.append(
+            Row(
+                f"{n_rows:,} x {n_columns}: fit",
+                f"{ours:.3f} s",
+                f"<= {bar:g} s",
+                "LightGBM",
+                ours / theirs,
+            )
+        )
     return rows
 
 
@@ -107,7 +161,11 @@ def second() -> list[Row]:
     for name in SECOND:
         data = tried(name)
         tables = categorised(data)
-        theirs = error(name, boosted(name).fit(tables.X, tables.y).predict(tables.X_test), data.y_test)
+        theirs = error(
+            name,
+            boosted(name).fit(tables.X, tables.y).predict(tables.X_test),
+            data.y_test,
+        )
         errors, took = [], []
         for seed in range(repeats(3)):
             model = estimator(name, time_limit=1.0, random_state=seed)
@@ -116,8 +174,20 @@ def second() -> list[Row]:
         ours = median(errors)
         better.append(ours <= theirs)
         text = f"{ours:.4g} in {median(took):.2f} s"
-        rows.append(Row(f"{name}: test error with time_limit=1", text, "", "LightGBM's", ours / theirs))
-    count = Row("data sets where that is LightGBM's or better", f"{sum(better)} of {len(SECOND)}", ">= 6 of 8")
+        rows.append(
+            Row(
+                f"{name}: test error with time_limit=1",
+                text,
+                "",
+                "LightGBM's",
+                ours / theirs,
+            )
+        )
+    count = Row(
+        "data sets where that is LightGBM's or better",
+        f"{sum(better)} of {len(SECOND)}",
+        ">= 6 of 8",
+    )
     return [*rows, count]
 
 
@@ -125,7 +195,10 @@ def limits() -> list[Row]:
     """Seconds that fits with a time limit take."""
     adult = tried("adult")
     data = {
-        f"{n_rows:,} x {n_columns}": ("cpu_act", Split(*waves(size(n_rows), n_columns), *waves(5000, n_columns, 1)))
+        f"{n_rows:,} x {n_columns}": (
+            "cpu_act",
+            Split(*waves(size(n_rows), n_columns), *waves(5000, n_columns, 1)),
+        )
         for n_rows, n_columns in ((16_512, 8), (100_000, 20))
     } | {"adult": ("adult", adult)}
     rows = []
@@ -135,11 +208,21 @@ def limits() -> list[Row]:
             model = estimator(task, time_limit=limit, random_state=0)
             took = median(elapsed(partial(model.fit, X, y)) for _ in range(repeats(3)))
             score = f"{took:.2f} s (score {model.score(X_test, y_test):.3f})"
-            rows.append(Row(f"{what}: fit with time_limit={limit:g}", score, "<= 1.2 x", "the limit", took / limit))
+            rows.append(
+                Row(
+                    f"{what}: fit with time_limit={limit:g}",
+                    score,
+                    "<= 1.2 x",
+                    "the limit",
+                    took / limit,
+                )
+            )
     return rows
 
 
-SHAPES: dict[str, tuple[int, int, int, dict[str, Any]]] = {  # rows, columns, classes (0: numbers), options
+SHAPES: dict[
+    str, tuple[int, int, int, dict[str, Any]]
+] = {  # rows, columns, classes (0: numbers), options
     "few rows": (200, 8, 0, {}),
     "many columns": (20_000, 784, 0, {}),
     "many rows": (1_000_000, 20, 0, {}),
@@ -153,20 +236,35 @@ SHAPES: dict[str, tuple[int, int, int, dict[str, Any]]] = {  # rows, columns, cl
 
 
 def shapes() -> list[Row]:
-    """Seconds of fits with a time limit of tables of all shapes, losses and kinds of uncertainty: the worst first."""
+    """Seconds of fits with a time limit of tables of all shapes, losses and kinds of
+    uncertainty: the worst first.
+    """
     from bochner import KernelMachineClassifier, KernelMachineRegressor
 
     found = []
     for what, (n_rows, n_columns, n_classes, options) in SHAPES.items():
         X, y = waves(size(n_rows), n_columns)
         if n_classes:
-            y = np.array([f"class {k}" for k in np.argsort(np.argsort(y)) * min(n_classes, len(y) // 4) // len(y)])
+            y = np.array(
+                [
+                    f"class {k}"
+                    for k in np.argsort(np.argsort(y))
+                    * min(n_classes, len(y) // 4)
+                    // len(y)
+                ]
+            )
         machine = KernelMachineClassifier if n_classes else KernelMachineRegressor
         for limit in (0.3, 1.0, 5.0):
             model = machine(random_state=0, time_limit=limit, **options)
             model.fit(X, y)  # loads compiled code
             took = median(elapsed(partial(model.fit, X, y)) for _ in range(repeats(3)))
-            row = f"{what}: fit with time_limit={limit:g}", f"{took:.2f} s", "<= 1.2 x", "the limit", took / limit
+            row = (
+                f"{what}: fit with time_limit={limit:g}",
+                f"{took:.2f} s",
+                "<= 1.2 x",
+                "the limit",
+                took / limit,
+            )
             found.append((took / limit, Row(*row)))
     return [row for _, row in sorted(found, key=lambda one: -one[0])]
 
@@ -181,4 +279,10 @@ BENCHMARKS = {name: partial(fits, name) for name in FITS} | {
 
 
 if __name__ == "__main__":
-    run("Metric learning and model selection", __file__, __doc__, BENCHMARKS, packages=("lightgbm",))
+    run(
+        "Metric learning and model selection",
+        __file__,
+        __doc__,
+        BENCHMARKS,
+        packages=("lightgbm",),
+    )

@@ -1,4 +1,6 @@
-"""What the machine can do at best: copies, multiply-adds, reads at random, by all cores."""
+"""What the machine can do at best: copies, multiply-adds, reads at random, by all
+cores.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,17 @@ def multiplied(dtype: type) -> float:
 def gathered() -> float:
     """Entries of four bytes a second, read in random order."""
     values = np.ones(MEMORY // 4, np.float32)
-    orders = np.random.default_rng(0).integers(len(values), size=(os.cpu_count() or 1, 2**22))
+    orders = np.random.default_rng(0).integers(
+        len(values), size=(os.cpu_count() or 1, 2**22)
+    )
     found = np.zeros(orders.shape, np.float32)
     with ThreadPoolExecutor(len(orders)) as pool:
         return orders.size / fastest(
-            lambda: list(pool.map(lambda order, out: values.take(order, out=out, mode="clip"), orders, found))
+            lambda: list(
+                pool.map(
+                    lambda order, out: values.take(order, out=out, mode="clip"),
+                    orders,
+                    found,
+                )
+            )
         )

@@ -1,6 +1,8 @@
-"""Compiled loops by the processor that they are compiled for, beside limits: ``python -m benchmarks loops``.
+"""Compiled loops by the processor that they are compiled for, beside limits: ``python
+-m benchmarks loops``.
 
-Every target runs in a process of its own, which compiles all loops again, on one thread.
+Every target runs in a process of its own, which compiles all loops again, on one
+thread.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from report import Results, machines, table
 from runner import QUICK, elapsed, run
 
 D, TILE = 2000, 2 << 20  # features, and bytes of the tiles that feature maps work on
-TARGETS = {"this machine": "", "generic": "sse2", "haswell": "avx2", "skylake-avx512": "avx512f", "znver4": "avx512f"}
+TARGETS = {
+    "this machine": "",
+    "generic": "sse2",
+    "haswell": "avx2",
+    "skylake-avx512": "avx512f",
+    "znver4": "avx512f",
+}
 NOTE = """\
 Nanoseconds an entry on one thread. In brackets is the ratio to the larger of two limits, measured in the same process:
 the bytes that the loop reads and writes at the rate of 2 MB copies, and its additions and multiplications at the rate
@@ -31,7 +39,9 @@ The last column has the CPU seconds for compiling the loop for this machine and 
 
 
 class Loop(NamedTuple):
-    """A loop at work: its entries, and what each reads, writes and computes at least."""
+    """A loop at work: its entries, and what each reads, writes and computes at
+    least.
+    """
 
     work: Callable[[], object]
     entries: int
@@ -54,10 +64,15 @@ def multiply_adds(dtype: type) -> Loop:
         for _ in range(100):
             for i in range(x.shape[0]):
                 y = x[i]
-                t[i] = (((((((t[i] * y + a) * y + a) * y + a) * y + a) * y + a) * y + a) * y + a) * y + a
+                t[i] = (
+                    ((((((t[i] * y + a) * y + a) * y + a) * y + a) * y + a) * y + a) * y
+                    + a
+                ) * y + a
 
     x = np.full(1024, 0.5, dtype)
-    return Loop(partial(compiled(eight), x, dtype(0.5), np.ones_like(x)), 800 * len(x), 0)
+    return Loop(
+        partial(compiled(eight), x, dtype(0.5), np.ones_like(x)), 800 * len(x), 0
+    )
 
 
 def trig(dtype: type) -> Loop:
@@ -67,16 +82,30 @@ def trig(dtype: type) -> Loop:
     Z = np.zeros((TILE // (D * np.dtype(dtype).itemsize), D), dtype)
     T = np.random.default_rng(0).standard_normal((len(Z), D // 2)).astype(dtype)
     operations = {np.float32: 16, np.float64: 23}[dtype]
-    return Loop(partial(cos_sin, T, np.ones(D // 2, dtype), Z), T.size, 3 * T.itemsize, operations)
+    return Loop(
+        partial(cos_sin, T, np.ones(D // 2, dtype), Z),
+        T.size,
+        3 * T.itemsize,
+        operations,
+    )
 
 
 def quantised(dtype: type) -> Loop:
     """Features of a tile to 8 bits."""
     from bochner.loops.bytes import quantise
 
-    Z = np.random.default_rng(0).uniform(-1, 1, (TILE // (D * np.dtype(dtype).itemsize), D)).astype(dtype)
+    Z = (
+        np.random.default_rng(0)
+        .uniform(-1, 1, (TILE // (D * np.dtype(dtype).itemsize), D))
+        .astype(dtype)
+    )
     centre, scale = np.zeros(D, dtype), np.full(D, 127, dtype)
-    return Loop(partial(quantise, Z, centre, scale, np.empty(Z.shape, np.int8)), Z.size, Z.itemsize + 1, 2)
+    return Loop(
+        partial(quantise, Z, centre, scale, np.empty(Z.shape, np.int8)),
+        Z.size,
+        Z.itemsize + 1,
+        2,
+    )
 
 
 def passes(vectors: int) -> Loop:
@@ -85,13 +114,23 @@ def passes(vectors: int) -> Loop:
 
     rng = np.random.default_rng(0)
     Z = rng.integers(-127, 128, (TILE // D, D)).astype(np.int8)
-    V, Q = rng.standard_normal((vectors, D)).astype(np.float32), np.zeros((vectors, D), np.float32)
+    V, Q = (
+        rng.standard_normal((vectors, D)).astype(np.float32),
+        np.zeros((vectors, D), np.float32),
+    )
     work, V, Q = (normal, V[0], Q[0]) if vectors == 1 else (normal_of_two, V, Q)
-    return Loop(partial(work, Z, np.ones(len(Z), np.float32), V, Q), vectors * Z.size, 1 / vectors, 2)
+    return Loop(
+        partial(work, Z, np.ones(len(Z), np.float32), V, Q),
+        vectors * Z.size,
+        1 / vectors,
+        2,
+    )
 
 
 def bins(backward: bool) -> Loop:
-    """Products of bins and a vector, there or back, of which each grid's share is in the cache."""
+    """Products of bins and a vector, there or back, of which each grid's share is in
+    the cache.
+    """
     from bochner.features.stored import StoredBins
 
     P, n, size = 16, 1 << 16, 1 << 14
@@ -111,7 +150,15 @@ def hashes() -> Loop:
     X = rng.standard_normal((54, 1024))
     pitches, shifts = rng.uniform(0.5, 2, (1, len(X))), rng.uniform(size=(1, len(X)))
     multipliers = rng.integers(1 << 62, size=(1, len(X)))
-    arguments = (X, X.min(axis=1), X.max(axis=1), 1 / pitches, shifts, multipliers, np.empty(X.shape[1], np.int64))
+    arguments = (
+        X,
+        X.min(axis=1),
+        X.max(axis=1),
+        1 / pitches,
+        shifts,
+        multipliers,
+        np.empty(X.shape[1], np.int64),
+    )
     return Loop(partial(hash_dense, *arguments), X.size, X.itemsize, 2)
 
 
@@ -134,7 +181,9 @@ LOOPS = {
 
 
 def measure(target: str) -> list[tuple[str, float, float, float]]:
-    """Name, nanoseconds an entry, limit and seconds of compilation of each loop, where this machine can run it."""
+    """Name, nanoseconds an entry, limit and seconds of compilation of each loop,
+    where this machine can run it.
+    """
     if target != "this machine":
         from llvmlite.binding import get_host_cpu_features
 
@@ -148,20 +197,35 @@ def measure(target: str) -> list[tuple[str, float, float, float]]:
         for name, make in LOOPS.items():
             loop = make()
             took, compilation = nanoseconds(loop)
-            rate = limits[f"a multiply-add, {'float64' if 'float64' in name or name == 'hash' else 'float32'}"]
+            rate = limits[
+                "a multiply-add, "
+                f"{'float64' if 'float64' in name or name == 'hash' else 'float32'}"
+            ]
             rows.append(
-                (name, took, max(loop.n_bytes / 2 * limits["a byte copied"], loop.operations * rate), compilation)
+                (
+                    name,
+                    took,
+                    max(
+                        loop.n_bytes / 2 * limits["a byte copied"],
+                        loop.operations * rate,
+                    ),
+                    compilation,
+                )
             )
     return rows
 
 
 def nanoseconds(loop: Loop) -> tuple[float, float]:
-    """Least nanoseconds an entry of many calls, and processor seconds of the first one."""
+    """Least nanoseconds an entry of many calls, and processor seconds of the first
+    one.
+    """
     start = time.process_time()
     loop.work()
     compilation = time.process_time() - start
     calls = 1 if QUICK else max(20, int(0.5 / elapsed(loop.work)))
-    return 1e9 * min(elapsed(loop.work) for _ in range(calls)) / loop.entries, compilation
+    return 1e9 * min(
+        elapsed(loop.work) for _ in range(calls)
+    ) / loop.entries, compilation
 
 
 def _cell(row: Sequence[Any]) -> str:
@@ -173,11 +237,26 @@ def body(results: Results) -> str:
     """A table for each machine: a loop in each line, a target in each column."""
     parts = []
     for machine in machines(results):
-        found = {target: own[machine]["rows"] for target, own in results.items() if own.get(machine, {}).get("rows")}
-        lines = [[line[0][0], *map(_cell, line), f"{line[0][3]:.2f}"] for line in zip(*found.values(), strict=True)]
-        parts.append(f"**{machine}**\n\n{table(['loop', *found, 'compiled in, s'], lines)}")
+        found = {
+            target: own[machine]["rows"]
+            for target, own in results.items()
+            if own.get(machine, {}).get("rows")
+        }
+        lines = [
+            [line[0][0], *map(_cell, line), f"{line[0][3]:.2f}"]
+            for line in zip(*found.values(), strict=True)
+        ]
+        parts.append(
+            f"**{machine}**\n\n{table(['loop', *found, 'compiled in, s'], lines)}"
+        )
     return "\n\n".join([*parts, NOTE])
 
 
 if __name__ == "__main__":
-    run("Compiled loops", __file__, __doc__, {target: partial(measure, target) for target in TARGETS}, body)
+    run(
+        "Compiled loops",
+        __file__,
+        __doc__,
+        {target: partial(measure, target) for target in TARGETS},
+        body,
+    )

@@ -1,4 +1,5 @@
-"""The first page of the benchmarks, and figures of the README, from docs/benchmarks/peers.json and the page of Table 1.
+"""The first page of the benchmarks, and figures of the README, from
+docs/benchmarks/peers.json and the page of Table 1.
 
 ``python -m benchmarks overview`` writes both; `peers` does so too after a run.
 """
@@ -13,7 +14,10 @@ from report import PAGE, processor, table
 STORE = PAGE.with_suffix("") / "peers.json"
 README = PAGE.parents[1] / "README.md"
 WRITTEN = ("errors", "table 1", "time and memory")  # in the README, between marks
-MARKS = [(f"<!-- python -m benchmarks overview: {name} -->", f"<!-- end of {name} -->") for name in WRITTEN]
+MARKS = [
+    (f"<!-- python -m benchmarks overview: {name} -->", f"<!-- end of {name} -->")
+    for name in WRITTEN
+]
 PROBLEMS = {
     "cpu_act": "cpu_act, RMSE / standard deviation",
     "california_housing": "california_housing, RMSE / standard deviation",
@@ -25,26 +29,48 @@ PROBLEMS = {
     "mnist": "MNIST, % wrong",
 }
 TABLE_1 = PAGE.with_suffix("") / "table-1-of-rahimi-and-recht-2007.md"
-PUBLISHED = {  # of the problems of that page: their names in the README, and the best published results
+# Of the problems of that page: their names in the README, and the best published
+# results
+PUBLISHED = {
     "CPU, regression": ("CPU, regression", "3.6 % in 20 s (Fourier features)"),
     "Adult, classification": ("Adult", "14.8 % in 73 min (CVM)"),
-    "Forest Cover, classification": ("Forest Cover", "2.2 % in 25 min (bins; exact SVM in 44 h)"),
+    "Forest Cover, classification": (
+        "Forest Cover",
+        "2.2 % in 25 min (bins; exact SVM in 44 h)",
+    ),
     "KDDCUP99, classification, learned from the 10 percent file": (
         "KDD Cup 1999, from the 10 percent file",
-        "7.3 % in 1.5 min (Fourier features); 6.2 % in 1.4 s (CVM), 18 % with rows reshuffled",
+        "7.3 % in 1.5 min (Fourier features); 6.2 % in 1.4 s (CVM), 18 % with rows "
+        "reshuffled",
     ),
 }
 FIRST = r"([\d.]+)"  # the first number of a text
-FILES, FIT = "100,000,000 rows of files", "fit, 522,000 x 54, D = 2,000, alpha chosen too, solver="
-LOOK, DEFAULT = f"D = 500, {FILES}, a look at all of them first", f"no arguments, {FILES}"
+FILES, FIT = (
+    "100,000,000 rows of files",
+    "fit, 522,000 x 54, D = 2,000, alpha chosen too, solver=",
+)
+LOOK, DEFAULT = (
+    f"D = 500, {FILES}, a look at all of them first",
+    f"no arguments, {FILES}",
+)
 INTERVALS, CONFORMAL = "california_housing, 90 % intervals", r"CQR: ([\d.]+)"
-TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and the figures in these: see `over_machines`
+TASKS: list[
+    tuple
+    # Tasks of the README, what was measured in words, and the figures in these: see
+    # `over_machines`
+] = [
     (
         "Forest Cover, 522,000 rows, default settings",
-        "{} % wrong, in {} times the training time of LightGBM with 500 trees of 255 leaves ({} % wrong)",
+        "{} % wrong, in {} times the training time of LightGBM with 500 trees of 255 "
+        "leaves ({} % wrong)",
         ("learning", "covtype: its test error"),
         ("learning", "covtype: fit", 4),
-        ("forest", "the same: time of fit over LightGBM's, 500 trees of 255 leaves", 1, r"its error ([\d.]+)"),
+        (
+            "forest",
+            "the same: time of fit over LightGBM's, 500 trees of 255 leaves",
+            1,
+            r"its error ([\d.]+)",
+        ),
     ),
     (
         "100 million rows x 20 columns in Parquet files, 500 Fourier features",
@@ -61,7 +87,8 @@ TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and t
     ),
     (
         "522,000 rows x 54 columns, 2,000 Fourier features, ridge penalty selected",
-        "{} times the time of the Gram matrix by BLAS, {} GB; by `solver='direct'` {} times, {} GB however many rows",
+        "{} times the time of the Gram matrix by BLAS, {} GB; by `solver='direct'` "
+        "{} times, {} GB however many rows",
         ("speed", f"{FIT}'auto'", 4),
         ("speed", f"{FIT}'auto': extra memory", 1, FIRST, 1000.0),
         ("speed", f"{FIT}'direct'", 4),
@@ -69,14 +96,26 @@ TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and t
     ),
     (
         "the same rows, 5,000 Fourier features",
-        "conjugate gradients are {} times faster than the Gram matrix, at the same error",
-        ("forest", "Fourier ridge, D = 5,000: Gram matrix and Cholesky over conjugate gradients"),
+        "conjugate gradients are {} times faster than the Gram matrix, at the same "
+        "error",
+        (
+            "forest",
+            "Fourier ridge, D = 5,000: Gram matrix and Cholesky over conjugate "
+            "gradients",
+        ),
     ),
     (
         "feature map, against scikit-learn's `RBFSampler`",
-        "{} times the rows a second in float32, {} times in float64, {} times the kernel error",
-        ("speed", "transform to 2,000 features, float32: rows a second over RBFSampler's"),
-        ("speed", "transform to 2,000 features, float64: rows a second over RBFSampler's"),
+        "{} times the rows a second in float32, {} times in float64, {} times the "
+        "kernel error",
+        (
+            "speed",
+            "transform to 2,000 features, float32: rows a second over RBFSampler's",
+        ),
+        (
+            "speed",
+            "transform to 2,000 features, float64: rows a second over RBFSampler's",
+        ),
         ("speed", "kernel error (RMS) at equal D, ours over RBFSampler's"),
     ),
     (
@@ -93,7 +132,8 @@ TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and t
     ),
     (
         "90 % prediction intervals, california_housing",
-        "{} % of the targets inside, mean width {} standard deviations, Winkler score {}; LightGBM's quantiles with "
+        "{} % of the targets inside, mean width {} standard deviations, Winkler "
+        "score {}; LightGBM's quantiles with "
         "conformal correction: {} %, {}, {}",
         ("uncertainty", f"{INTERVALS}: % covered"),
         ("uncertainty", f"{INTERVALS}: mean width / sd"),
@@ -103,7 +143,14 @@ TASKS: list[tuple] = [  # tasks of the README, what was measured in words, and t
         ("uncertainty", f"{INTERVALS}: Winkler score / sd", 3, CONFORMAL),
     ),
 ]
-LEARNERS = ("bochner", "bochner, 1 s", "LightGBM", "LightGBM, tuned", "XGBoost", "HistGradientBoosting")
+LEARNERS = (
+    "bochner",
+    "bochner, 1 s",
+    "LightGBM",
+    "LightGBM, tuned",
+    "XGBoost",
+    "HistGradientBoosting",
+)
 HEAD = """\
 # Benchmarks
 
@@ -136,21 +183,39 @@ benchmarks/*
 """
 
 
-def keep_peers(errors: dict[str, dict[str, list[float]]], ranks: dict[str, float], seeds: int) -> None:
-    """Keep median errors and seconds of a fit by data set and learner, and the mean ranks, and write the pages."""
-    kept = {"errors and seconds": errors, "mean ranks": ranks, "seeds": seeds, "machine": processor()}
+def keep_peers(
+    errors: dict[str, dict[str, list[float]]], ranks: dict[str, float], seeds: int
+) -> None:
+    """Keep median errors and seconds of a fit by data set and learner, and the mean
+    ranks, and write the pages.
+    """
+    kept = {
+        "errors and seconds": errors,
+        "mean ranks": ranks,
+        "seeds": seeds,
+        "machine": processor(),
+    }
     STORE.write_text(json.dumps(kept, indent=1) + "\n")
     main()
 
 
 def rows(learners: tuple[str, ...]) -> list[list[str]]:
-    """Errors of learners on each data set, the lowest of them bold, and the seconds of the fit of ours."""
+    """Errors of learners on each data set, the lowest of them bold, and the seconds
+    of the fit of ours.
+    """
     found = json.loads(STORE.read_text())["errors and seconds"]
     lines = []
     for name, label in PROBLEMS.items():
-        errors = {learner: found[name][learner][0] for learner in learners if learner in found[name]}
+        errors = {
+            learner: found[name][learner][0]
+            for learner in learners
+            if learner in found[name]
+        }
         digits = 3 if "RMSE" in label else 1
-        cells = [f"{errors[learner]:.{digits}f}" if learner in errors else "" for learner in learners]
+        cells = [
+            f"{errors[learner]:.{digits}f}" if learner in errors else ""
+            for learner in learners
+        ]
         best = f"{min(errors.values()):.{digits}f}"
         cells = [f"**{cell}**" if cell == best else cell for cell in cells]
         seconds = found[name]["bochner"][1]
@@ -163,10 +228,18 @@ def overview() -> str:
     kept = json.loads(STORE.read_text())
     ranks = sorted(kept["mean ranks"].items(), key=lambda pair: pair[1])
     head = HEAD.format(seeds=kept["seeds"], machine=kept["machine"])
-    shown = table(["data set and error", *LEARNERS, "`bochner` trains in"], rows(LEARNERS))
+    shown = table(
+        ["data set and error", *LEARNERS, "`bochner` trains in"], rows(LEARNERS)
+    )
     named = ", ".join(f"{learner} {rank:.1f}" for learner, rank in ranks)
-    text = f"## Ranks\n\nMean rank of the test error over the eight data sets, 1 is best: {named}.\n"
-    picture = "![Mean ranks of the learners, with the critical difference](figures/ranks.png)\n"
+    text = (
+        "## Ranks\n\nMean rank of the test error over the eight data sets, 1 is "
+        f"best: {named}.\n"
+    )
+    picture = (
+        "![Mean ranks of the learners, with the critical "
+        "difference](figures/ranks.png)\n"
+    )
     return "\n".join([head, shown + "\n", text, picture, PAGES])
 
 
@@ -175,41 +248,71 @@ def readme() -> str:
     learners = ("bochner", "LightGBM", "LightGBM, tuned")
     kept = json.loads(STORE.read_text())
     ranks = kept["mean ranks"]
-    shown = table(["data set and error", *learners, "`bochner` trains in"], rows(learners))
+    shown = table(
+        ["data set and error", *learners, "`bochner` trains in"], rows(learners)
+    )
     best = min(ranks, key=lambda learner: ranks[learner])
     mean = ", ".join(f"{learner} {ranks[learner]:.1f}" for learner in learners)
-    means = f"Mean ranks among {len(ranks)} learners on these data sets: {mean}; {best} has the lowest."
+    means = (
+        f"Mean ranks among {len(ranks)} learners on these data sets: {mean}; "
+        f"{best} has the lowest."
+    )
     return f"{shown}\n\n{means} Measured on {kept['machine']}.\n"
 
 
 def table_1() -> str:
-    """The best published results of the paper's Table 1, and those of default settings, from its page."""
+    """The best published results of the paper's Table 1, and those of default
+    settings, from its page.
+    """
     page, lines = TABLE_1.read_text("utf-8"), []
     for problem, (label, published) in PUBLISHED.items():
         section = page.partition(f"| **{problem}**")[2]
-        error, seconds = re.findall(r"^\| ours, no arguments \| ([\d.]+)[^|]*% \| ([\d.]+)", section, re.MULTILINE)[0]
+        error, seconds = re.findall(
+            r"^\| ours, no arguments \| ([\d.]+)[^|]*% \| ([\d.]+)",
+            section,
+            re.MULTILINE,
+        )[0]
         lines.append([label, published, f"{error} % in {float(seconds):.2g} s"])
     return table(["problem", "published", "`bochner`"], lines) + "\n"
 
 
 def time_and_memory() -> str:
     """What tasks take, each figure over all kinds of machines that it is kept of."""
-    lines = [[task, text.format(*(over_machines(*figure) for figure in figures))] for task, text, *figures in TASKS]
+    lines = [
+        [task, text.format(*(over_machines(*figure) for figure in figures))]
+        for task, text, *figures in TASKS
+    ]
     return table(["task", "measured"], lines) + "\n"
 
 
-def over_machines(script: str, what: str, column: int = 1, number: str = FIRST, unit: float = 1.0) -> str:
-    """A figure of a script, or the least and the largest of it over the kinds of machines that it is kept of."""
+def over_machines(
+    script: str, what: str, column: int = 1, number: str = FIRST, unit: float = 1.0
+) -> str:
+    """A figure of a script, or the least and the largest of it over the kinds of
+    machines that it is kept of.
+    """
     parts = json.loads((STORE.parent / f"{script}.json").read_text("utf-8")).values()
-    rows = [row for part in parts for kept in part.values() for row in kept["rows"] if row[0] == what]
-    values = [float(found[1]) / unit for row in rows if (found := re.search(number, str(row[column])))]
+    rows = [
+        row
+        for part in parts
+        for kept in part.values()
+        for row in kept["rows"]
+        if row[0] == what
+    ]
+    values = [
+        float(found[1]) / unit
+        for row in rows
+        if (found := re.search(number, str(row[column])))
+    ]
     low, high = (f"{end(values):.3g}" for end in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
 def with_figures(text: str) -> str:
     """The README with its figures renewed."""
-    for (start, end), figures in zip(MARKS, (readme(), table_1(), time_and_memory()), strict=True):
+    for (start, end), figures in zip(
+        MARKS, (readme(), table_1(), time_and_memory()), strict=True
+    ):
         before, _, rest = text.partition(start)
         text = f"{before}{start}\n{figures}{end}{rest.partition(end)[2]}"
     return text

@@ -1,4 +1,6 @@
-"""Campaigns against what the library promises to withstand; ``docs/reliability.md`` tells what they have found."""
+"""Campaigns against what the library promises to withstand; ``docs/reliability.md``
+tells what they have found.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,43 @@ from runner import repeats, run
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "campaigns"))
 MEMORY = 8 * 2**30  # bytes of addresses that a campaign may take
 HEADER = ["campaign", "tried", "failed", "processor seconds", "slowest, s"]
-NOTE = "Failed: what broke the promise of its campaign. The first failures are printed while a campaign runs."
+NOTE = (
+    "Failed: what broke the promise of its campaign. The first failures are "
+    "printed while a campaign runs."
+)
 
 
-def campaign(name: str, verdicts: Iterator[tuple[str, str, float]]) -> tuple[str, str, str, str, str]:
-    """Count verdicts of cases, what is wrong with each ("" for nothing) and its seconds."""
+def campaign(
+    name: str, verdicts: Iterator[tuple[str, str, float]]
+) -> tuple[str, str, str, str, str]:
+    """Count verdicts of cases, what is wrong with each ("" for nothing) and its
+    seconds.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what a shell starts in the background ignores it
     tried = failed = 0
     slowest, before = 0.0, used()
     for case, wrong, seconds in to_the_end(verdicts):
         tried, failed, slowest = tried + 1, failed + bool(wrong), max(slowest, seconds)
         if wrong and failed <= 20:
             print(f"{name}: {case}: {wrong}", file=sys.stderr, flush=True)
-    return name, f"{tried:,}", f"{failed:,}", f"{used() - before:,.0f}", f"{slowest:.2f}"
+    return (
+        name,
+        f"{tried:,}",
+        f"{failed:,}",
+        f"{used() - before:,.0f}",
+        f"{slowest:.2f}",
+    )
 
 
-def to_the_end(verdicts: Iterator[tuple[str, str, float]]) -> Iterator[tuple[str, str, float]]:
-    """Verdicts, and one of a campaign that ends in an error, lest the others that it has are lost."""
+def to_the_end(
+    verdicts: Iterator[tuple[str, str, float]],
+) -> Iterator[tuple[str, str, float]]:
+    """Verdicts, and one of a campaign that ends in an error, lest the others that it
+    has are lost.
+    """
     try:
         yield from verdicts
     except Exception as error:
@@ -45,7 +66,10 @@ def to_the_end(verdicts: Iterator[tuple[str, str, float]]) -> Iterator[tuple[str
 
 def used() -> float:
     """Processor seconds of this process and of those that it has waited for."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(
+        sum(resource.getrusage(who)[:2])
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 def numbers() -> list[tuple[str, str, str, str, str]]:
@@ -61,7 +85,9 @@ def numbers() -> list[tuple[str, str, str, str, str]]:
 
 
 def models() -> list[tuple[str, str, str, str, str]]:
-    """Model files that are damaged, with bounds of arrays checked in the compiled loops."""
+    """Model files that are damaged, with bounds of arrays checked in the compiled
+    loops.
+    """
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
     folder = Path(tempfile.mkdtemp())
     os.environ["NUMBA_CACHE_DIR"] = str(folder / "cache")
@@ -72,19 +98,29 @@ def models() -> list[tuple[str, str, str, str, str]]:
 
     def verdicts(kind: str) -> Iterator[tuple[str, str, float]]:
         for seed in range(repeats(3400)):
-            subject, rng = subjects[seed % len(subjects)], np.random.default_rng([seed, len(kind)])
+            subject, rng = (
+                subjects[seed % len(subjects)],
+                np.random.default_rng([seed, len(kind)]),
+            )
             content = damaged_models.MUTATIONS[kind](subject.content, rng)
-            found = damaged_models.judge(subject, content, kind == "tree", folder / "mutant", watch)
+            found = damaged_models.judge(
+                subject, content, kind == "tree", folder / "mutant", watch
+            )
             yield f"{seed} {subject.name}", found.wrong, found.seconds
 
     def by_commands() -> Iterator[tuple[str, str, float]]:
         predicting = [subject for subject in subjects if subject.predicts]
         for seed in range(repeats(3400)):
             start = time.process_time()
-            case, wrong = damaged_models.judge_command(seed, predicting[seed % len(predicting)], folder)
+            case, wrong = damaged_models.judge_command(
+                seed, predicting[seed % len(predicting)], folder
+            )
             yield case, wrong, time.process_time() - start
 
-    found = [campaign(f"model files, {kind}", verdicts(kind)) for kind in damaged_models.MUTATIONS]
+    found = [
+        campaign(f"model files, {kind}", verdicts(kind))
+        for kind in damaged_models.MUTATIONS
+    ]
     return [*found, campaign("model files, sealed trees in commands", by_commands())]
 
 
@@ -93,7 +129,10 @@ def guided() -> list[tuple[str, str, str, str, str]]:
     import guided_models
 
     folder, runs = Path(tempfile.mkdtemp()), 1000
-    rounds = (guided_models.judge(folder, runs, seed) for seed in range(max(repeats(20_000) // runs, 1)))
+    rounds = (
+        guided_models.judge(folder, runs, seed)
+        for seed in range(max(repeats(20_000) // runs, 1))
+    )
     return [campaign(f"model files, guided by coverage, rounds of {runs:,}", rounds)]
 
 
@@ -123,20 +162,33 @@ def killed() -> list[tuple[str, str, str, str, str]]:
         for _ in range(repeats(70 if number == signal.SIGKILL else 17)):
             for trial in commands:
                 start = time.perf_counter()
-                yield trial.name, kills.kill(trial, number, rng), time.perf_counter() - start
+                yield (
+                    trial.name,
+                    kills.kill(trial, number, rng),
+                    time.perf_counter() - start,
+                )
 
-    def timed(judge: Callable[[int], str], number: int) -> Iterator[tuple[str, str, float]]:
+    def timed(
+        judge: Callable[[int], str], number: int
+    ) -> Iterator[tuple[str, str, float]]:
         for seed in range(repeats(number)):
             start = time.perf_counter()
             yield f"seed {seed}", judge(seed), time.perf_counter() - start
 
     numbers = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
-    rows = [campaign(f"commands, {number.name}", verdicts(number)) for number in numbers]
-    return [*rows, campaign("compilations, SIGKILL", timed(kills.killed_compilation, 20))]
+    rows = [
+        campaign(f"commands, {number.name}", verdicts(number)) for number in numbers
+    ]
+    return [
+        *rows,
+        campaign("compilations, SIGKILL", timed(kills.killed_compilation, 20)),
+    ]
 
 
 def faults() -> list[tuple[str, str, str, str, str]]:
-    """Commands on a machine with full disks, little memory, odd names and files that change."""
+    """Commands on a machine with full disks, little memory, odd names and files that
+    change.
+    """
     import machine_faults
 
     lab, number = machine_faults.Lab(Path(tempfile.mkdtemp())), repeats(100)
@@ -150,7 +202,10 @@ def faults() -> list[tuple[str, str, str, str, str]]:
             yield machine_faults.within_limit(lab.folder, seed)
 
     try:
-        rows = [campaign(f"machine, {kind}", verdicts(kind)) for kind in machine_faults.KINDS]
+        rows = [
+            campaign(f"machine, {kind}", verdicts(kind))
+            for kind in machine_faults.KINDS
+        ]
         return [*rows, campaign("machine, memory limit", limits())]
     finally:
         lab.close()
@@ -194,7 +249,10 @@ def clusters() -> list[tuple[str, str, str, str, str]]:
     import lost_workers
 
     folder = Path(tempfile.mkdtemp())
-    kinds = {"Dask clusters": lost_workers.on_dask, "pools of processes": lost_workers.on_pools}
+    kinds = {
+        "Dask clusters": lost_workers.on_dask,
+        "pools of processes": lost_workers.on_pools,
+    }
     return [campaign(name, work(repeats(200), folder)) for name, work in kinds.items()]
 
 
@@ -203,7 +261,10 @@ def life() -> list[tuple[str, str, str, str, str]]:
     import long_life
 
     kinds = long_life.KINDS.items()
-    return [campaign(name, work(-(-repeats(10_000) // long_life.SHARE[name]))) for name, work in kinds]
+    return [
+        campaign(name, work(-(-repeats(10_000) // long_life.SHARE[name])))
+        for name, work in kinds
+    ]
 
 
 PARTS: dict[str, Callable[[], list[tuple[str, str, str, str, str]]]] = {

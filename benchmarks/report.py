@@ -1,7 +1,8 @@
 """Pages of docs/benchmarks, each rewritten by the script that measures it.
 
-What the scripts of `runner` measure is kept in docs/benchmarks/NAME.json, by part and by kind of machine, and the page
-is made from it: a run on one machine leaves the figures of the others. `overview` makes docs/benchmarks.md.
+What the scripts of `runner` measure is kept in docs/benchmarks/NAME.json, by part and
+by kind of machine, and the page is made from it: a run on one machine leaves the
+figures of the others. `overview` makes docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ import bochner
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 FIGURES = PAGE.parent / "figures"
 OURS = ("bochner", "numpy", "scipy", "scikit-learn", "numba")
-VECTORS = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
+VECTORS = {
+    "avx512_vnni": "AVX-512 with VNNI",
+    "avx512f": "AVX-512",
+    "avx2": "AVX2",
+    "asimd": "NEON",
+}
 
-Results = dict[str, dict[str, dict[str, Any]]]  # by part and machine: date, versions, rows
+Results = dict[
+    str, dict[str, dict[str, Any]]
+]  # by part and machine: date, versions, rows
 
 
 class Row(NamedTuple):
-    """A figure, its target, and a limit that was measured in the same run, with how many times it the figure is."""
+    """A figure, its target, and a limit that was measured in the same run, with how
+    many times it the figure is.
+    """
 
     what: str
     measured: str
@@ -51,13 +61,17 @@ def processor(cpuinfo: str = "") -> str:
 
 def versions(packages: Sequence[str] = ()) -> str:
     """Of Python, ours, and further packages where they are installed."""
-    found = [f"{name} {_version(name)}" for name in (*OURS, *packages) if _version(name)]
+    found = [
+        f"{name} {_version(name)}" for name in (*OURS, *packages) if _version(name)
+    ]
     return ", ".join([f"Python {platform.python_version()}", *found])
 
 
 def _version(name: str) -> str:
     if name == "bochner":
-        return bochner.__version__  # of the code that runs, which may not be what is installed
+        return (
+            bochner.__version__
+        )  # of the code that runs, which may not be what is installed
     try:
         return version(name)
     except PackageNotFoundError:
@@ -74,7 +88,9 @@ def _read(path: str) -> str:
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(str(cell) for cell in line) + " |" for line in lines
+    )
 
 
 def figure(row: Row) -> str:
@@ -86,16 +102,25 @@ def figure(row: Row) -> str:
 
 
 def columns(results: Results) -> str:
-    """Table of rows, with a column for each machine; order, bars and limits are those that were measured last."""
+    """Table of rows, with a column for each machine; order, bars and limits are
+    those that were measured last.
+    """
     rows, figures = {}, {}
     for part, measured in results.items():
-        for machine, own in sorted(measured.items(), key=lambda item: item[1]["date"], reverse=True):
+        for machine, own in sorted(
+            measured.items(), key=lambda item: item[1]["date"], reverse=True
+        ):
             for row in (Row(*one) for one in own["rows"]):
                 rows.setdefault((part, row.what), row)
                 figures[part, row.what, machine] = figure(row)
     header = ["what", *machines(results), "target", "x: times"]
     lines = [
-        [row.what, *(figures.get((*key, machine), "") for machine in machines(results)), row.bar, row.limit]
+        [
+            row.what,
+            *(figures.get((*key, machine), "") for machine in machines(results)),
+            row.bar,
+            row.limit,
+        ]
         for key, row in rows.items()
     ]
     width = len(header) - (not any(row.limit for row in rows.values()))
@@ -108,7 +133,12 @@ def tables(header: Sequence[str], note: str) -> Callable[[Results], str]:
     def body(results: Results) -> str:
         bodies = []
         for machine in machines(results):
-            rows = [row for measured in results.values() if machine in measured for row in measured[machine]["rows"]]
+            rows = [
+                row
+                for measured in results.values()
+                if machine in measured
+                for row in measured[machine]["rows"]
+            ]
             bodies.append(f"**{machine}**\n\n{table(header, rows)}")
         return "\n\n".join([*bodies, note])
 
@@ -120,8 +150,16 @@ def machines(results: Results) -> list[str]:
     return sorted({machine for measured in results.values() for machine in measured})
 
 
-def keep(name: str, part: str, rows: Sequence[Sequence[object]], packages: Sequence[str], machine: str) -> None:
-    """Keep the rows of a part, as those of this machine, in place of its earlier ones."""
+def keep(
+    name: str,
+    part: str,
+    rows: Sequence[Sequence[object]],
+    packages: Sequence[str],
+    machine: str,
+) -> None:
+    """Keep the rows of a part, as those of this machine, in place of its earlier
+    ones.
+    """
     results, store = kept(name), _store(name)
     own = {"date": str(date.today()), "versions": versions(packages), "rows": rows}
     results.setdefault(part, {})[machine] = own
@@ -139,18 +177,28 @@ def _store(name: str) -> Path:
     return PAGE.with_suffix("") / f"{name}.json"
 
 
-def write_kept(title: str, name: str, parts: Sequence[str], body: Callable[[Results], str]) -> None:
-    """Make the section of all that is kept of these parts, in their order; none if nothing is."""
+def write_kept(
+    title: str, name: str, parts: Sequence[str], body: Callable[[Results], str]
+) -> None:
+    """Make the section of all that is kept of these parts, in their order; none if
+    nothing is.
+    """
     results = kept(name)
     results = {part: results[part] for part in parts if part in results}
     if not results:
         return
     notes = []
     for machine in machines(results):
-        own = [measured[machine] for measured in results.values() if machine in measured]
-        runs = sorted({f"{one['date'] or 'date unknown'}, {one['versions']}" for one in own})
+        own = [
+            measured[machine] for measured in results.values() if machine in measured
+        ]
+        runs = sorted(
+            {f"{one['date'] or 'date unknown'}, {one['versions']}" for one in own}
+        )
         notes.append(f"{machine}: {'; '.join(runs)}.")
-    _replace(title, "\n\n".join([f"`python -m benchmarks {name}`", body(results), *notes]))
+    _replace(
+        title, "\n\n".join([f"`python -m benchmarks {name}`", body(results), *notes])
+    )
 
 
 def pyplot() -> Any:
@@ -169,14 +217,24 @@ def save_figure(figure: Any, name: str, dpi: int) -> None:
     figure.savefig(FIGURES / name, dpi=dpi)
 
 
-def write_section(title: str, command: str, body: str, packages: Sequence[str] = ()) -> None:
-    """Write the section of a script that keeps no figures; versions of `packages` are told beside ours."""
-    _replace(title, f"`{command}`, {date.today()}. {processor()}; {versions(packages)}.\n\n{body.strip()}")
+def write_section(
+    title: str, command: str, body: str, packages: Sequence[str] = ()
+) -> None:
+    """Write the section of a script that keeps no figures; versions of `packages`
+    are told beside ours.
+    """
+    _replace(
+        title,
+        f"`{command}`, {date.today()}. {processor()}; "
+        f"{versions(packages)}.\n\n{body.strip()}",
+    )
 
 
 def page_of(title: str) -> Path:
     """The page of that title."""
-    return PAGE.with_suffix("") / f"{'-'.join(re.findall('[a-z0-9]+', title.lower()))}.md"
+    return (
+        PAGE.with_suffix("") / f"{'-'.join(re.findall('[a-z0-9]+', title.lower()))}.md"
+    )
 
 
 def _replace(title: str, body: str) -> None:

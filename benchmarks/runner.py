@@ -1,4 +1,6 @@
-"""Named measurements, each in a process of its own, as a section of docs/benchmarks.md."""
+"""Named measurements, each in a process of its own, as a section of
+docs/benchmarks.md.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ QUICKER = 20
 
 
 def repeats(number: int) -> int:
-    """As many as the command line says, else as requested, but one where only the script is tried."""
+    """As many as the command line says, else as requested, but one where only the
+    script is tried.
+    """
     if "--repeats" in sys.argv[:-1]:
         return int(sys.argv[sys.argv.index("--repeats") + 1])
     return 1 if QUICK else number
@@ -44,12 +48,17 @@ def elapsed(work: Callable[[], object]) -> float:
 
 
 def timed(model: Any, X: Any, y: Any, X_test: Any) -> tuple[Any, dict[str, float]]:
-    """Fit and predict: predictions, seconds of the fit, microseconds a row of the prediction."""
+    """Fit and predict: predictions, seconds of the fit, microseconds a row of the
+    prediction.
+    """
     start = time.perf_counter()
     model.fit(X, y)
     fitted = time.perf_counter()
     predicted = model.predict(X_test)
-    return predicted, {"fit": fitted - start, "predict": 1e6 * (time.perf_counter() - fitted) / len(predicted)}
+    return predicted, {
+        "fit": fitted - start,
+        "predict": 1e6 * (time.perf_counter() - fitted) / len(predicted),
+    }
 
 
 def extra_memory(work: Callable[[], object]) -> float:
@@ -61,7 +70,9 @@ def extra_memory(work: Callable[[], object]) -> float:
 
 
 def cost(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What a call gives, its processor seconds, and its peak memory above what was resident before, in MB (Linux)."""
+    """What a call gives, its processor seconds, and its peak memory above what was
+    resident before, in MB (Linux).
+    """
     given: list[Any] = []
     start = time.process_time()
     memory = extra_memory(lambda: given.append(work()))
@@ -69,7 +80,11 @@ def cost(work: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def _status(field: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith(field)
+    )
     return int(line.split()[1]) / 1000
 
 
@@ -82,10 +97,12 @@ def run(
     packages: Sequence[str] = (),
     machine: Callable[[], str] = processor,
 ) -> None:
-    """Run the parts that the command line asks for, keep what they measure, and write the section of all that is kept.
+    """Run the parts that the command line asks for, keep what they measure, and write
+    the section of all that is kept.
 
-    Every part runs in a fresh process of the same script, and gives rows: those of `report.Row`, or what `body` takes.
-    A part that gives no rows leaves those that are kept. `machine` names what it ran on.
+    Every part runs in a fresh process of the same script, and gives rows: those of
+    `report.Row`, or what `body` takes. A part that gives no rows leaves those that are
+    kept. `machine` names what it ran on.
     """
     options = _options(description, list(benchmarks))
     if options.child:
@@ -103,7 +120,9 @@ def run(
             *["--slow"] * options.slow,
         ]
         command += ["--repeats", str(options.repeats)] if options.repeats else []
-        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        output = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
         rows = json.loads(output.splitlines()[-1])
         print(*rows, sep="\n", flush=True)
         if rows and not options.quick:
@@ -114,10 +133,34 @@ def run(
 
 def _options(description: str | None, names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the section of what is kept")
-    parser.add_argument("--quick", action="store_true", help="try the script on little, once, and keep nothing")
-    parser.add_argument("--slow", action="store_true", help="measure what takes many minutes too, where there is any")
-    parser.add_argument("--repeats", type=int, metavar="N", help="seeds or splits, in place of a script's own number")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="NAME",
+        help=", ".join(names),
+    )
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="measure nothing, write the section of what is kept",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="try the script on little, once, and keep nothing",
+    )
+    parser.add_argument(
+        "--slow",
+        action="store_true",
+        help="measure what takes many minutes too, where there is any",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        metavar="N",
+        help="seeds or splits, in place of a script's own number",
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

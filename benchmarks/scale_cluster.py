@@ -1,4 +1,6 @@
-"""Fits on the workers of a cluster that is this machine: parts of ``python -m benchmarks scale``."""
+"""Fits on the workers of a cluster that is this machine: parts of ``python -m
+benchmarks scale``.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +39,33 @@ def cluster(n_workers: int) -> Iterator[Any]:
     """A client of so many processes of one thread each."""
     from dask.distributed import Client, LocalCluster
 
-    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0")
+    local = LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+    )
     with local, Client(local) as client:
         client.wait_for_workers(n_workers, timeout=WAIT)
         yield client
 
 
 def machine(name: str) -> Any:
-    """A model of which nothing is to be chosen but the iterations of conjugate gradients, for bins."""
+    """A model of which nothing is to be chosen but the iterations of conjugate
+    gradients, for bins.
+    """
     from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
     from bochner.kernels import Gaussian, Laplacian
 
     if name == "bins":
         features: Any = BinningFeatures(Laplacian(4 * LENGTHSCALE), GRIDS)
-        return KernelMachineRegressor(features=features, solver="cg", alpha=ALPHA, random_state=0)
+        return KernelMachineRegressor(
+            features=features, solver="cg", alpha=ALPHA, random_state=0
+        )
     features = FourierFeatures(Gaussian(LENGTHSCALE), FEATURES)
-    return KernelMachineRegressor(features=features, solver="direct", alpha=ALPHA, random_state=0)
+    return KernelMachineRegressor(
+        features=features, solver="direct", alpha=ALPHA, random_state=0
+    )
 
 
 def source(n: int) -> Any:
@@ -63,7 +76,9 @@ def source(n: int) -> Any:
 
 
 def timed(name: str, n: int, client: Any = None) -> Timed:
-    """Medians of fits of the first `n` rows, on a cluster or in this process, after one of few rows."""
+    """Medians of fits of the first `n` rows, on a cluster or in this process, after
+    one of few rows.
+    """
     import bochner
 
     fits, refits = [], []
@@ -85,24 +100,44 @@ def speed() -> list[Row]:
     """Two workers against one, and their models against that of this process."""
     n, rows = size(ROWS), []
     bars = {"moments": "same bits", "bins": "<= 1e-6"}
-    for name, title, bar in (("moments", f"moments, D = {FEATURES:,}", 1.8), ("bins", f"bins, {GRIDS} grids", 1.6)):
+    for name, title, bar in (
+        ("moments", f"moments, D = {FEATURES:,}", 1.8),
+        ("bins", f"bins, {GRIDS} grids", 1.6),
+    ):
         found = []
         for n_workers in (1, 2):
             with cluster(n_workers) as client:
                 found.append(timed(name, n, client))
         one, two, local = *found, timed(name, n)
         what = f"Dask, 2 processes of one thread, {title}, {n:,} rows"
-        passes = f"{two.refit:.1f} s, {one.refit / two.refit:.2f} times as fast as one process"
+        passes = (
+            f"{two.refit:.1f} s, {one.refit / two.refit:.2f} times as fast as "
+            "one process"
+        )
         rows += [
-            Row(f"{what}: passes", passes, f">= {bar} times", "the threads of one process", two.refit / local.refit),
-            Row(f"{what}: whole fit", f"{two.fit:.1f} s, {one.fit / two.fit:.2f} times as fast", ""),
+            Row(
+                f"{what}: passes",
+                passes,
+                f">= {bar} times",
+                "the threads of one process",
+                two.refit / local.refit,
+            ),
+            Row(
+                f"{what}: whole fit",
+                f"{two.fit:.1f} s, {one.fit / two.fit:.2f} times as fast",
+                "",
+            ),
         ]
         for where, other in (("one process", one), ("no cluster", local)):
             error = (
                 np.abs(two.model.feature_weights_ - other.model.feature_weights_).max()
                 / np.abs(other.model.feature_weights_).max()
             )
-            same = "same bits" if digest(two.model) == digest(other.model) else f"{error:.1e}"
+            same = (
+                "same bits"
+                if digest(two.model) == digest(other.model)
+                else f"{error:.1e}"
+            )
             rows.append(Row(f"{what}: coefficients against {where}", same, bars[name]))
     return rows
 
@@ -130,7 +165,10 @@ def workers() -> list[Row]:
             timer.cancel()
         same += digest(model) == plain
         shares.append((took - whole) / (share * whole / 2))
-    what = f"Dask, 2 processes, D = {FEATURES:,}, {n:,} rows, a worker killed at 10 to 90 % of {whole:.0f} s"
+    what = (
+        f"Dask, 2 processes, D = {FEATURES:,}, {n:,} rows, a worker killed at 10 "
+        f"to 90 % of {whole:.0f} s"
+    )
     over = f"{median(shares):.2f}, at most {max(shares):.2f}"
     return [
         Row(f"{what}: same bits", f"{same} of {len(shares)}", "all"),

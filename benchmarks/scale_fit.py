@@ -1,4 +1,6 @@
-"""One fit in a process of its own, which another one watches: ``python scale_fit.py JOB``, a job as JSON."""
+"""One fit in a process of its own, which another one watches: ``python scale_fit.py
+JOB``, a job as JSON.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Job:
     data : str
         Folder or file; its target is the column "target".
     model : {"given", "cg", "default"}
-        500 Fourier features with all else given, by the Gram matrix or by conjugate gradients, or no arguments.
+        500 Fourier features with all else given, by the Gram matrix or by conjugate
+        gradients, or no arguments.
     in_memory : bool
         Whether the rows are read into arrays, before the work begins.
     sample : int or None
@@ -37,7 +40,8 @@ class Job:
     settings : dict
         Of `bochner.settings`.
     warm : bool
-        Whether small fits load all compiled code after the work began and before the clock starts.
+        Whether small fits load all compiled code after the work began and before the
+        clock starts.
     n_unseen : int
         Rows of no file, by which the model is judged.
     """
@@ -52,7 +56,9 @@ class Job:
 
 
 class Done(NamedTuple):
-    """What a fit took and came to; `refused` is its error where it fitted nothing, the rest is of no meaning then."""
+    """What a fit took and came to; `refused` is its error where it fitted nothing,
+    the rest is of no meaning then.
+    """
 
     seconds: float = 0.0
     cpu: float = 0.0
@@ -78,8 +84,13 @@ def machine(name: str) -> Any:
 
     if name == "default":
         return KernelMachineRegressor(random_state=0)
-    features, solver = FourierFeatures(Gaussian(LENGTHSCALE), D), "cg" if name == "cg" else "direct"
-    return KernelMachineRegressor(features=features, alpha=ALPHA, solver=solver, random_state=0)
+    features, solver = (
+        FourierFeatures(Gaussian(LENGTHSCALE), D),
+        "cg" if name == "cg" else "direct",
+    )
+    return KernelMachineRegressor(
+        features=features, alpha=ALPHA, solver=solver, random_state=0
+    )
 
 
 def warm_up(model: str) -> None:
@@ -90,8 +101,15 @@ def warm_up(model: str) -> None:
 
 def digest(model: Any) -> str:
     """Hash of all numbers that predictions are made of, to the bit."""
-    arrays = (model.feature_weights_, model.intercept_, model.target_mean_, model.target_scale_)
-    return blake2b(b"".join(np.ascontiguousarray(values).tobytes() for values in arrays)).hexdigest()
+    arrays = (
+        model.feature_weights_,
+        model.intercept_,
+        model.target_mean_,
+        model.target_scale_,
+    )
+    return blake2b(
+        b"".join(np.ascontiguousarray(values).tobytes() for values in arrays)
+    ).hexdigest()
 
 
 def done(job: Job) -> Done:
@@ -115,7 +133,10 @@ def done(job: Job) -> Done:
             return Done(refused=f"{type(error).__name__}: {error}")
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
     error, distance = judged(model, job.n_unseen)
-    about = f"{type(model.features_).__name__}, {len(model.feature_weights_):,} columns, by {model.solver_}"
+    about = (
+        f"{type(model.features_).__name__}, {len(model.feature_weights_):,} "
+        f"columns, by {model.solver_}"
+    )
     return Done(seconds, busy, digest(model), error, distance, about)
 
 
@@ -123,16 +144,25 @@ def opened(job: Job) -> Any:
     """What `fit` is given: the path itself, as people do, or a source with a sample."""
     import bochner
 
-    return job.data if job.sample is None else bochner.open_source(job.data, sample=job.sample)
+    return (
+        job.data
+        if job.sample is None
+        else bochner.open_source(job.data, sample=job.sample)
+    )
 
 
 def judged(model: Any, n_rows: int) -> tuple[float, float]:
-    """Root mean squared error of unseen rows over the deviation of their targets, and the same without noise."""
+    """Root mean squared error of unseen rows over the deviation of their targets,
+    and the same without noise.
+    """
     if not n_rows:
         return 0.0, 0.0
     X, y, truth = scale_data.unseen(n_rows)
     predicted = model.predict(scale_data.as_asked(model, X))
-    error, distance = (float(np.sqrt(np.mean((predicted - values) ** 2)) / y.std()) for values in (y, truth))
+    error, distance = (
+        float(np.sqrt(np.mean((predicted - values) ** 2)) / y.std())
+        for values in (y, truth)
+    )
     return error, distance
 
 

@@ -38,7 +38,10 @@ def merged(X: NDArray, y: NDArray, sample: int) -> Any:
     import bochner
 
     first = machine("given").prepare(X[:sample], y[:sample])
-    halves = [deepcopy(first).partial_fit(rows, targets) for rows, targets in batches(X, y, 2)()]
+    halves = [
+        deepcopy(first).partial_fit(rows, targets)
+        for rows, targets in batches(X, y, 2)()
+    ]
     return bochner.merge(halves)
 
 
@@ -62,7 +65,9 @@ def written(X: NDArray, y: NDArray, folder: Path) -> dict[str, tuple[Any, str | 
 
 
 def differences(n_rows: int, sample: int, folder: Path) -> dict[str, float]:
-    """Largest difference of predictions from those of a fit of arrays, over their deviation, by how the rows came."""
+    """Largest difference of predictions from those of a fit of arrays, over their
+    deviation, by how the rows came.
+    """
     import bochner
 
     X, y, _ = unseen(n_rows)
@@ -71,7 +76,11 @@ def differences(n_rows: int, sample: int, folder: Path) -> dict[str, float]:
 
     def streamed(data: Any, target: str | None = None) -> Any:
         source = bochner.open_source(data, sample=sample)
-        return machine("given").fit(source, target) if target else machine("given").fit(source)
+        return (
+            machine("given").fit(source, target)
+            if target
+            else machine("given").fit(source)
+        )
 
     fits: dict[str, Callable[[], Any]] = {
         "one block": lambda: streamed(batches(X, y, 1)),
@@ -82,7 +91,9 @@ def differences(n_rows: int, sample: int, folder: Path) -> dict[str, float]:
     }
     for name, file in written(X, y, folder).items():
         fits[name] = lambda file=file: streamed(*file)
-        fits[f"{name}, read into memory"] = lambda file=file: machine("given").fit(*(one for one in file if one))
+        fits[f"{name}, read into memory"] = lambda file=file: machine("given").fit(
+            *(one for one in file if one)
+        )
     return {name: largest(fit(), rows, expected) for name, fit in fits.items()}
 
 
@@ -94,4 +105,6 @@ def tables(X: NDArray, y: NDArray) -> Iterator[pa.Table]:
 
 def largest(model: Any, rows: NDArray, expected: NDArray) -> float:
     """Largest difference of its predictions over the deviation."""
-    return float(np.abs(model.predict(as_asked(model, rows)) - expected).max() / expected.std())
+    return float(
+        np.abs(model.predict(as_asked(model, rows)) - expected).max() / expected.std()
+    )

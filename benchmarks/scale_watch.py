@@ -17,7 +17,9 @@ STEP = 0.02  # seconds
 
 
 class Watched(NamedTuple):
-    """How a process ended, its most resident bytes and those when it began its work, and the lines it wrote."""
+    """How a process ended, its most resident bytes and those when it began its work,
+    and the lines it wrote.
+    """
 
     returncode: int
     peak: int
@@ -26,7 +28,9 @@ class Watched(NamedTuple):
 
 
 def begin() -> None:
-    """Tell who watches this process that its work begins: what it holds now is the base, and peaks before are void."""
+    """Tell who watches this process that its work begins: what it holds now is the
+    base, and peaks before are void.
+    """
     if WATCHED in os.environ:
         Path("/proc/self/clear_refs").write_text("5")
         print(BEGIN, flush=True)
@@ -36,13 +40,16 @@ def begin() -> None:
 def watched(command: Sequence[str]) -> Watched:
     """Run a command to its end.
 
-    Every 20 ms the highest mark of its resident memory is read, which the system keeps, so that no peak is missed.
+    Every 20 ms the highest mark of its resident memory is read, which the system keeps,
+    so that no peak is missed.
     """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     lines: list[str] = []
     begun: list[int] = []
     peaks = [0, 0]
-    with subprocess.Popen(command, env={**os.environ, WATCHED: "1"}, **pipes) as process:
+    with subprocess.Popen(
+        command, env={**os.environ, WATCHED: "1"}, **pipes
+    ) as process:
         listener = Thread(target=_listen, args=(process, lines, begun))
         listener.start()
         while process.poll() is None:
@@ -73,4 +80,11 @@ def _memory(pid: int, field: str) -> int:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith(field)), 0)
+    return next(
+        (
+            1024 * int(line.split()[1])
+            for line in status.splitlines()
+            if line.startswith(field)
+        ),
+        0,
+    )

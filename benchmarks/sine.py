@@ -1,8 +1,11 @@
-"""Exact kernel ridge regression against random features on a sine: ``python -m benchmarks sine``.
+"""Exact kernel ridge regression against random features on a sine: ``python -m
+benchmarks sine``.
 
-y = sin(2 pi x) + noise of deviation 0.1, x uniform on [0, 1]; Gaussian kernel of lengthscale 0.1, D = 100, alpha = 0.1
-for all; errors against the noiseless function at 1,000 points. Where JAX is installed, random features as its tutorials
-write them, compiled beforehand; and the kernel matrix, exact and by 100 and 10,000 features, as pictures.
+y = sin(2 pi x) + noise of deviation 0.1, x uniform on [0, 1]; Gaussian kernel of
+lengthscale 0.1, D = 100, alpha = 0.1 for all; errors against the noiseless function at
+1,000 points. Where JAX is installed, random features as its tutorials write them,
+compiled beforehand; and the kernel matrix, exact and by 100 and 10,000 features, as
+pictures.
 """
 
 from __future__ import annotations
@@ -31,18 +34,24 @@ The exact kernel matrix, and its estimates by 100 and 10,000 features: ![](figur
 
 
 def cholesky_in_place(K: np.ndarray, block: int = 2000) -> None:
-    """Overwrite the lower triangle by the Cholesky factor, block by block, without a second matrix of n x n."""
+    """Overwrite the lower triangle by the Cholesky factor, block by block, without a
+    second matrix of n x n.
+    """
     for start in range(0, len(K), block):
         here, below = slice(start, start + block), slice(start + block, None)
         K[here, here] = np.linalg.cholesky(K[here, here])
-        K[below, here] = solve_triangular(K[here, here], K[below, here].T, lower=True, check_finite=False).T
+        K[below, here] = solve_triangular(
+            K[here, here], K[below, here].T, lower=True, check_finite=False
+        ).T
         for column in range(start + block, len(K), block):
             there = slice(column, column + block)
             K[column:, there] -= K[column:, here] @ K[there, here].T
 
 
 def exact(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, np.ndarray]:
-    """Seconds of the fit, and predictions, by the Cholesky factor of the kernel matrix."""
+    """Seconds of the fit, and predictions, by the Cholesky factor of the kernel
+    matrix.
+    """
     gamma = 1 / (2 * LENGTHSCALE**2)
     start = time.perf_counter()
     K = rbf_kernel(X, X, gamma)
@@ -53,9 +62,13 @@ def exact(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, np.n
     return time.perf_counter() - start, rbf_kernel(X_test, X, gamma) @ dual + y.mean()
 
 
-def random_features(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, np.ndarray]:
+def random_features(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Median seconds of five fits, and predictions."""
-    model = KernelMachineRegressor(Gaussian(LENGTHSCALE), n_components=100, alpha=ALPHA, random_state=0)
+    model = KernelMachineRegressor(
+        Gaussian(LENGTHSCALE), n_components=100, alpha=ALPHA, random_state=0
+    )
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -64,8 +77,12 @@ def random_features(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[f
     return median(times), model.predict(X_test)
 
 
-def in_jax(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, np.ndarray]:
-    """The same by ten lines of JAX in single precision: median seconds of five fits, and predictions."""
+def in_jax(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The same by ten lines of JAX in single precision: median seconds of five fits,
+    and predictions.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -97,7 +114,11 @@ def pictures() -> None:
     X = np.sort(np.random.default_rng(0).uniform(size=(300, 1)), axis=0)
     features = FourierFeatures(Gaussian(LENGTHSCALE), sampling="iid", random_state=0)
     pyplot()
-    save_figure(GramDisplay.from_estimator(features, X, order="given").plot().figure_, "sine.png", 90)
+    save_figure(
+        GramDisplay.from_estimator(features, X, order="given").plot().figure_,
+        "sine.png",
+        90,
+    )
 
 
 def main() -> None:
@@ -116,15 +137,34 @@ def main() -> None:
             method(X[:100], y[:100], X_test)
             elapsed, predicted = method(X, y, X_test)
             times.append(elapsed)
-            cells += [f"{1e3 * elapsed:,.1f}", f"{np.sqrt(np.mean((predicted - truth) ** 2)):.4f}"]
+            cells += [
+                f"{1e3 * elapsed:,.1f}",
+                f"{np.sqrt(np.mean((predicted - truth) ** 2)):.4f}",
+            ]
         cells += ["not installed"] * (6 - len(cells))
         ratio = times[0] / times[1]
-        rows.append([f"{n:,}", *cells, f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"])
+        rows.append(
+            [f"{n:,}", *cells, f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"]
+        )
         print(*rows[-1], flush=True)
-    header = ["n", "exact fit, ms", "exact RMSE", "random features, ms", "RMSE", "JAX, ms", "RMSE", "exact over ours"]
+    header = [
+        "n",
+        "exact fit, ms",
+        "exact RMSE",
+        "random features, ms",
+        "RMSE",
+        "JAX, ms",
+        "RMSE",
+        "exact over ours",
+    ]
     pictures()
     body = table(header, rows) + "\n\n" + NOTE
-    write_section("Exact and random features on a sine", "python -m benchmarks sine", body, ("jax",))
+    write_section(
+        "Exact and random features on a sine",
+        "python -m benchmarks sine",
+        body,
+        ("jax",),
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Tables whose truth is known: rules and classes of nominal columns, few discrete columns, and many rows of numbers."""
+"""Tables whose truth is known: rules and classes of nominal columns, few discrete
+columns, and many rows of numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,20 @@ def draw(name: str, seed: int) -> Split:
 
 def named(codes: Sequence[np.ndarray]) -> pd.DataFrame:
     """Nominal columns, whose levels have names."""
-    return pd.DataFrame({f"x{j}": pd.Series(column).map("level {}".format) for j, column in enumerate(codes)})
+    return pd.DataFrame(
+        {
+            f"x{j}": pd.Series(column).map("level {}".format)
+            for j, column in enumerate(codes)
+        }
+    )
 
 
-def rules(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Classes by the first of twelve rules that holds; each asks for a level of two or three of the columns."""
+def rules(
+    n: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Classes by the first of twelve rules that holds; each asks for a level of two
+    or three of the columns.
+    """
     codes = [rng.integers(size, size=n) for size in rng.integers(2, 6, COLUMNS)]
     y = np.full(n, rng.integers(CLASSES))
     for size in rng.integers(2, 4, 12):
@@ -42,8 +53,12 @@ def rules(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, n
     return named(codes), y, y
 
 
-def hierarchy(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Classes by a tree of rules: the level of a column tells which column comes next."""
+def hierarchy(
+    n: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Classes by a tree of rules: the level of a column tells which column comes
+    next.
+    """
     codes = [rng.integers(size, size=n) for size in rng.integers(2, 6, COLUMNS)]
     y = np.empty(n, int)
 
@@ -53,22 +68,35 @@ def hierarchy(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarra
             return
         j = int(rng.choice(left))
         for level in range(codes[j].max() + 1):
-            descend(rows[codes[j][rows] == level], [k for k in left if k != j], depth + 1)
+            descend(
+                rows[codes[j][rows] == level], [k for k in left if k != j], depth + 1
+            )
 
     descend(np.arange(n), list(range(COLUMNS)), 0)
     return named(codes), y, y
 
 
-def types(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Eighteen classes, whose logits are sums of what the levels of six columns do, and of a pair of them."""
+def types(
+    n: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Eighteen classes, whose logits are sums of what the levels of six columns do,
+    and of a pair of them.
+    """
     codes = [rng.integers(LEVELS, size=n) for _ in range(6)]
-    logits = sum(rng.normal(scale=STRENGTH, size=(LEVELS, TYPES))[column] for column in codes)
-    logits = logits + rng.normal(scale=STRENGTH, size=(LEVELS, LEVELS, TYPES))[codes[0], codes[1]]
+    logits = sum(
+        rng.normal(scale=STRENGTH, size=(LEVELS, TYPES))[column] for column in codes
+    )
+    logits = (
+        logits
+        + rng.normal(scale=STRENGTH, size=(LEVELS, LEVELS, TYPES))[codes[0], codes[1]]
+    )
     y = (logits + rng.gumbel(size=(n, TYPES))).argmax(axis=1)
     return named(codes), y, y
 
 
-def discrete(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def discrete(
+    n: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """A number that five discrete columns of 20,160 cells tell without noise."""
     X = rng.integers([7, 8, 9, 10, 4], size=(n, 5))
     a, b, c, d, e = X.T.astype(float)
@@ -76,13 +104,21 @@ def discrete(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray
     return pd.DataFrame(X.astype(float)).add_prefix("x"), y, y
 
 
-def numeric(target: Numbers) -> Callable[[int, np.random.Generator], tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
+def numeric(
+    target: Numbers,
+) -> Callable[[int, np.random.Generator], tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
     """Ten standard normal columns, and a target of them with little noise."""
 
-    def make(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    def make(
+        n: int, rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
         X = rng.standard_normal((n, 10))
         truth = target(X)
-        return pd.DataFrame(X).add_prefix("x"), truth + NOISE * truth.std() * rng.standard_normal(n), truth
+        return (
+            pd.DataFrame(X).add_prefix("x"),
+            truth + NOISE * truth.std() * rng.standard_normal(n),
+            truth,
+        )
 
     return make
 
@@ -94,7 +130,12 @@ def linear(X: np.ndarray) -> np.ndarray:
 
 def smooth(X: np.ndarray) -> np.ndarray:
     """Waves, a product and a bend."""
-    return np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.cos(X[:, 3] + X[:, 4]) + np.tanh(2 * X[:, 5])
+    return (
+        np.sin(2 * X[:, 0])
+        + X[:, 1] * X[:, 2]
+        + np.cos(X[:, 3] + X[:, 4])
+        + np.tanh(2 * X[:, 5])
+    )
 
 
 def steps(X: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Without labels, and with few: ``python -m benchmarks unsupervised [--only NAME ...] [--slow] [--repeats N]``.
+"""Without labels, and with few: ``python -m benchmarks unsupervised [--only NAME ...]
+[--slow] [--repeats N]``.
 
 Every task is measured in a process of its own, beside what it is compared with.
 """
@@ -37,7 +38,16 @@ from unsupervised_lines import Line, line, mean
 from unsupervised_peers import linear_correlations, median_distance
 
 WIDE = Gaussian(7.0)  # a kernel that suits 50 columns of deviation 1.8
-HEADER = ("task", "here", "CPU s", "memory, MB", "reference, same run", "goal", "reached", "reference, earlier")
+HEADER = (
+    "task",
+    "here",
+    "CPU s",
+    "memory, MB",
+    "reference, same run",
+    "goal",
+    "reached",
+    "reference, earlier",
+)
 NOTE = """\
 Means over seeds or draws, with their standard errors; CPU seconds and memory (the peak above what was there before the
 call, which is the rows and the libraries) are medians. Reference, earlier: figures of 2026-11-21 on two cores, of what
@@ -46,7 +56,9 @@ measures label spreading with a Gaussian and self-training on all draws too, hou
 
 
 def pca() -> list[Line]:
-    """Twenty components of images, and how near they are to those of the kernel matrix."""
+    """Twenty components of images, and how near they are to those of the kernel
+    matrix.
+    """
     X = mnist()[0]
     KernelPCA(20, random_state=0).fit(X[:2000]).transform(X[:2000])
     costs, cosines, theirs = [], [], []
@@ -54,9 +66,16 @@ def pca() -> list[Line]:
         model, *spent = cost(partial(KernelPCA(20, random_state=seed).fit, X))
         _, transformed, _ = cost(partial(model.transform, X))
         costs.append((*spent, 1e6 * transformed / len(X)))
-        rows = X[np.random.default_rng(seed).choice(len(X), size(5000), replace=False)].astype(float)
+        rows = X[
+            np.random.default_rng(seed).choice(len(X), size(5000), replace=False)
+        ].astype(float)
         few = KernelPCA(20, random_state=seed).fit(rows)
-        exact = ExactPCA(20, kernel="rbf", gamma=0.5 / few.kernel_.lengthscale**2, eigen_solver="randomized")
+        exact = ExactPCA(
+            20,
+            kernel="rbf",
+            gamma=0.5 / few.kernel_.lengthscale**2,
+            eigen_solver="randomized",
+        )
         exact, fitted, _ = cost(partial(exact.set_params(random_state=0).fit, rows))
         _, took, _ = cost(partial(exact.transform, rows))
         theirs.append((fitted, 1e6 * took / len(rows)))
@@ -108,12 +127,14 @@ def novelty(name: str, earlier: str) -> list[Line]:
             "IsolationForest": IsolationForest(random_state=seed),
         }
         found = {
-            key: peer.fit(data.numbers if key == "IsolationForest" else data.numbers[few]).score_samples(
-                data.numbers_new
-            )
+            key: peer.fit(
+                data.numbers if key == "IsolationForest" else data.numbers[few]
+            ).score_samples(data.numbers_new)
             for key, peer in peers.items()
         }
-        areas.append({key: roc_auc_score(data.novel, -scores) for key, scores in found.items()})
+        areas.append(
+            {key: roc_auc_score(data.novel, -scores) for key, scores in found.items()}
+        )
     theirs = {key: float(np.mean([one[key] for one in areas])) for key in areas[0]}
     return [
         line(
@@ -134,13 +155,17 @@ def correlations() -> list[Line]:
     train, test = halves(X), halves(X_test)
     model, *spent = cost(partial(KernelCCA(50, random_state=0).fit, *train))
     own = 50 * model.score(*test)
-    theirs = max(linear_correlations(train, test, alpha, 50) for alpha in (1e-3, 1e-2, 3e-2, 0.1, 0.3))
+    theirs = max(
+        linear_correlations(train, test, alpha, 50)
+        for alpha in (1e-3, 1e-2, 3e-2, 0.1, 0.3)
+    )
     return [
         line(
             "kernel CCA, halves of MNIST: sum of 50 correlations, test rows",
             f"{own:.1f}, {100 * (own / theirs - 1):+.0f} %",
             [spent],
-            reference=f"linear, the best of five ridge terms on the test rows: {theirs:.1f}",
+            reference="linear, the best of five ridge terms on the test rows: "
+            f"{theirs:.1f}",
             goal="20 % more",
             reached=own >= 1.2 * theirs,
         )
@@ -148,10 +173,15 @@ def correlations() -> list[Line]:
 
 
 def million(what: str, task: Callable[[NDArray], Any]) -> list[Line]:
-    """A model of a million rows in single precision, beside the ridge fit with as many features."""
+    """A model of a million rows in single precision, beside the ridge fit with as
+    many features.
+    """
     X, _ = normal_laws(size(MILLION))
     ridge = KernelMachineRegressor(
-        features=FourierFeatures(WIDE, 1000, random_state=0), alpha=1.0, solver="direct", random_state=0
+        features=FourierFeatures(WIDE, 1000, random_state=0),
+        alpha=1.0,
+        solver="direct",
+        random_state=0,
     )
     y = X[:, 0] * X[:, 1]
     for warm in (task, lambda rows: ridge.fit(rows, y[: len(rows)])):
@@ -179,11 +209,21 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "labels 60,000": partial(labels, 60_000, 6, 30),
     "labels 10,000": partial(labels, 10_000, 9, None),
     "clusters 5,000": lambda: clusters(
-        "MNIST, 5,000 rows", 0.7, None, NearestNeighbours(10, affinity="nearest_neighbors", n_neighbors=5), ".702"
+        "MNIST, 5,000 rows",
+        0.7,
+        None,
+        NearestNeighbours(10, affinity="nearest_neighbors", n_neighbors=5),
+        ".702",
     ),
-    "clusters 60,000": lambda: clusters("MNIST, 60,000 rows", 0.75, 10, KMeans(10, n_init=3), ".491"),
+    "clusters 60,000": lambda: clusters(
+        "MNIST, 60,000 rows", 0.75, 10, KMeans(10, n_init=3), ".491"
+    ),
     "clusters digits": lambda: clusters(
-        "digits", 0.85, None, NearestNeighbours(10, affinity="nearest_neighbors"), ".854"
+        "digits",
+        0.85,
+        None,
+        NearestNeighbours(10, affinity="nearest_neighbors"),
+        ".854",
     ),
     "pca": pca,
     "novelty SA": partial(novelty, "SA", ".996"),
@@ -191,9 +231,15 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "novelty http": partial(novelty, "http", ""),
     "novelty http, all columns": partial(novelty, "http, all columns", ".989"),
     "cca": correlations,
-    "million PCA": lambda: million("PCA", KernelPCA(20, features=waves(), random_state=0).fit),
-    "million k-means": lambda: million("k-means", KernelKMeans(10, features=waves(), random_state=0).fit),
-    "million spectral": lambda: million("spectral clustering", SpectralClustering(10, random_state=0).fit),
+    "million PCA": lambda: million(
+        "PCA", KernelPCA(20, features=waves(), random_state=0).fit
+    ),
+    "million k-means": lambda: million(
+        "k-means", KernelKMeans(10, features=waves(), random_state=0).fit
+    ),
+    "million spectral": lambda: million(
+        "spectral clustering", SpectralClustering(10, random_state=0).fit
+    ),
     "million novelty": lambda: million("novelty", NoveltyDetector(random_state=0).fit),
 }
 

@@ -26,13 +26,17 @@ def mnist(n: int = 60_000) -> Split:
 def few_labels(y: NDArray, each: int, seed: int) -> NDArray:
     """The labels of so many rows of each class, -1 for all others."""
     rng, marked = np.random.default_rng(seed), np.full(len(y), -1)
-    rows = np.concatenate([rng.choice(np.flatnonzero(y == k), each, replace=False) for k in np.unique(y)])
+    rows = np.concatenate(
+        [rng.choice(np.flatnonzero(y == k), each, replace=False) for k in np.unique(y)]
+    )
     marked[rows] = y[rows]
     return marked
 
 
 class Novelties(NamedTuple):
-    """Normal rows to learn from, as they are and as numbers; other rows, and which of them are not normal."""
+    """Normal rows to learn from, as they are and as numbers; other rows, and which
+    of them are not normal.
+    """
 
     X: Any
     numbers: NDArray
@@ -42,20 +46,33 @@ class Novelties(NamedTuple):
 
 
 def novelties(name: str, most: int = 40_000) -> Novelties:
-    """Normal rows of one half, and rows of any kind of the other, as in scikit-learn's bench_online_ocsvm.py."""
-    X, novel = {"SA": _attacks, "http": _http, "http, all columns": _http_columns, "covtype": _cover}[name]()
+    """Normal rows of one half, and rows of any kind of the other, as in
+    scikit-learn's bench_online_ocsvm.py.
+    """
+    X, novel = {
+        "SA": _attacks,
+        "http": _http,
+        "http, all columns": _http_columns,
+        "covtype": _cover,
+    }[name]()
     order = np.random.default_rng(0).permutation(len(X))
     first, second = order[: len(X) // 2], order[len(X) // 2 :][: size(most)]
     first = first[~novel[first]]
     known, new = X.iloc[first], X.iloc[second]
     encoder = TableEncoder().fit(known)
     return Novelties(
-        known, encoder.encode(known, np.float64), new, encoder.encode(new, np.float64), novel[second].astype(bool)
+        known,
+        encoder.encode(known, np.float64),
+        new,
+        encoder.encode(new, np.float64),
+        novel[second].astype(bool),
     )
 
 
 def _attacks() -> tuple[pd.DataFrame, NDArray]:
-    """All normal rows of the 10 percent file and 3,377 attacks, as ``fetch_kddcup99(subset="SA")`` has them."""
+    """All normal rows of the 10 percent file and 3,377 attacks, as
+    ``fetch_kddcup99(subset="SA")`` has them.
+    """
     X, y, *_ = load("kddcup99")
     attacks = X[y != "normal"]
     drawn = attacks.iloc[np.random.RandomState(0).randint(0, len(attacks), 3377)]
@@ -86,9 +103,14 @@ def _cover() -> tuple[pd.DataFrame, NDArray]:
 
 
 def normal_laws(n: int, d: int = 50) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Rows of ten overlapping normal distributions in single precision, and which distribution each is of."""
+    """Rows of ten overlapping normal distributions in single precision, and which
+    distribution each is of.
+    """
     rng = np.random.default_rng(0)
-    centres, laws = SPREAD * rng.standard_normal((CENTRES, d)), rng.integers(CENTRES, size=n)
+    centres, laws = (
+        SPREAD * rng.standard_normal((CENTRES, d)),
+        rng.integers(CENTRES, size=n),
+    )
     X = rng.standard_normal((n, d), dtype=np.float32)
     X += centres.astype(np.float32)[laws]
     return X, laws

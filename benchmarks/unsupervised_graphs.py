@@ -1,4 +1,6 @@
-"""Few labels, and clusters, on the graphs of images: parts of ``python -m benchmarks unsupervised``."""
+"""Few labels, and clusters, on the graphs of images: parts of ``python -m benchmarks
+unsupervised``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ SEEDS, DRAWS = 5, 10
 
 
 def labels(n: int, goal: float, seconds: float | None) -> list[Line]:
-    """A hundred labels among n images; what is wrong among the others, and among test rows."""
+    """A hundred labels among n images; what is wrong among the others, and among
+    test rows.
+    """
     X, y, X_test, y_test = mnist(n)
     SemiSupervisedClassifier(random_state=0).fit(X[:1000], few_labels(y[:1000], 2, 0))
     own, new, costs = [], [], []
@@ -30,7 +34,9 @@ def labels(n: int, goal: float, seconds: float | None) -> list[Line]:
     for seed in range(repeats(DRAWS)):
         marked = few_labels(y, 10, seed)
         rest = marked < 0
-        model, *spent = cost(partial(SemiSupervisedClassifier(random_state=seed).fit, X, marked))
+        model, *spent = cost(
+            partial(SemiSupervisedClassifier(random_state=seed).fit, X, marked)
+        )
         costs.append(spent)
         own.append(wrong(model.transduction_[rest], y[rest]))
         new.append(wrong(model.predict(X_test), y_test))
@@ -43,21 +49,36 @@ def labels(n: int, goal: float, seconds: float | None) -> list[Line]:
             f"MNIST, {len(X):,} rows, 100 labels: % wrong of the others",
             f"{mean(own)} (test rows {mean(new)})",
             costs,
-            reference="; ".join(f"{name}: {mean(found)}" for name, found in theirs.items() if found),
+            reference="; ".join(
+                f"{name}: {mean(found)}" for name, found in theirs.items() if found
+            ),
             goal=f"<= {goal:g}" + (f", {seconds:g} CPU s" if seconds else ""),
             reached=np.mean(own) <= goal and took <= (seconds or np.inf),
-            earlier="SVC 20.8" if seconds else "LabelSpreading, Gaussian 12.0; self-training SVC 18.3 in 476 CPU s",
+            earlier="SVC 20.8"
+            if seconds
+            else "LabelSpreading, Gaussian 12.0; self-training SVC 18.3 in 476 CPU s",
         )
     ]
 
 
 def spreaders(n: int) -> dict[str, tuple[Any, int]]:
-    """Peers, and for how many draws they are measured: those of all pairs of rows where these are few."""
+    """Peers, and for how many draws they are measured: those of all pairs of rows
+    where these are few.
+    """
     peers: dict[str, tuple[Any, int]] = {"SVC of the labels": (SVC(C=10), DRAWS)}
     if n <= 10_000:
-        peers["LabelSpreading, 7 neighbours"] = LabelSpreading("knn", n_neighbors=7, alpha=0.9), DRAWS
-        peers["LabelSpreading, Gaussian of the best gamma"] = LabelSpreading("rbf", gamma=0.4, alpha=0.9), 1
-        peers["self-training SVC"] = SelfTrainingClassifier(SVC(C=10, probability=True)), 0
+        peers["LabelSpreading, 7 neighbours"] = (
+            LabelSpreading("knn", n_neighbors=7, alpha=0.9),
+            DRAWS,
+        )
+        peers["LabelSpreading, Gaussian of the best gamma"] = (
+            LabelSpreading("rbf", gamma=0.4, alpha=0.9),
+            1,
+        )
+        peers["self-training SVC"] = (
+            SelfTrainingClassifier(SVC(C=10, probability=True)),
+            0,
+        )
     return peers
 
 
@@ -75,9 +96,15 @@ def wrong(predicted: NDArray, truth: NDArray) -> float:
     return 100 * float(np.mean(predicted != truth))
 
 
-def clusters(name: str, goal: float, seconds: float | None, peer: Any, earlier: str) -> list[Line]:
+def clusters(
+    name: str, goal: float, seconds: float | None, peer: Any, earlier: str
+) -> list[Line]:
     """Agreement of clusters with classes, without arguments but their number."""
-    X, y = load_digits(return_X_y=True) if name == "digits" else mnist(60_000 if "60,000" in name else 5000)[:2]
+    X, y = (
+        load_digits(return_X_y=True)
+        if name == "digits"
+        else mnist(60_000 if "60,000" in name else 5000)[:2]
+    )
     SpectralClustering(10, random_state=0).fit(X[:1000])
     own, costs, theirs, their_costs = [], [], [], []
     for seed in range(repeats(SEEDS)):

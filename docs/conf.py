@@ -1,4 +1,6 @@
-"""Settings of the documentation: ``python -m sphinx -W -j auto -b html docs docs/_build/html``."""
+"""Settings of the documentation: ``python -m sphinx -W -j auto -b html docs
+docs/_build/html``.
+"""
 
 import os
 import sys
@@ -29,7 +31,14 @@ extensions = [
     "pages",
     "reference",
 ]
-exclude_patterns = ["_build", "_templates", "extensions", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "extensions",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+    "gallery/**/*.md5",
+]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # the settings of the gallery hold functions
 
@@ -86,8 +95,9 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
 }
 
-# Cross-references to the names of other projects need their inventories, which come from the network. The site must
-# build without one, so they are an extra that is asked for.
+# Cross-references to the names of other projects need their inventories, which come
+# from the network. The site must build without one, so they are an extra that is asked
+# for.
 if os.environ.get("BOCHNER_DOCS_INTERSPHINX"):
     extensions.append("sphinx.ext.intersphinx")
     intersphinx_mapping = {

@@ -2,7 +2,9 @@
 
 import os
 
-os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
+os.environ.setdefault(
+    "SCIPY_ARRAY_API", "1"
+)  # read by SciPy at import; lets scikit-learn's array API checks run
 
 import gc
 import json
@@ -51,7 +53,9 @@ pytest_sessionstart = tiers.pytest_sessionstart
 pytest_collection_modifyitems = tiers.pytest_collection_modifyitems
 pytest_runtest_call, slowness = tiers.pytest_runtest_call, tiers.slowness
 
-compile.COMPILATIONS.printed = True  # lest tests of standard error find a line more where the cache is empty
+compile.COMPILATIONS.printed = (
+    True  # lest tests of standard error find a line more where the cache is empty
+)
 ROOT = Path(__file__).parents[1]
 # What processes that work for a test need, and take seconds to import.
 PRELOADED = (
@@ -67,7 +71,9 @@ PRELOADED = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Thousands of tests stay as long as the process: nobody looks for garbage among them."""
+    """Thousands of tests stay as long as the process: nobody looks for garbage among
+    them.
+    """
     gc.disable()
     try:
         return (yield)
@@ -88,7 +94,9 @@ def combinations(d):
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel for d features and its formula; whether it is a leaf, falls to 0 without sign, and takes codes only."""
+    """A kernel for d features and its formula; whether it is a leaf, falls to 0
+    without sign, and takes codes only.
+    """
 
     kernel: Callable[[int], Kernel]
     formula: Callable[[np.ndarray], float]
@@ -108,7 +116,10 @@ def ard(kernel, formula, **options):
 
 
 def plain(kernel, formula, lengthscale, **options):
-    return Case(lambda d: kernel(lengthscale, **options), partial(formula, lengthscale=lengthscale, **options))
+    return Case(
+        lambda d: kernel(lengthscale, **options),
+        partial(formula, lengthscale=lengthscale, **options),
+    )
 
 
 CASES = {
@@ -139,15 +150,24 @@ CASES = {
         falls=False,
     ),
     "spectral": Case(
-        lambda d: SpectralMixture([1.0, 0.3], [[0.0] * d, [0.1] * d], [[0.1] * d, [0.02] * d]),
+        lambda d: SpectralMixture(
+            [1.0, 0.3], [[0.0] * d, [0.1] * d], [[0.1] * d, [0.02] * d]
+        ),
         lambda t: exact.spectral_mixture(t, [1.0, 0.3], [0.0, 0.1], [0.1, 0.02]),
         leaf=False,
         falls=False,
     ),
-    "periodic": Case(lambda d: Periodic(1.5, 4.0), lambda t: exact.periodic(t, 1.5, 4.0), leaf=False, falls=False),
+    "periodic": Case(
+        lambda d: Periodic(1.5, 4.0),
+        lambda t: exact.periodic(t, 1.5, 4.0),
+        leaf=False,
+        falls=False,
+    ),
     "periodic-times-decay": Case(
         lambda d: Periodic(2.0, 1.0 + np.arange(d)) * Matern(4.0),
-        lambda t: exact.periodic(t, 2.0, 1.0 + np.arange(len(t))) * exact.matern(t, 4.0),
+        lambda t: (
+            exact.periodic(t, 2.0, 1.0 + np.arange(len(t))) * exact.matern(t, 4.0)
+        ),
         leaf=False,
     ),
     "subspace": Case(
@@ -157,7 +177,10 @@ CASES = {
     ),
     "linear": Case(
         lambda d: Linear(Matern(spread(2)) * Gaussian(2.0), combinations(d)),
-        lambda t: exact.matern(combinations(len(t)) @ t, spread(2)) * exact.gaussian(combinations(len(t)) @ t, 2.0),
+        lambda t: (
+            exact.matern(combinations(len(t)) @ t, spread(2))
+            * exact.gaussian(combinations(len(t)) @ t, 2.0)
+        ),
         leaf=False,
     ),
     "additive": Case(
@@ -173,7 +196,11 @@ CASES = {
         falls=False,
         codes=True,
     ),
-    "scaled": Case(lambda d: 2.5 * Matern(2.0, nu=1.5), lambda t: 2.5 * exact.matern(t, 2.0, 1.5), leaf=False),
+    "scaled": Case(
+        lambda d: 2.5 * Matern(2.0, nu=1.5),
+        lambda t: 2.5 * exact.matern(t, 2.0, 1.5),
+        leaf=False,
+    ),
     "sum": Case(
         lambda d: 2.0 * Gaussian(1.2) + Laplacian(spread(d)),
         lambda t: 2.0 * exact.gaussian(t, 1.2) + exact.laplacian(t, spread(len(t))),
@@ -185,7 +212,9 @@ CASES = {
         leaf=False,
     ),
     "sum-times-sum": Case(
-        lambda d: (Gaussian(2.0) + 0.5 * Laplacian(4.0)) * (Matern(3.0, nu=0.5) + Cauchy(5.0)),
+        lambda d: (
+            (Gaussian(2.0) + 0.5 * Laplacian(4.0)) * (Matern(3.0, nu=0.5) + Cauchy(5.0))
+        ),
         lambda t: (
             (exact.gaussian(t, 2.0) + 0.5 * exact.laplacian(t, 4.0))
             * (exact.matern(t, 3.0, 0.5) + exact.cauchy(t, 5.0))
@@ -209,16 +238,22 @@ def leaf(request):
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
-    """Matrices here are small: threads of BLAS, and of OpenMP in scikit-learn, would only wait for one another."""
+    """Matrices here are small: threads of BLAS, and of OpenMP in scikit-learn, would
+    only wait for one another.
+    """
     with threadpool_limits(limits=1):
         yield
 
 
 @pytest.fixture(scope="session")
 def new_process():
-    """How to start other processes: forked from one that has imported what they need, and has nothing of this one."""
+    """How to start other processes: forked from one that has imported what they
+    need, and has nothing of this one.
+    """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([name for name in PRELOADED if find_spec(name.partition(".")[0])])
+    context.set_forkserver_preload(
+        [name for name in PRELOADED if find_spec(name.partition(".")[0])]
+    )
     forkserver.ensure_running()
     return context
 
@@ -232,15 +267,25 @@ def processes(new_process):
 
 @pytest.fixture(scope="session")
 def local_cluster(new_process):
-    """Clusters of Dask on this machine, each within a `with` statement, by a client of it."""
+    """Clusters of Dask on this machine, each within a `with` statement, by a client
+    of it.
+    """
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
 
     @contextmanager
     def started(n_workers=2, threads=1, **options):
-        options = {"processes": True, "dashboard_address": ":0", "silence_logs": 60} | options
+        options = {
+            "processes": True,
+            "dashboard_address": ":0",
+            "silence_logs": 60,
+        } | options
         with (
-            dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
-            distributed.LocalCluster(n_workers=n_workers, threads_per_worker=threads, **options) as cluster,
+            dask.config.set(
+                {"distributed.worker.multiprocessing-method": "forkserver"}
+            ),
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=threads, **options
+            ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):
             yield client
@@ -296,12 +341,16 @@ def checkout():
 
 def strict(text):
     """Parse one JSON object, refusing NaN and Infinity."""
-    return json.loads(text, parse_constant=lambda name: pytest.fail(f"JSON holds {name}"))
+    return json.loads(
+        text, parse_constant=lambda name: pytest.fail(f"JSON holds {name}")
+    )
 
 
 @pytest.fixture
 def run(capsys):
-    """Run the command in this process: exit code, standard output and standard error."""
+    """Run the command in this process: exit code, standard output and standard
+    error.
+    """
 
     def call(*args):
         with pytest.raises(SystemExit) as caught:
@@ -314,7 +363,9 @@ def run(capsys):
 
 @pytest.fixture
 def done(run):
-    """Run the command, which must succeed in silence on standard error; its report by --json."""
+    """Run the command, which must succeed in silence on standard error; its report
+    by --json.
+    """
 
     def call(*args):
         code, out, err = run(*args, "--json")
@@ -326,7 +377,9 @@ def done(run):
 
 @pytest.fixture
 def refused(run):
-    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
+    """Run the command, which must fail with one line on standard error and leave the
+    folder as it was; the line.
+    """
 
     def call(*args, code=1):
         before = sorted(os.listdir())
@@ -344,7 +397,9 @@ def refused(run):
 
 @pytest.fixture
 def interruptible():
-    """Interrupts are heard, also where the tests run in the background of a shell, which lets them pass."""
+    """Interrupts are heard, also where the tests run in the background of a shell,
+    which lets them pass.
+    """
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)

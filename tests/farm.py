@@ -1,4 +1,6 @@
-"""A cluster in one thread, which does with work and results what a cluster does: an engine for tests."""
+"""A cluster in one thread, which does with work and results what a cluster does: an
+engine for tests.
+"""
 
 import pickle
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ class Handle:
 
 
 class Farm:
-    """Work is done as soon as it comes, on copies of its arguments; results stay here, and can be lost.
+    """Work is done as soon as it comes, on copies of its arguments; results stay here,
+    and can be lost.
 
     Attributes
     ----------
@@ -50,18 +53,25 @@ class Farm:
     def result(self, handle):
         """What comes over a wire cannot be written to."""
         buffers = []
-        data = pickle.dumps(copied(self.kept(handle.number)), 5, buffer_callback=buffers.append)
+        data = pickle.dumps(
+            copied(self.kept(handle.number)), 5, buffer_callback=buffers.append
+        )
         return copied(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
 
     def kept(self, number):
         """The result of a work, which is done again where it was lost."""
         if number not in self.results:
             work, arguments = copied(self.works[number])
-            values = [copied(self.kept(one.number)) if isinstance(one, Handle) else one for one in arguments]
+            values = [
+                copied(self.kept(one.number)) if isinstance(one, Handle) else one
+                for one in arguments
+            ]
             before = pickle.dumps(values)
             with at_most(1):
                 self.results[number] = pickle.dumps(work(*values))
-            assert pickle.dumps(values) == before, f"{work} has changed what it was given"
+            assert pickle.dumps(values) == before, (
+                f"{work} has changed what it was given"
+            )
             self.n_done += 1
         return self.results[number]
 

@@ -1,11 +1,20 @@
-"""Sums of the graph of anchors: the same by threads and by workers, and its eigenvectors those of all pairs of rows."""
+"""Sums of the graph of anchors: the same by threads and by workers, and its
+eigenvectors those of all pairs of rows.
+"""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bochner import AnchorFeatures, ConcatenatedFeatures, MetricFeatures, SpectralClustering, open_source, settings
+from bochner import (
+    AnchorFeatures,
+    ConcatenatedFeatures,
+    MetricFeatures,
+    SpectralClustering,
+    open_source,
+    settings,
+)
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
@@ -19,7 +28,12 @@ WEIGHT = np.random.default_rng(1).integers(0, 3, N).astype(float)
 
 def summed(rows, weight=None, keeps=False):
     features = AnchorFeatures(50, 3, random_state=0).fit(X)
-    design = Design(ArraySource(rows, np.empty((len(rows), 0)), weight), features, np.float64, fixed=True)
+    design = Design(
+        ArraySource(rows, np.empty((len(rows), 0)), weight),
+        features,
+        np.float64,
+        fixed=True,
+    )
     return sum_graph(design, keeps=keeps), features.transform(rows).toarray()
 
 
@@ -56,12 +70,18 @@ def test_which_maps_are_anchors():
 def test_clusters_of_files_by_workers(tmp_path):
     """To the same bits as by threads."""
     for k, rows in enumerate(np.split(X, 8)):
-        pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / f"{k}.parquet")
+        pq.write_table(
+            pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / f"{k}.parquet"
+        )
     source = open_source(tmp_path, sample=2000)
     farm, models = Farm(), []
     for engine in (None, farm):
         with settings(engine=engine):
-            models.append(SpectralClustering(3, features=AnchorFeatures(60), random_state=0).fit(source))
+            models.append(
+                SpectralClustering(3, features=AnchorFeatures(60), random_state=0).fit(
+                    source
+                )
+            )
     here, there = models
     assert_array_equal(here.eigenvalues_, there.eigenvalues_)
     assert_array_equal(here.labels_, there.labels_)

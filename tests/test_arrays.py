@@ -1,4 +1,6 @@
-"""Arrays of other libraries: where they lie, what is refused, and products as exact as float32."""
+"""Arrays of other libraries: where they lie, what is refused, and products as exact
+as float32.
+"""
 
 import pickle
 import subprocess
@@ -16,7 +18,14 @@ import bochner
 from bochner import KernelMachineRegressor
 from bochner.design import device_moments
 from bochner.design.device_moments import GramSum
-from bochner.devices.device import Device, device_of, is_foreign, is_out_of_memory, parse_device, to_host
+from bochner.devices.device import (
+    Device,
+    device_of,
+    is_foreign,
+    is_out_of_memory,
+    parse_device,
+    to_host,
+)
 
 
 @pytest.fixture
@@ -27,7 +36,17 @@ def place():
 
 @pytest.mark.parametrize(
     "value",
-    [None, 1.0, "text", [1, 2], np.ones(3), np.float64(1), pd.DataFrame({"a": [1]}), sparse.eye(3), object],
+    [
+        None,
+        1.0,
+        "text",
+        [1, 2],
+        np.ones(3),
+        np.float64(1),
+        pd.DataFrame({"a": [1]}),
+        sparse.eye(3),
+        object,
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_of_no_other_library_has_no_place(value):
@@ -44,7 +63,9 @@ def test_arrays_of_the_standard_are_read(name):
 
 
 class Exported:
-    """An array of the standard, which other libraries may read in some of the ways there are."""
+    """An array of the standard, which other libraries may read in some of the ways
+    there are.
+    """
 
     def __init__(self, ways):
         self.ways, self.array = ways, np.arange(3.0)
@@ -56,7 +77,9 @@ class Exported:
         return (1, 0) if "dlpack" in self.ways else (2, 0)
 
     def __dlpack__(self, **options):
-        if "dlpack" in self.ways or ("copy" in self.ways and options.get("dl_device") == (1, 0)):
+        if "dlpack" in self.ways or (
+            "copy" in self.ways and options.get("dl_device") == (1, 0)
+        ):
             return self.array.__dlpack__()
         raise BufferError("on another device")
 
@@ -72,7 +95,11 @@ def test_arrays_are_read_in_the_way_that_their_library_allows(way):
 
 
 def test_arrays_that_nobody_may_read_say_so():
-    with pytest.raises(TypeError, match=r"NumPy cannot read this .*Exported: copy it to the memory of the processor"):
+    with pytest.raises(
+        TypeError,
+        match=r"NumPy cannot read this .*Exported: copy it to the memory of the "
+        r"processor",
+    ):
         to_host(Exported([]))
 
 
@@ -80,9 +107,14 @@ def test_a_model_takes_arrays_of_any_library():
     """The answers are NumPy's."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(100, 2)), rng.normal(size=100)
-    own, other = (KernelMachineRegressor(n_components=20, random_state=0) for _ in range(2))
+    own, other = (
+        KernelMachineRegressor(n_components=20, random_state=0) for _ in range(2)
+    )
     own.fit(X, y)
-    other.fit(array_api_strict.asarray(X, device=array_api_strict.Device("device1")), array_api_strict.asarray(y))
+    other.fit(
+        array_api_strict.asarray(X, device=array_api_strict.Device("device1")),
+        array_api_strict.asarray(y),
+    )
     np.testing.assert_array_equal(other.feature_weights_, own.feature_weights_)
     found = other.predict(array_api_strict.asarray(X))
     assert type(found) is np.ndarray
@@ -92,27 +124,43 @@ def test_a_model_takes_arrays_of_any_library():
 def test_a_model_takes_arrays_of_jax():
     jax = pytest.importorskip("jax")
     X = np.random.default_rng(0).uniform(size=(100, 2)).astype(np.float32)
-    own, other = (KernelMachineRegressor(n_components=20, random_state=0) for _ in range(2))
+    own, other = (
+        KernelMachineRegressor(n_components=20, random_state=0) for _ in range(2)
+    )
     own.fit(X, X[:, 0])
     other.fit(jax.numpy.asarray(X), jax.numpy.asarray(X[:, 0]))
     np.testing.assert_array_equal(other.predict(jax.numpy.asarray(X)), own.predict(X))
 
 
 def test_place_is_that_of_the_tensors(place):
-    found = device_of(None, place.put(np.ones((3, 2))), [1, 2], np.array(["a", "b"]), place.put(np.ones(3)))
+    found = device_of(
+        None,
+        place.put(np.ones((3, 2))),
+        [1, 2],
+        np.array(["a", "b"]),
+        place.put(np.ones(3)),
+    )
     assert found == place
     assert place.is_host
 
 
 def test_mixed_devices_are_refused():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="Tensors on cpu and meta were given together: move all of them to one device"):
+    with pytest.raises(
+        ValueError,
+        match="Tensors on cpu and meta were given together: move all of them to one "
+        "device",
+    ):
         device_of(torch.ones(3), torch.ones(3, device="meta"))
 
 
-@pytest.mark.parametrize("text", ["foo", "cuda:x", "cuda:", "torch:cuda", "", 3, "Cuda"])
+@pytest.mark.parametrize(
+    "text", ["foo", "cuda:x", "cuda:", "torch:cuda", "", 3, "Cuda"]
+)
 def test_what_is_no_device_is_refused(text):
-    with pytest.raises(ValueError, match="device must be 'cuda', 'cuda:1', 'mps' or 'cpu', got"):
+    with pytest.raises(
+        ValueError, match="device must be 'cuda', 'cuda:1', 'mps' or 'cpu', got"
+    ):
         parse_device(text)
 
 
@@ -120,7 +168,10 @@ def test_device_that_is_not_there():
     torch = pytest.importorskip("torch")
     for device in ("cuda:99", torch.device("cuda", 99)):
         with (
-            pytest.raises(ValueError, match=r"device='cuda:99' is not available: PyTorch has .*cpu"),
+            pytest.raises(
+                ValueError,
+                match=r"device='cuda:99' is not available: PyTorch has .*cpu",
+            ),
             bochner.settings(device=device),
         ):
             pass
@@ -128,11 +179,15 @@ def test_device_that_is_not_there():
 
 def test_device_without_pytorch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"device='cuda' needs PyTorch: python -m pip install torch\."):
+    with pytest.raises(
+        ImportError, match=r"device='cuda' needs PyTorch: python -m pip install torch\."
+    ):
         parse_device("cuda")
 
 
-@pytest.mark.parametrize(("text", "device"), [("cuda", "cuda:1"), ("cuda:1", "cuda:1"), ("cuda:0", "cuda:0")])
+@pytest.mark.parametrize(
+    ("text", "device"), [("cuda", "cuda:1"), ("cuda:1", "cuda:1"), ("cuda:0", "cuda:0")]
+)
 def test_the_current_device_comes_first(monkeypatch, text, device):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -159,7 +214,9 @@ def test_a_place_stays_itself(place):
 @pytest.mark.parametrize("layout", ["rows", "columns", "read-only", "every other"])
 def test_there_and_back(place, dtype, layout):
     array = np.arange(24).reshape(6, 4).astype(dtype)
-    array = {"columns": np.asfortranarray(array), "every other": array[::2, ::-1]}.get(layout, array)
+    array = {"columns": np.asfortranarray(array), "every other": array[::2, ::-1]}.get(
+        layout, array
+    )
     expected = array.copy()
     array.flags.writeable = layout != "read-only"
     there = place.put(array)
@@ -173,13 +230,18 @@ def test_there_and_back(place, dtype, layout):
 
 
 def test_ahead_puts_what_blocks_are_made_of(place):
-    blocks = [(np.full((2, 3), k, np.float32), None, np.full(2, k, np.float32)) for k in range(3)]
+    blocks = [
+        (np.full((2, 3), k, np.float32), None, np.full(2, k, np.float32))
+        for k in range(3)
+    ]
     for k, (X, y, weight) in enumerate(place.ahead(iter(blocks))):
         assert y is None
         assert device_of(X, weight) == place
         np.testing.assert_array_equal(to_host(X), blocks[k][0])
     assert k == 2
-    assert [to_host(block).sum() for block in place.ahead([np.ones(3), np.ones(4)])] == [3, 4]
+    assert [
+        to_host(block).sum() for block in place.ahead([np.ones(3), np.ones(4)])
+    ] == [3, 4]
 
 
 class Recorded(Device):
@@ -194,17 +256,23 @@ class Recorded(Device):
         return SimpleNamespace(cuda=self)
 
     def Stream(self, device):
-        return SimpleNamespace(record_event=lambda: f"copy of {self.calls[-1].split()[-1]}")
+        return SimpleNamespace(
+            record_event=lambda: f"copy of {self.calls[-1].split()[-1]}"
+        )
 
     def stream(self, stream):
         return nullcontext()
 
     def current_stream(self, device):
-        return SimpleNamespace(wait_event=lambda event: self.calls.append(f"wait for {event}"))
+        return SimpleNamespace(
+            wait_event=lambda event: self.calls.append(f"wait for {event}")
+        )
 
     def put(self, array):
         self.calls.append(f"put {array}")
-        return SimpleNamespace(record_stream=lambda stream: self.calls.append(f"keep {array}"))
+        return SimpleNamespace(
+            record_stream=lambda stream: self.calls.append(f"keep {array}")
+        )
 
 
 def test_next_block_is_copied_before_the_present_one_is_worked_on():
@@ -224,7 +292,9 @@ def test_history_of_derivatives_is_left_behind():
     place = device_of(X)
     assert not place.put(X).requires_grad
     np.testing.assert_array_equal(to_host(X), np.ones(3))
-    np.testing.assert_array_equal(to_host(torch.ones(3, dtype=torch.bfloat16)), np.ones(3))
+    np.testing.assert_array_equal(
+        to_host(torch.ones(3, dtype=torch.bfloat16)), np.ones(3)
+    )
 
 
 def test_host_shares_memory_with_tensors():
@@ -235,7 +305,9 @@ def test_host_shares_memory_with_tensors():
 
 
 def drawn(n_rows, n_columns, seed=0):
-    return np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
+    return (
+        np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
+    )
 
 
 @pytest.mark.parametrize("n_beside", [0, 2])
@@ -247,11 +319,18 @@ def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     A = drawn(70, 8 + n_beside).astype(dtype)
     total = GramSum(place, 8, n_beside)
     for block in (A[:40], A[40:40], A[40:]):
-        total.add(place.put(block[:, :8]), place.put(block[:, 8:]) if n_beside else None)
+        total.add(
+            place.put(block[:, :8]), place.put(block[:, 8:]) if n_beside else None
+        )
     found = total.host()
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_allclose(found, A.T.astype(float) @ A, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-4)
+    np.testing.assert_allclose(
+        found,
+        A.T.astype(float) @ A,
+        rtol=0,
+        atol=1e-12 if dtype == np.float64 else 1e-4,
+    )
     found[0, 0] = 0
     assert total.host()[0, 0] > 1, "the sum is not the caller's to change"
 
@@ -261,7 +340,9 @@ def test_sums_of_columns_beside_keep_their_digits(place):
     Z, E = drawn(5000, 20) + 3, np.ones((5000, 1), np.float32)
     total = GramSum(place, 20, 1)
     total.add(place.put(Z), place.put(E))
-    np.testing.assert_allclose(total.host()[-1, :-1], Z.sum(axis=0, dtype=float), rtol=3e-7)
+    np.testing.assert_allclose(
+        total.host()[-1, :-1], Z.sum(axis=0, dtype=float), rtol=3e-7
+    )
 
 
 @pytest.mark.parametrize("n_beside", [0, 2])
@@ -270,13 +351,17 @@ def test_sum_of_grams_without_double_precision(place, n_beside, monkeypatch):
     monkeypatch.setattr(Device, "has_double", False)
     A, total = drawn(70, 8 + n_beside), GramSum(place, 8, n_beside)
     for block in (A[:40], A[40:]):
-        total.add(place.put(block[:, :8]), place.put(block[:, 8:]) if n_beside else None)
+        total.add(
+            place.put(block[:, :8]), place.put(block[:, 8:]) if n_beside else None
+        )
     np.testing.assert_allclose(total.host(), A.T.astype(float) @ A, rtol=0, atol=1e-4)
     assert place.put(np.ones(3)).dtype == place.torch.float32
 
 
 def ridge_problem(n_rows=8_000, d=10, D=300):
-    """Random features of a smooth function with noise, without their amplitude, and targets of variance one."""
+    """Random features of a smooth function with noise, without their amplitude, and
+    targets of variance one.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, d))
     y = np.sin(X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + 0.1 * rng.normal(size=n_rows)
@@ -309,7 +394,11 @@ def test_products_are_exact_where_the_process_allows_tf32(place, monkeypatch):
     if not hasattr(switch, "fp32_precision"):
         pytest.skip("an older interface")
     product, before = torch.matmul, switch.fp32_precision
-    monkeypatch.setattr(torch, "matmul", lambda A, B: seen.append(switch.fp32_precision) or product(A, B))
+    monkeypatch.setattr(
+        torch,
+        "matmul",
+        lambda A, B: seen.append(switch.fp32_precision) or product(A, B),
+    )
     try:
         for allowed in ("none", "ieee", "tf32"):
             switch.fp32_precision = allowed
@@ -327,7 +416,11 @@ def test_linear_algebra(place):
     L = place.cholesky(place.put(A))
     np.testing.assert_allclose(to_host(L), linalg.cholesky(A, lower=True), **tolerance)
     forward = place.solve_triangular(L, place.put(B))
-    np.testing.assert_allclose(to_host(place.solve_triangular(L, forward, True)), linalg.solve(A, B), **tolerance)
+    np.testing.assert_allclose(
+        to_host(place.solve_triangular(L, forward, True)),
+        linalg.solve(A, B),
+        **tolerance,
+    )
     assert device_of(L, forward) == place
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         place.cholesky(place.put(-np.eye(3)))
@@ -337,20 +430,32 @@ def test_where_double_precision_is_fast(place, monkeypatch):
     assert place.has_fast_double
     assert not Device(SimpleNamespace(type="mps")).has_fast_double
     for capability, fast in (((9, 0), True), ((8, 9), False)):
-        monkeypatch.setattr(place.torch.cuda, "get_device_capability", lambda device, own=capability: own)
+        monkeypatch.setattr(
+            place.torch.cuda,
+            "get_device_capability",
+            lambda device, own=capability: own,
+        )
         assert Device(SimpleNamespace(type="cuda")).has_fast_double == fast
 
 
 def test_too_little_memory_on_the_device(place, monkeypatch):
     assert is_out_of_memory(place.torch.OutOfMemoryError("CUDA out of memory."))
-    assert is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)"))
+    assert is_out_of_memory(
+        RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)")
+    )
     assert not is_out_of_memory(RuntimeError("shapes differ"))
     assert not is_out_of_memory(ValueError("out of memory"))
     assert place.free_bytes() is None
-    error = place.memory_error(2 * 10**9, "A block of 64 rows", "Use fewer n_components.")
-    assert str(error) == "A block of 64 rows needs 2.00 GB on cpu. Use fewer n_components."
+    error = place.memory_error(
+        2 * 10**9, "A block of 64 rows", "Use fewer n_components."
+    )
+    assert (
+        str(error) == "A block of 64 rows needs 2.00 GB on cpu. Use fewer n_components."
+    )
     monkeypatch.setattr(Device, "free_bytes", lambda self: 10**9)
-    assert "cpu and 1.00 GB are free. Take" in str(place.memory_error(2 * 10**9, "A", "Take."))
+    assert "cpu and 1.00 GB are free. Take" in str(
+        place.memory_error(2 * 10**9, "A", "Take.")
+    )
 
 
 def test_nothing_is_loaded_without_need():
@@ -366,5 +471,10 @@ with bochner.settings(device="cpu"):
 assert device_of(X, [1], None) is None
 assert not set(sys.modules) & set({libraries}), sys.modules.keys()
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""The scripts that measure: what is kept of other machines, and the page that is made from it."""
+"""The scripts that measure: what is kept of other machines, and the page that is
+made from it.
+"""
 
 import importlib
 import json
@@ -65,7 +67,9 @@ def report(monkeypatch, tmp_path):
 
 @pytest.fixture
 def toys(report, monkeypatch, tmp_path, capfd):
-    """Runs a small script with arguments on a machine of some name, and returns what it printed and the page."""
+    """Runs a small script with arguments on a machine of some name, and returns what
+    it printed and the page.
+    """
     (tmp_path / "toys.py").write_text(SCRIPT)
 
     def run(machine, *arguments):
@@ -93,9 +97,13 @@ def measured(date, *rows):
 
 
 def test_a_column_for_each_machine(report):
-    """Order, bar and limit are those of the later run, whatever the order of the machines."""
+    """Order, bar and limit are those of the later run, whatever the order of the
+    machines.
+    """
     old = measured("", ["gone", "1"], ["fit", "31 s", "<= 9 s", "Gram", 0.941])
-    new = measured("2026-01-01", ["fit", "", "<= 8 s", "a copy", 12.34], ["predict", "2 us"])
+    new = measured(
+        "2026-01-01", ["fit", "", "<= 8 s", "a copy", 12.34], ["predict", "2 us"]
+    )
     expected = """\
 | what | A | B | target | x: times |
 | --- | --- | --- | --- | --- |
@@ -107,13 +115,21 @@ def test_a_column_for_each_machine(report):
 
 
 def test_equal_names_in_different_parts(report):
-    parts = {"one": {"A": measured("", ["the same", "1"])}, "two": {"A": measured("", ["the same", "2"])}}
-    assert report.columns(parts).splitlines()[2:] == ["| the same | 1 |  |", "| the same | 2 |  |"]
+    parts = {
+        "one": {"A": measured("", ["the same", "1"])},
+        "two": {"A": measured("", ["the same", "2"])},
+    }
+    assert report.columns(parts).splitlines()[2:] == [
+        "| the same | 1 |  |",
+        "| the same | 2 |  |",
+    ]
 
 
 def test_a_table_for_each_machine(report):
     one, two = measured("", ["digits", "1"]), measured("", ["mnist", "2"])
-    body = report.tables(["data", "error"], "Medians.")({"digits": {"A": one, "B": one}, "mnist": {"B": two}})
+    body = report.tables(["data", "error"], "Medians.")(
+        {"digits": {"A": one, "B": one}, "mnist": {"B": two}}
+    )
     assert body.split("\n\n") == [
         "**A**",
         "| data | error |\n| --- | --- |\n| digits | 1 |",
@@ -127,7 +143,10 @@ def test_a_run_renews_its_own_figures(toys, report):
     """Those of other machines and parts stay."""
     toys("A", "--only", "one")
     _, page = toys("B", "--only", "one", "two")
-    assert "| fit | 3 s, 1.50 x | 3 s, 1.50 x | <= 4 s | a copy |\n| predict |  | 3 us |  |  |\n" in page
+    assert (
+        "| fit | 3 s, 1.50 x | 3 s, 1.50 x | <= 4 s | a copy |\n| predict |  | 3 us "
+        "|  |  |\n" in page
+    )
     assert page.startswith("# Toys\n\n`python -m benchmarks toys`\n\n| what | A | B |")
     store = report.PAGE.parent / "benchmarks" / "toys.json"
     kept = json.loads(store.read_text())
@@ -154,7 +173,9 @@ def test_a_part_without_rows_keeps_nothing(toys, report):
     assert report.kept("toys") == {}
 
 
-@pytest.mark.parametrize("store", [path for path in KEPT if path.stem != "peers"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "store", [path for path in KEPT if path.stem != "peers"], ids=lambda path: path.stem
+)
 def test_page_is_made_from_what_is_kept(report, monkeypatch, store):
     pages = store.parent
     shutil.copytree(pages, report.PAGE.with_suffix(""))
@@ -164,8 +185,12 @@ def test_page_is_made_from_what_is_kept(report, monkeypatch, store):
         assert (report.PAGE.with_suffix("") / page.name).read_text() == page.read_text()
 
 
-def test_figures_of_the_readme_and_the_first_page_are_those_that_are_kept(report, monkeypatch):
-    """With three digits, as they were kept; the picture of the README reads the same file."""
+def test_figures_of_the_readme_and_the_first_page_are_those_that_are_kept(
+    report, monkeypatch
+):
+    """With three digits, as they were kept; the picture of the README reads the same
+    file.
+    """
     monkeypatch.setattr(report, "PAGE", BENCHMARKS.parent / "docs" / "benchmarks.md")
     monkeypatch.delitem(sys.modules, "overview", raising=False)
     overview = importlib.import_module("overview")
@@ -174,7 +199,11 @@ def test_figures_of_the_readme_and_the_first_page_are_those_that_are_kept(report
     assert overview.overview() == overview.PAGE.read_text("utf-8")
     kept = json.loads(overview.STORE.read_text())
     error, seconds = kept["errors and seconds"]["california_housing"]["bochner"]
-    (line,) = [line for line in readme.splitlines() if line.startswith("| california_housing, RMSE")]
+    (line,) = [
+        line
+        for line in readme.splitlines()
+        if line.startswith("| california_housing, RMSE")
+    ]
     assert f"**{error:.3f}**" in line
     assert line.endswith(f"| {seconds:.2g} s |")
     monkeypatch.delitem(sys.modules, "overview", raising=False)
@@ -182,19 +211,36 @@ def test_figures_of_the_readme_and_the_first_page_are_those_that_are_kept(report
 
 def test_place_and_difference_to_the_better_default(report):
     accuracy = importlib.import_module("accuracy")
-    errors = np.array([[2.0, 1.0, 3.0, 4.0], [2.5, 1.1, 3.0, 4.0], [3.0, 1.2, 3.0, 4.0]])
+    errors = np.array(
+        [[2.0, 1.0, 3.0, 4.0], [2.5, 1.1, 3.0, 4.0], [3.0, 1.2, 3.0, 4.0]]
+    )
     cells = accuracy.line("% wrong", errors, 2.2)
-    assert cells == ["3", "2.5", "2 - 3", "2.2", "1.1", "3", "4", "2 of 4", "+1.4 (0.23)"]
+    assert cells == [
+        "3",
+        "2.5",
+        "2 - 3",
+        "2.2",
+        "1.1",
+        "3",
+        "4",
+        "2 of 4",
+        "+1.4 (0.23)",
+    ]
     areas = accuracy.line("AUC", 1 - errors / 10, None)
     assert areas[7:] == ["2 of 4", "-0.14 (0.023)"]
 
 
 def test_repeats_are_those_of_the_command_line(toys):
-    assert toys("A", "--quick", "--only", "two", "--repeats", "7")[0] == "['predict', '7 us']\n"
+    assert (
+        toys("A", "--quick", "--only", "two", "--repeats", "7")[0]
+        == "['predict', '7 us']\n"
+    )
 
 
 def test_peers_cover_as_many_rows_as_they_should(report):
-    """Over draws of the rows that calibrate; sets of true probabilities, intervals of scores."""
+    """Over draws of the rows that calibrate; sets of true probabilities, intervals
+    of scores.
+    """
     conformal = importlib.import_module("conformal")
     rng = np.random.default_rng(0)
     covered = {"least": [], "adaptive": [], "scores": []}
@@ -203,14 +249,20 @@ def test_peers_cover_as_many_rows_as_they_should(report):
         p = rng.dirichlet([0.5, 1.0, 2.0, 0.2], 300)
         labels = (rng.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
         for name, options in (("least", ()), ("adaptive", (seed,))):
-            sets = getattr(conformal, f"{name}_sets")(p[:99], labels[:99], p[99:], 0.9, *options)
+            sets = getattr(conformal, f"{name}_sets")(
+                p[:99], labels[:99], p[99:], 0.9, *options
+            )
             covered[name].append(sets[np.arange(201), labels[99:]].mean())
             sizes[name].append(sets.sum(axis=1).mean())
             assert name == "least" or sets.any(axis=1).all()
-        covered["scores"].append((p[99:, 0] <= conformal.conformal_quantile(p[:99, 0], 0.9)).mean())
+        covered["scores"].append(
+            (p[99:, 0] <= conformal.conformal_quantile(p[:99, 0], 0.9)).mean()
+        )
     for name, shares in covered.items():
         z = (np.mean(shares) - 0.9) / (np.std(shares) / np.sqrt(300))
-        assert abs(z) < 4 or (name == "adaptive" and z > 0), name  # its sets are never empty
+        assert abs(z) < 4 or (name == "adaptive" and z > 0), (
+            name
+        )  # its sets are never empty
     assert np.mean(sizes["least"]) < np.mean(sizes["adaptive"])
     assert conformal.conformal_quantile(np.arange(8.0), 0.9) == np.inf
     fit, held_out = conformal.fitted_and_held_out(100, 0)
@@ -231,12 +283,17 @@ def test_linear_correlations_are_those_of_orthonormal_columns(report):
 
 def test_rows_without_labels(report):
     """So many labels of each class; lines say what was reached."""
-    data, lines = importlib.import_module("unsupervised_data"), importlib.import_module("unsupervised_lines")
+    data, lines = (
+        importlib.import_module("unsupervised_data"),
+        importlib.import_module("unsupervised_lines"),
+    )
     y = np.repeat([3, 5], 40)
     marked = data.few_labels(y, 4, seed=0)
     assert np.unique(marked, return_counts=True)[1].tolist() == [72, 4, 4]
     assert (marked[marked >= 0] == y[marked >= 0]).all()
-    assert [lines.line("fit", "1", [(2.0, 30.4)], reached=r)[2:] for r in (True, None)] == [
+    assert [
+        lines.line("fit", "1", [(2.0, 30.4)], reached=r)[2:] for r in (True, None)
+    ] == [
         ("2", "30", "", "", "yes", ""),
         ("2", "30", "", "", "", ""),
     ]
@@ -267,7 +324,9 @@ def test_a_watcher_knows_the_peak(report):
 
 
 def test_fewer_rows_are_the_first_of_more(report, monkeypatch, tmp_path):
-    """In whichever files and row groups; those that are there already are not written again."""
+    """In whichever files and row groups; those that are there already are not
+    written again.
+    """
     monkeypatch.setenv("BOCHNER_SCALE_DATA", str(tmp_path))
     data = importlib.import_module("scale_data")
     monkeypatch.setattr(data, "EDGES", (100, 400))
@@ -286,8 +345,13 @@ def test_fewer_rows_are_the_first_of_more(report, monkeypatch, tmp_path):
 def test_many_rows_of_files_take_little_memory(report, monkeypatch, tmp_path):
     """One pass of 500 features, which would take 1 GB."""
     monkeypatch.setenv("BOCHNER_SCALE_DATA", str(tmp_path))
-    data, fit = importlib.import_module("scale_data"), importlib.import_module("scale_fit")
-    found, took = fit.fitted(fit.Job(str(data.folder(500_000)), sample=50_000, warm=False, n_unseen=10_000))
+    data, fit = (
+        importlib.import_module("scale_data"),
+        importlib.import_module("scale_fit"),
+    )
+    found, took = fit.fitted(
+        fit.Job(str(data.folder(500_000)), sample=50_000, warm=False, n_unseen=10_000)
+    )
     assert not took.refused
     assert found.peak - found.base < 0.8e9
     assert took.error < 1
@@ -297,7 +361,13 @@ def test_what_the_gpu_is_held_to_is_the_same_ridge_regression(report, monkeypatc
     """Here both on the processor."""
     pytest.importorskip("torch")
     gpu = importlib.import_module("gpu")
-    for name, value in {"DEVICE": "cpu", "EXACT_ROWS": 3000, "UNSEEN": 100, "COLUMNS": 5, "FEATURES": 40}.items():
+    for name, value in {
+        "DEVICE": "cpu",
+        "EXACT_ROWS": 3000,
+        "UNSEEN": 100,
+        "COLUMNS": 5,
+        "FEATURES": 40,
+    }.items():
         monkeypatch.setattr(gpu, name, value)
     monkeypatch.setattr(gpu, "LENGTHSCALE", 2.0)
     errors = [float(row.measured) for row in gpu.accuracy.__wrapped__()]
@@ -314,8 +384,10 @@ def data(monkeypatch):
 
 def test_files_of_tables_are_read_as_they_are_published(data, tmp_path):
     (tmp_path / "census").write_text(
-        "|1x3 Cross validator\n25, Private, 226802, 11th, 7, Never-married, Machine-op-inspct, Own-child, Black, Male, "
-        "0, 0, 40, United-States, <=50K.\n18, ?, 103497, Some-college, 10, Never-married, ?, Own-child, White, Female, "
+        "|1x3 Cross validator\n25, Private, 226802, 11th, 7, Never-married, "
+        "Machine-op-inspct, Own-child, Black, Male, "
+        "0, 0, 40, United-States, <=50K.\n18, ?, 103497, Some-college, 10, "
+        "Never-married, ?, Own-child, White, Female, "
         "0, 0, 30, United-States, >50K.\n\n"
     )
     rows = data.census(tmp_path / "census", 1)
@@ -331,7 +403,13 @@ def test_files_of_tables_are_read_as_they_are_published(data, tmp_path):
 def test_the_checksum_of_a_table_is_of_its_values(data):
     rows = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 0.1, -1.5], "c": ["x", "y", "x"]})
     own = data.digest(rows)
-    same = pd.DataFrame({"C": rows["c"].astype("category"), "A": ["1", "2", "3"], "B": rows["b"].astype("float32")})
+    same = pd.DataFrame(
+        {
+            "C": rows["c"].astype("category"),
+            "A": ["1", "2", "3"],
+            "B": rows["b"].astype("float32"),
+        }
+    )
     assert data.digest(same) == own
     assert data.digest(rows[::-1]) != own
     for name, value in {"a": 4, "b": 0.6, "c": "z"}.items():
@@ -340,14 +418,22 @@ def test_the_checksum_of_a_table_is_of_its_values(data):
         assert data.digest(other) != own
 
 
-def test_a_table_that_cannot_be_had_does_not_stop_the_others(data, tmp_path, monkeypatch, capsys):
+def test_a_table_that_cannot_be_had_does_not_stop_the_others(
+    data, tmp_path, monkeypatch, capsys
+):
     rows = pd.DataFrame({"x": [1, 2, 3], "target": ["a", "b", "a"]})
 
     def missing():
         raise OSError("no such host")
 
-    monkeypatch.setattr(data, "SOURCES", {"gone": missing, "here": lambda: rows, "other": lambda: rows[::-1]})
-    monkeypatch.setattr(data, "DIGESTS", dict.fromkeys(("here", "other"), data.digest(rows)))
+    monkeypatch.setattr(
+        data,
+        "SOURCES",
+        {"gone": missing, "here": lambda: rows, "other": lambda: rows[::-1]},
+    )
+    monkeypatch.setattr(
+        data, "DIGESTS", dict.fromkeys(("here", "other"), data.digest(rows))
+    )
     monkeypatch.setattr(sys, "argv", ["data", str(tmp_path / "folder")])
     assert data.main() == 1
     said = capsys.readouterr()
@@ -355,4 +441,7 @@ def test_a_table_that_cannot_be_had_does_not_stop_the_others(data, tmp_path, mon
     assert "here: 3 rows, 2 columns, as in docs/benchmarks" in said.out
     assert "other: 3 rows, 2 columns; values or their order differ" in said.out
     assert f"export BOCHNER_DATA={tmp_path / 'folder'}" in said.out
-    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["here.parquet", "other.parquet"]
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
+        "here.parquet",
+        "other.parquet",
+    ]

@@ -1,4 +1,6 @@
-"""The command: what it prints, its exit codes, its files, and one line for every error that can be expected."""
+"""The command: what it prints, its exit codes, its files, and one line for every
+error that can be expected.
+"""
 
 import gzip
 import html
@@ -35,7 +37,13 @@ from bochner import (
 )
 from bochner.cli.app import app
 from bochner.cli.failures import guarded
-from bochner.cli.target import Target, TargetSummary, learned_task, read_target, stratified_split
+from bochner.cli.target import (
+    Target,
+    TargetSummary,
+    learned_task,
+    read_target,
+    stratified_split,
+)
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
@@ -53,9 +61,18 @@ def make_table(seed=0):
     x, z = rng.normal(size=(2, N))
     kind = rng.choice(["round", "square", "long, thin"], N)
     price = 100 + 3 * np.sin(x) + z**2 + (kind == "round") + 0.1 * rng.normal(size=N)
-    gaps = pa.array([None if k % 10 == 0 else float(value) for k, value in enumerate(z)])
+    gaps = pa.array(
+        [None if k % 10 == 0 else float(value) for k, value in enumerate(z)]
+    )
     return pa.table(
-        {"x": x, "z": gaps, "kind": kind, "rooms": rng.integers(1, 5, N), "sold": x + z > 0, "price": price}
+        {
+            "x": x,
+            "z": gaps,
+            "kind": kind,
+            "rooms": rng.integers(1, 5, N),
+            "sold": x + z > 0,
+            "price": price,
+        }
     )
 
 
@@ -86,7 +103,16 @@ def fit_model(done, target, *more, out="model.safetensors"):
     return done("fit", "houses.csv", "--target", target, "--out", out, *FAST, *more)
 
 
-COMMANDS = ("demo", "warmup", "fit", "predict", "evaluate", "explain", "report", "inspect")
+COMMANDS = (
+    "demo",
+    "warmup",
+    "fit",
+    "predict",
+    "evaluate",
+    "explain",
+    "report",
+    "inspect",
+)
 
 
 def test_version_and_help(run):
@@ -102,12 +128,20 @@ def test_version_and_help(run):
 
 @pytest.mark.parametrize("args", [["--help"], ["fit", "--help"]], ids=" ".join)
 def test_help_loads_nothing_heavy(args):
-    code = "import atexit, sys; from bochner.cli import main; atexit.register(lambda: print([*sys.modules])); main()"
-    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60)
+    code = (
+        "import atexit, sys; from bochner.cli import main; "
+        "atexit.register(lambda: print([*sys.modules])); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
     loaded = done.stdout.splitlines()[-1]
     assert "'typer'" in loaded
-    assert not any(f"'{name}'" in loaded for name in ("numpy", "scipy", "sklearn", "numba", "pyarrow"))
+    assert not any(
+        f"'{name}'" in loaded
+        for name in ("numpy", "scipy", "sklearn", "numba", "pyarrow")
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +164,15 @@ def test_help_loads_nothing_heavy(args):
         ["fit", "houses.csv", "--target", "x", "--out", "model.csv"],
         ["predict", "model.safetensors", "houses.csv"],
         ["predict", "model.safetensors", "houses.csv", "--out", "out.xlsx"],
-        ["predict", "model.safetensors", "houses.csv", "--out", "p.csv", "--interval", "90"],
+        [
+            "predict",
+            "model.safetensors",
+            "houses.csv",
+            "--out",
+            "p.csv",
+            "--interval",
+            "90",
+        ],
         ["evaluate", "model.safetensors", "houses.csv", "--interval", "0"],
         ["report", "model.safetensors", "houses.csv"],
         ["report", "model.safetensors", "houses.csv", "--out", "report.csv"],
@@ -143,13 +185,28 @@ def test_wrong_usage(folder, refused, args):
 @pytest.mark.parametrize(
     ("args", "matches"),
     [
-        (["--features", "binning", "--solver", "direct"], ["'--solver'", "--solver auto or --solver cg"]),
-        (["--features", "binning", "--alpha", "loo"], ["'--alpha'", "--features fourier"]),
-        (["--features", "binning", "--kernel", "gaussian"], ["'--kernel'", "laplacian, hat"]),
+        (
+            ["--features", "binning", "--solver", "direct"],
+            ["'--solver'", "--solver auto or --solver cg"],
+        ),
+        (
+            ["--features", "binning", "--alpha", "loo"],
+            ["'--alpha'", "--features fourier"],
+        ),
+        (
+            ["--features", "binning", "--kernel", "gaussian"],
+            ["'--kernel'", "laplacian, hat"],
+        ),
         (["--solver", "cg", "--alpha", "gcv"], ["'--alpha'", "--solver direct"]),
-        (["--features", "binning", "--solver", "exact"], ["'--solver'", "--kernel laplacian"]),
+        (
+            ["--features", "binning", "--solver", "exact"],
+            ["'--solver'", "--kernel laplacian"],
+        ),
         (["--features", "hybrid", "--kernel", "hat"], ["'--kernel'", "--kernel auto"]),
-        (["--features", "hybrid", "--metric", "isotropic"], ["'--metric'", "auto, ard or full"]),
+        (
+            ["--features", "hybrid", "--metric", "isotropic"],
+            ["'--metric'", "auto, ard or full"],
+        ),
     ],
 )
 def test_options_that_exclude_one_another(folder, refused, monkeypatch, args, matches):
@@ -163,17 +220,29 @@ def test_regression_scores_are_those_of_sklearn(folder, done):
     report = fit_model(done, "price", "--seed", "3")
     assert report["task"] == "regression"
     assert report["rows_test"] == 24
-    train, test = stratified_split(read_target(TABLE, "price", ""), "regression", 0.2, 3)
+    train, test = stratified_split(
+        read_target(TABLE, "price", ""), "regression", 0.2, 3
+    )
     assert sorted([*train, *test]) == list(range(N))
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=3)
-    predicted = model.fit(X.take(pa.array(train)), y[train]).predict(X.take(pa.array(test)))
+    model = KernelMachineRegressor(
+        kernel="gaussian", n_components=64, alpha=0.1, random_state=3
+    )
+    predicted = model.fit(X.take(pa.array(train)), y[train]).predict(
+        X.take(pa.array(test))
+    )
     measured = report["scores"]
-    assert measured["r2"]["value"] == pytest.approx(metrics.r2_score(y[test], predicted))
-    assert measured["rmse"]["value"] == pytest.approx(metrics.root_mean_squared_error(y[test], predicted))
+    assert measured["r2"]["value"] == pytest.approx(
+        metrics.r2_score(y[test], predicted)
+    )
+    assert measured["rmse"]["value"] == pytest.approx(
+        metrics.root_mean_squared_error(y[test], predicted)
+    )
     mean = np.full(len(test), y[train].mean())
     assert measured["r2"]["baseline"] == pytest.approx(metrics.r2_score(y[test], mean))
-    assert measured["rmse"]["baseline"] == pytest.approx(metrics.root_mean_squared_error(y[test], mean))
+    assert measured["rmse"]["baseline"] == pytest.approx(
+        metrics.root_mean_squared_error(y[test], mean)
+    )
 
 
 def test_classification_scores_are_those_of_sklearn(folder, done):
@@ -182,27 +251,49 @@ def test_classification_scores_are_those_of_sklearn(folder, done):
     target = read_target(TABLE, "kind", "")
     train, test = stratified_split(target, "classification", 0.2, 0)
     X, y = TABLE.drop_columns(["kind"]), target.values
-    model = KernelMachineClassifier(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    model = KernelMachineClassifier(
+        kernel="gaussian", n_components=64, alpha=0.1, random_state=0
+    )
     model.fit(X.take(pa.array(train)), y[train])
     proba = model.predict_proba(X.take(pa.array(test)))
     measured = report["scores"]
-    assert measured["accuracy"]["value"] == pytest.approx(model.score(X.take(pa.array(test)), y[test]))
-    assert measured["log_loss"]["value"] == pytest.approx(metrics.log_loss(y[test], proba))
+    assert measured["accuracy"]["value"] == pytest.approx(
+        model.score(X.take(pa.array(test)), y[test])
+    )
+    assert measured["log_loss"]["value"] == pytest.approx(
+        metrics.log_loss(y[test], proba)
+    )
     classes, counts = np.unique(y[train], return_counts=True)
-    assert measured["accuracy"]["baseline"] == pytest.approx((y[test] == classes[counts.argmax()]).mean())
+    assert measured["accuracy"]["baseline"] == pytest.approx(
+        (y[test] == classes[counts.argmax()]).mean()
+    )
     shares = np.tile(counts / counts.sum(), (len(test), 1))
-    assert measured["log_loss"]["baseline"] == pytest.approx(metrics.log_loss(y[test], shares))
+    assert measured["log_loss"]["baseline"] == pytest.approx(
+        metrics.log_loss(y[test], shares)
+    )
     everywhere = np.unique(y, return_counts=True)[1] / N
-    assert np.unique(y[test], return_counts=True)[1] / len(test) == pytest.approx(everywhere, abs=0.05)
+    assert np.unique(y[test], return_counts=True)[1] / len(test) == pytest.approx(
+        everywhere, abs=0.05
+    )
 
 
 def test_standard_errors_are_those_of_repeated_samples():
     rng = np.random.default_rng(0)
     right = rng.random((2000, 60)) < 0.7
-    runs = [scores.classification(r * 1, np.ones(60, int), np.full((60, 2), 0.5), np.array([0.3, 0.7])) for r in right]
+    runs = [
+        scores.classification(
+            r * 1, np.ones(60, int), np.full((60, 2), 0.5), np.array([0.3, 0.7])
+        )
+        for r in right
+    ]
     found = np.array([run["accuracy"]["value"] for run in runs])
-    assert np.mean([run["accuracy"]["standard_error"] for run in runs]) == pytest.approx(found.std(), rel=0.05)
-    covered = [run["accuracy"]["interval"][0] <= 0.7 <= run["accuracy"]["interval"][1] for run in runs]
+    assert np.mean(
+        [run["accuracy"]["standard_error"] for run in runs]
+    ) == pytest.approx(found.std(), rel=0.05)
+    covered = [
+        run["accuracy"]["interval"][0] <= 0.7 <= run["accuracy"]["interval"][1]
+        for run in runs
+    ]
     assert 0.93 < np.mean(covered) < 0.97
     y = rng.normal(size=(1000, 200))
     runs = [scores.regression(row, row + 0.5 * rng.normal(size=200), 0.0) for row in y]
@@ -213,8 +304,12 @@ def test_standard_errors_are_those_of_repeated_samples():
 
 
 def scored_and_refitted(model, X, y, seed=0):
-    """Fitted without the rows that the command holds out, then to all with what was chosen."""
-    train, _ = stratified_split(Target("price", "number", y, np.arange(len(y)), 0), "regression", 0.2, seed)
+    """Fitted without the rows that the command holds out, then to all with what was
+    chosen.
+    """
+    train, _ = stratified_split(
+        Target("price", "number", y, np.arange(len(y)), 0), "regression", 0.2, seed
+    )
     return model.fit(X.take(train), y[train]).refit(X, y)
 
 
@@ -223,15 +318,23 @@ def test_saved_model_is_fitted_on_all_rows_and_remembers_its_target(folder, done
     assert report["rows_saved_model"] == N
     assert describe("model.safetensors")["metadata"]["target"] == "price"
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    model = KernelMachineRegressor(
+        kernel="gaussian", n_components=64, alpha=0.1, random_state=0
+    )
     expected = scored_and_refitted(model, X, y).predict(X)
-    np.testing.assert_allclose(load("model.safetensors").predict(X), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        load("model.safetensors").predict(X), expected, rtol=1e-9
+    )
 
 
-@pytest.mark.parametrize("out", ["new prices.csv", "new.parquet", "new.csv.gz", "new.tsv"])
+@pytest.mark.parametrize(
+    "out", ["new prices.csv", "new.parquet", "new.csv.gz", "new.tsv"]
+)
 def test_predict_regression(folder, done, out):
     fit_model(done, "price", "--test-size", "0")
-    shuffled = TABLE.select(["sold", "kind", "z", "rooms", "x"]).append_column("more", pa.array(range(N)))
+    shuffled = TABLE.select(["sold", "kind", "z", "rooms", "x"]).append_column(
+        "more", pa.array(range(N))
+    )
     parquet.write_table(shuffled, "new data.parquet")
     report = done("predict", "model.safetensors", "new data.parquet", "--out", out)
     assert report["columns_ignored"] == ["more"]
@@ -239,11 +342,17 @@ def test_predict_regression(folder, done, out):
     assert table.column_names == ["price_predicted"]
     model = load("model.safetensors")
     expected = model.predict(TABLE.drop_columns(["price"]))
-    np.testing.assert_allclose(table["price_predicted"].to_numpy(), expected, rtol=1e-12)
-    assert sorted(os.listdir()) == sorted(["houses.csv", "model.safetensors", "new data.parquet", out])
+    np.testing.assert_allclose(
+        table["price_predicted"].to_numpy(), expected, rtol=1e-12
+    )
+    assert sorted(os.listdir()) == sorted(
+        ["houses.csv", "model.safetensors", "new data.parquet", out]
+    )
 
 
-@pytest.mark.parametrize(("target", "dtype"), [("kind", str), ("sold", bool), ("rooms", int)])
+@pytest.mark.parametrize(
+    ("target", "dtype"), [("kind", str), ("sold", bool), ("rooms", int)]
+)
 def test_predict_classes(folder, done, target, dtype):
     fit_model(done, target, "--test-size", "0")
     done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
@@ -266,7 +375,9 @@ def test_evaluate_agrees_with_fit_and_sklearn(folder, done):
     later = done("evaluate", "model.safetensors", "later.parquet")
     table = make_table(seed=1)
     model = load("model.safetensors")
-    accuracy = model.score(table.drop_columns(["kind"]), np.array(table["kind"].to_pylist()))
+    accuracy = model.score(
+        table.drop_columns(["kind"]), np.array(table["kind"].to_pylist())
+    )
     assert later["scores"]["accuracy"]["value"] == pytest.approx(accuracy)
     assert set(later["scores"]) == set(report["scores"])
     fit_model(done, "price", out="price.safetensors")
@@ -278,7 +389,9 @@ def test_evaluate_agrees_with_fit_and_sklearn(folder, done):
 
 @pytest.fixture
 def unsure(monkeypatch):
-    """Intervals and deviations of constant width about the predictions, whatever the library has."""
+    """Intervals and deviations of constant width about the predictions, whatever the
+    library has.
+    """
     predict = KernelMachineRegressor.predict
 
     def with_std(self, X, return_std=False):
@@ -292,44 +405,71 @@ def unsure(monkeypatch):
         return np.stack([mean - coverage, mean + coverage], axis=-1)
 
     monkeypatch.setattr(KernelMachineRegressor, "predict", with_std)
-    monkeypatch.setattr(KernelMachineRegressor, "predict_interval", interval, raising=False)
+    monkeypatch.setattr(
+        KernelMachineRegressor, "predict_interval", interval, raising=False
+    )
 
 
 def test_intervals_and_deviations_are_written(folder, done, unsure):
     fit_model(done, "price", "--uncertainty")
     wanted = ("--interval", "0.5", "--std")
-    report = done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet", *wanted)
+    report = done(
+        "predict", "model.safetensors", "houses.csv", "--out", "p.parquet", *wanted
+    )
     names = ["price_predicted", "price_std", "price_lower", "price_upper"]
     assert report["columns_written"] == names
-    predicted, std, lower, upper = (column.to_numpy() for column in read_table("p.parquet").columns)
+    predicted, std, lower, upper = (
+        column.to_numpy() for column in read_table("p.parquet").columns
+    )
     np.testing.assert_allclose(upper - predicted, 0.5)
     np.testing.assert_allclose(predicted - lower, 0.5)
     np.testing.assert_array_equal(std, 0.5)
     done("predict", "model.safetensors", "houses.csv", "--out", "p.csv", "--std")
     assert read_table("p.csv").column_names == names[:2]
     rows = np.random.default_rng(0).normal(size=(50, 2))
-    two = KernelMachineRegressor(kernel="gaussian", n_components=64, uncertainty=True).fit(rows, rows)
+    two = KernelMachineRegressor(
+        kernel="gaussian", n_components=64, uncertainty=True
+    ).fit(rows, rows)
     save(two, "two.safetensors")
     parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), "rows.parquet")
-    done("predict", "two.safetensors", "rows.parquet", "--out", "p.csv", "--interval", "0.9")
-    ends = [f"target_{what}_{k}" for k in (0, 1) for what in ("predicted", "lower", "upper")]
+    done(
+        "predict",
+        "two.safetensors",
+        "rows.parquet",
+        "--out",
+        "p.csv",
+        "--interval",
+        "0.9",
+    )
+    ends = [
+        f"target_{what}_{k}" for k in (0, 1) for what in ("predicted", "lower", "upper")
+    ]
     assert read_table("p.csv").column_names == ends
 
 
 def test_intervals_are_scored(folder, run, done, unsure):
     report = fit_model(done, "price", "--uncertainty")
-    assert {"interval_coverage", "interval_width", "interval_score"} < set(report["scores"])
+    assert {"interval_coverage", "interval_width", "interval_score"} < set(
+        report["scores"]
+    )
     assert done("inspect", "model.safetensors")["scores"] == report["scores"]
     assert "intervals and standard deviations" in run("inspect", "model.safetensors")[1]
     parquet.write_table(make_table(seed=1), "later.parquet")
     later = done("evaluate", "model.safetensors", "later.parquet")["scores"]
     y = make_table(seed=1)["price"].to_numpy()
-    errors = np.abs(y - load("model.safetensors").predict(make_table(seed=1).drop_columns(["price"])))
+    errors = np.abs(
+        y
+        - load("model.safetensors").predict(make_table(seed=1).drop_columns(["price"]))
+    )
     assert later["interval_coverage"]["value"] == pytest.approx((errors <= 0.9).mean())
     assert later["interval_coverage"]["asked_for"] == 0.9
     assert later["interval_width"]["value"] == pytest.approx(1.8)
-    assert later["interval_score"]["value"] == pytest.approx((1.8 + 20 * np.maximum(errors - 0.9, 0)).mean())
-    narrow = done("evaluate", "model.safetensors", "later.parquet", "--interval", "0.5")["scores"]
+    assert later["interval_score"]["value"] == pytest.approx(
+        (1.8 + 20 * np.maximum(errors - 0.9, 0)).mean()
+    )
+    narrow = done(
+        "evaluate", "model.safetensors", "later.parquet", "--interval", "0.5"
+    )["scores"]
     assert narrow["interval_width"]["value"] == pytest.approx(1.0)
     out = run("evaluate", "model.safetensors", "later.parquet", "--interval", "0.8")[1]
     assert "in intervals of 80 %" in out
@@ -348,12 +488,18 @@ def test_scores_of_classes_are_those_of_sklearn(folder, run, done):
         happened = y == (model.predict(X) if target == "kind" else True)
         p = proba.max(axis=1) if target == "kind" else proba[:, 1]
         frequency, mean = calibration_curve(happened, p, n_bins=15, strategy="quantile")
-        assert scored["calibration_error"]["value"] == pytest.approx(np.abs(frequency - mean).mean())
+        assert scored["calibration_error"]["value"] == pytest.approx(
+            np.abs(frequency - mean).mean()
+        )
         shares = np.tile(np.unique(y, return_counts=True)[1] / N, (N, 1))
-        baseline = metrics.brier_score_loss(y, shares if target == "kind" else shares[:, 1])
+        baseline = metrics.brier_score_loss(
+            y, shares if target == "kind" else shares[:, 1]
+        )
         assert scored["brier"]["baseline"] == pytest.approx(baseline)
         out = run("evaluate", "model.safetensors", "houses.csv")[1]
-        assert all(name in out for name in ("log loss", "Brier score", "calibration error"))
+        assert all(
+            name in out for name in ("log loss", "Brier score", "calibration error")
+        )
 
 
 def test_probabilities_are_left_out_on_demand(folder, done):
@@ -368,16 +514,29 @@ def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
     fit_model(done, "kind", out="kind.safetensors")
     predict = ("predict", "model.safetensors", "houses.csv", "--out", "p.csv")
     for option in (["--std"], ["--interval", "0.9"]):
-        assert f"without uncertainty, which {option[0]} needs" in refused(*predict, *option)
+        assert f"without uncertainty, which {option[0]} needs" in refused(
+            *predict, *option
+        )
         line = refused("predict", "kind.safetensors", *predict[2:], *option)
         assert f"predicts classes, and {option[0]} is for" in line
-    assert "bochner fit --uncertainty" in refused("evaluate", *predict[1:3], "--interval", "0.9")
-    assert "predicts numbers, and --proba is for classes" in refused(*predict, "--proba")
-    assert "--uncertainty is for regression" in refused("fit", "houses.csv", "--target", "kind", "--uncertainty")
+    assert "bochner fit --uncertainty" in refused(
+        "evaluate", *predict[1:3], "--interval", "0.9"
+    )
+    assert "predicts numbers, and --proba is for classes" in refused(
+        *predict, "--proba"
+    )
+    assert "--uncertainty is for regression" in refused(
+        "fit", "houses.csv", "--target", "kind", "--uncertainty"
+    )
     fit_model(done, "price", "--uncertainty", out="sure.safetensors")
-    for command in (("predict", "sure.safetensors", *predict[2:]), ("evaluate", "sure.safetensors", "houses.csv")):
+    for command in (
+        ("predict", "sure.safetensors", *predict[2:]),
+        ("evaluate", "sure.safetensors", "houses.csv"),
+    ):
         assert "199 rows" in refused(*command, "--interval", "0.995")
-    assert "sure.safetensors" in refused("predict", "sure.safetensors", *predict[2:], "--interval", "0.995")
+    assert "sure.safetensors" in refused(
+        "predict", "sure.safetensors", *predict[2:], "--interval", "0.995"
+    )
 
 
 def test_too_few_rows_for_intervals_are_a_note(folder, done, unsure, monkeypatch):
@@ -401,22 +560,42 @@ def test_report_is_a_page(folder, done, run, target):
     assert f"<title>Model report: {target} ({task}), model.safetensors, " in page
     assert "that &#39;bochner fit&#39; held out" in page
     assert "These scores are from a fit that did not use the held-out rows." in page
-    assert "bochner report model.safetensors houses.csv --out &#39;a b.html&#39;" in page
+    assert (
+        "bochner report model.safetensors houses.csv --out &#39;a b.html&#39;" in page
+    )
     key = "r2" if target == "price" else "accuracy"
     assert f"{scored[key]['value']:.3f}" in page
     assert "bochner fit TRAINING_TABLE --target" in page
     assert "--kernel gaussian --n-components 64 --alpha 0.1 --seed 0" in page
-    code, out, err = run("report", "model.safetensors", "houses.csv", "--out", "a b.html")
+    code, out, err = run(
+        "report", "model.safetensors", "houses.csv", "--out", "a b.html"
+    )
     assert (code, err) == (0, "")
     assert out.startswith("Wrote a b.html: ")
 
 
-@pytest.mark.parametrize("more", [("--sample", "90", "--memory-limit", "4GB"), ("--uncertainty",)])
+@pytest.mark.parametrize(
+    "more", [("--sample", "90", "--memory-limit", "4GB"), ("--uncertainty",)]
+)
 def test_printed_line_fits_the_same_model(folder, done, more):
-    fit_model(done, "price", "--exclude", "kind", "--exclude", "sold", "--test-size", "0.4", "--seed", "3", *more)
+    fit_model(
+        done,
+        "price",
+        "--exclude",
+        "kind",
+        "--exclude",
+        "sold",
+        "--test-size",
+        "0.4",
+        "--seed",
+        "3",
+        *more,
+    )
     done("report", "model.safetensors", "houses.csv", "--out", "page.html")
     page = html.unescape(read("page.html").decode())
-    line = next(line for line in page.splitlines() if "bochner fit TRAINING_TABLE" in line)
+    line = next(
+        line for line in page.splitlines() if "bochner fit TRAINING_TABLE" in line
+    )
     words = shlex.split(line[line.index("bochner fit ") :].split("<")[0])[2:]
     words[words.index("model.safetensors")] = "again.safetensors"
     done("fit", "houses.csv", *words[1:])
@@ -424,14 +603,25 @@ def test_printed_line_fits_the_same_model(folder, done, more):
     assert list(one.feature_names_in_) == list(two.feature_names_in_)
     assert "kind" not in one.feature_names_in_
     np.testing.assert_array_equal(one.feature_weights_, two.feature_weights_)
-    told = [describe(name)["metadata"]["scores"] for name in ("model.safetensors", "again.safetensors")]
+    told = [
+        describe(name)["metadata"]["scores"]
+        for name in ("model.safetensors", "again.safetensors")
+    ]
     assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("target", ["price", "kind"])
 def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, target):
     fit_model(done, target)
-    report = done("explain", "model.safetensors", "houses.csv", "--out", "values.parquet", "--rows", "9")
+    report = done(
+        "explain",
+        "model.safetensors",
+        "houses.csv",
+        "--out",
+        "values.parquet",
+        "--rows",
+        "9",
+    )
     table = parquet.read_table("values.parquet").to_pandas()
     names = list(report["mean_absolute_values"])
     outputs = 1 if target == "price" else 3
@@ -439,8 +629,12 @@ def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, tar
     assert list(table.columns) == report["columns_written"]
     total = table[f"{target}_base"] + table[names].sum(axis=1)
     assert np.allclose(total, table[f"{target}_predicted"])
-    assert np.allclose(table["row"].unique(), np.sort(np.random.default_rng(0).permutation(N)[:9]))
-    code, out, err = run("explain", "model.safetensors", "houses.csv", "--out", "values.csv")
+    assert np.allclose(
+        table["row"].unique(), np.sort(np.random.default_rng(0).permutation(N)[:9])
+    )
+    code, out, err = run(
+        "explain", "model.safetensors", "houses.csv", "--out", "values.csv"
+    )
     assert (code, err) == (0, "")
     assert out.startswith("Wrote values.csv: Shapley values of ")
 
@@ -448,9 +642,13 @@ def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, tar
 def test_report_names_what_is_at_fault(folder, done, refused):
     fit_model(done, "kind")
     csv.write_csv(TABLE.slice(0, 10), "few.csv")
-    assert refused("report", "model.safetensors", "few.csv", "--out", "r.html").startswith("error: few.csv: ")
+    assert refused(
+        "report", "model.safetensors", "few.csv", "--out", "r.html"
+    ).startswith("error: few.csv: ")
     csv.write_csv(TABLE.drop_columns(["kind"]), "without.csv")
-    assert "no column 'kind'" in refused("report", "model.safetensors", "without.csv", "--out", "r.html")
+    assert "no column 'kind'" in refused(
+        "report", "model.safetensors", "without.csv", "--out", "r.html"
+    )
     assert not os.path.exists("r.html")
 
 
@@ -463,16 +661,29 @@ def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):
     report = done("evaluate", "model.safetensors", "oval.csv")
     assert (report["rows_without_target"], report["rows_test"]) == (2, N - 2)
     assert "1 row has a class that is not in the training rows" in report["notes"][0]
-    parquet.write_table(TABLE.drop_columns(["kind"]).append_column("kind", pa.array(["oval"] * N)), "all.parquet")
-    assert "none of the classes 'long, thin'" in refused("evaluate", "model.safetensors", "all.parquet")
+    parquet.write_table(
+        TABLE.drop_columns(["kind"]).append_column("kind", pa.array(["oval"] * N)),
+        "all.parquet",
+    )
+    assert "none of the classes 'long, thin'" in refused(
+        "evaluate", "model.safetensors", "all.parquet"
+    )
     parquet.write_table(TABLE.drop_columns(["kind"]), "without.parquet")
-    assert "no column 'kind'" in refused("evaluate", "model.safetensors", "without.parquet")
+    assert "no column 'kind'" in refused(
+        "evaluate", "model.safetensors", "without.parquet"
+    )
 
 
 def test_inspect(folder, run, done):
     fit_model(done, "kind")
     report = done("inspect", "model.safetensors")
-    assert report["columns"] == {"x": "number", "z": "number", "rooms": "number", "sold": "number", "price": "number"}
+    assert report["columns"] == {
+        "x": "number",
+        "z": "number",
+        "rooms": "number",
+        "sold": "number",
+        "price": "number",
+    }
     assert report["classes"] == ["long, thin", "round", "square"]
     assert report["target"] == "kind"
     assert report["model"]["kernel"] == "Gaussian"
@@ -485,29 +696,59 @@ def test_inspect(folder, run, done):
 
 
 def test_binning(folder, run, done):
-    report = done("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--kernel", "hat", "--seed", "3")
+    report = done(
+        "fit",
+        "houses.csv",
+        "--target",
+        "price",
+        "--out",
+        "m",
+        *BINS,
+        "--kernel",
+        "hat",
+        "--seed",
+        "3",
+    )
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    model = KernelMachineRegressor("hat", "binning", n_components=16, alpha=0.1, random_state=3)
+    model = KernelMachineRegressor(
+        "hat", "binning", n_components=16, alpha=0.1, random_state=3
+    )
     model = scored_and_refitted(model, X, y, seed=3)
     np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
     facts = done("inspect", "m")["model"]
     assert facts.keys() == report["model"].keys()
-    assert (facts["kernel"], facts["n_components"], facts["solver"]) == ("Hat", 16, "cg")
+    assert (facts["kernel"], facts["n_components"], facts["solver"]) == (
+        "Hat",
+        16,
+        "cg",
+    )
     assert (facts["n_iter"], facts["residual"]) == (model.n_iter_, model.residual_)
     assert facts["solver_reason"] == model.solver_reason_
     (part,) = facts["maps"]
     assert part["n_features"] == facts["n_features"] == len(model.feature_weights_)
     assert part["rows_per_bin"] == pytest.approx(N * 16 / len(model.feature_weights_))
-    assert (part["alone"], part["n_buckets"], part["weight"]) == (model.features_.singleton_share_, None, 1.0)
+    assert (part["alone"], part["n_buckets"], part["weight"]) == (
+        model.features_.singleton_share_,
+        None,
+        1.0,
+    )
     code, out, err = run("inspect", "m")
     assert (code, err) == (0, "")
-    assert f"16 grids, {len(model.feature_weights_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out
-    assert f"conjugate gradients, {model.n_iter_} iterations (the features are sparse)" in out
+    assert (
+        f"16 grids, {len(model.feature_weights_):,} occupied bins; "
+        f"{part['rows_per_bin']:.3g} rows per bin, " in out
+    )
+    assert (
+        f"conjugate gradients, {model.n_iter_} iterations (the features are sparse)"
+        in out
+    )
 
 
 @pytest.mark.parametrize("target", ["price", "sold"])
 def test_binning_chooses_what_is_left_open(folder, run, done, target):
-    code, out, err = run("fit", "houses.csv", "--target", target, "--features", "binning", "--out", "m")
+    code, out, err = run(
+        "fit", "houses.csv", "--target", target, "--features", "binning", "--out", "m"
+    )
     assert (code, err) == (0, "")
     assert "Laplacian kernel, lengthscale" in out
     assert "200 grids" in out
@@ -519,10 +760,16 @@ def test_solver(folder, run, done):
     fit = ("fit", "houses.csv", "--target", "price", *FAST)
     found = [done(*fit, "--solver", solver) for solver in ("auto", "direct", "cg")]
     assert [report["model"]["solver"] for report in found] == ["direct", "direct", "cg"]
-    assert [report["model"]["n_iter"] is None for report in found] == [True, True, False]
+    assert [report["model"]["n_iter"] is None for report in found] == [
+        True,
+        True,
+        False,
+    ]
     assert found[2]["model"]["solver_reason"] == "as requested"
     assert found[0]["scores"] == found[1]["scores"]
-    assert found[2]["scores"]["r2"]["value"] == pytest.approx(found[0]["scores"]["r2"]["value"], abs=0.02)
+    assert found[2]["scores"]["r2"]["value"] == pytest.approx(
+        found[0]["scores"]["r2"]["value"], abs=0.02
+    )
     assert "direct, by the Gram matrix" in run(*fit, "--details")[1]
     out = run(*fit, "--solver", "exact", "--details")[1]
     assert "exact kernel matrix" in out
@@ -531,7 +778,18 @@ def test_solver(folder, run, done):
 
 def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     monkeypatch.setattr(binning, "MANY_ALONE", -1.0)
-    code, out, err = run("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--test-size", "0.1", "--json")
+    code, out, err = run(
+        "fit",
+        "houses.csv",
+        "--target",
+        "price",
+        "--out",
+        "m",
+        *BINS,
+        "--test-size",
+        "0.1",
+        "--json",
+    )
     assert code == 0
     assert json.loads(out)["out"] == "m"
     assert err.startswith("warning: ")
@@ -540,24 +798,48 @@ def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     assert ".py" not in err
     assert run("inspect", "m")[2] == ""
     policy(most_iterations=1)
-    err = run("fit", "houses.csv", "--target", "price", *FAST, "--solver", "cg", "--alpha", "1e-6")[2]
+    err = run(
+        "fit",
+        "houses.csv",
+        "--target",
+        "price",
+        *FAST,
+        "--solver",
+        "cg",
+        "--alpha",
+        "1e-6",
+    )[2]
     assert err.startswith("warning: Conjugate gradients stopped after 1 iterations")
     assert err.count("\n") == 1
 
 
 def test_a_folder_is_no_name_of_a_model(folder, refused):
     for out in ("here/", "here/there/"):
-        error = refused("fit", "houses.csv", "--target", "price", "--out", out, *FAST, code=2)
+        error = refused(
+            "fit", "houses.csv", "--target", "price", "--out", out, *FAST, code=2
+        )
         assert "names a folder: add" in error
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is there")
 def test_a_device_without_its_library_is_one_line(folder, refused):
-    error = refused("fit", "houses.csv", "--target", "price", "--out", "m", *FAST, "--device", "cuda")
+    error = refused(
+        "fit",
+        "houses.csv",
+        "--target",
+        "price",
+        "--out",
+        "m",
+        *FAST,
+        "--device",
+        "cuda",
+    )
     assert "python -m pip install torch" in error
 
 
-@pytest.mark.parametrize("error", [ImportError("no torch"), NotImplementedError("no torch")])
+@pytest.mark.parametrize(
+    "error", [ImportError("no torch"), NotImplementedError("no torch")]
+)
 def test_errors_of_what_is_not_there_are_one_line(error, capsys):
     with pytest.raises(typer.Exit) as caught, guarded(False):
         raise error
@@ -584,23 +866,40 @@ BIN_MAPS = [
     ),
     (
         ConcatenatedFeatures(
-            [FourierFeatures(Gaussian(3.0), 32), BinningFeatures(Hat([9.0, 5, 5, 5, 5, 5, 5]), 10), LinearFeatures()]
+            [
+                FourierFeatures(Gaussian(3.0), 32),
+                BinningFeatures(Hat([9.0, 5, 5, 5, 5, 5, 5]), 10),
+                LinearFeatures(),
+            ]
         ),
-        ["sum of 3 kernels", "map 1", "32 features", "map 2", "lengthscales 5 to 9, median 5; 10 grids", "map 3"],
+        [
+            "sum of 3 kernels",
+            "map 1",
+            "32 features",
+            "map 2",
+            "lengthscales 5 to 9, median 5; 10 grids",
+            "map 3",
+        ],
     ),
     (
-        ConcatenatedFeatures([LinearFeatures(), FourierFeatures(Gaussian(3.0), 32)], weights=[0.25, 4]),
+        ConcatenatedFeatures(
+            [LinearFeatures(), FourierFeatures(Gaussian(3.0), 32)], weights=[0.25, 4]
+        ),
         ["weight 0.25: l"],
     ),
 ]
 
 
-@pytest.mark.parametrize(("features", "lines"), BIN_MAPS, ids=lambda item: type(item).__name__)
+@pytest.mark.parametrize(
+    ("features", "lines"), BIN_MAPS, ids=lambda item: type(item).__name__
+)
 @pytest.mark.parametrize("target", ["price", "sold"])
 def test_models_with_maps_of_a_program(folder, run, done, features, lines, target):
     cls = KernelMachineClassifier if target == "sold" else KernelMachineRegressor
     X = TABLE.select(["x", "z", "kind", "rooms"])
-    model = cls(features=features, random_state=0).fit(X, TABLE[target].to_numpy(zero_copy_only=False))
+    model = cls(features=features, random_state=0).fit(
+        X, TABLE[target].to_numpy(zero_copy_only=False)
+    )
     save(model, "own.safetensors")
     done("predict", "own.safetensors", "houses.csv", "--out", "p.parquet")
     assert read_table("p.parquet")[0].to_pylist() == model.predict(X).tolist()
@@ -608,9 +907,17 @@ def test_models_with_maps_of_a_program(folder, run, done, features, lines, targe
     assert all(score["value"] > 0 for score in report["scores"].values())
     facts = done("inspect", "own.safetensors")["model"]
     parts = getattr(features, "maps", [features])
-    assert [part["map"] for part in facts["maps"]] == [type(part).__name__ for part in parts]
-    assert facts["n_features"] == sum(part["n_features"] for part in facts["maps"]) == len(model.feature_weights_)
-    assert [part["weight"] for part in facts["maps"]] == list(getattr(model.features_, "weights_", [1.0]))
+    assert [part["map"] for part in facts["maps"]] == [
+        type(part).__name__ for part in parts
+    ]
+    assert (
+        facts["n_features"]
+        == sum(part["n_features"] for part in facts["maps"])
+        == len(model.feature_weights_)
+    )
+    assert [part["weight"] for part in facts["maps"]] == list(
+        getattr(model.features_, "weights_", [1.0])
+    )
     assert facts["kernel"] == (facts["maps"][0]["kernel"] if len(parts) == 1 else None)
     code, out, err = run("inspect", "own.safetensors")
     assert (code, err) == (0, "")
@@ -618,26 +925,49 @@ def test_models_with_maps_of_a_program(folder, run, done, features, lines, targe
 
 
 def test_fit_that_fails_numerically(folder, refused, monkeypatch):
-    monkeypatch.setattr(KernelMachineRegressor, "predict", lambda self, X: np.full(X.num_rows, np.nan))
+    monkeypatch.setattr(
+        KernelMachineRegressor, "predict", lambda self, X: np.full(X.num_rows, np.nan)
+    )
     assert "larger --alpha" in refused("fit", "houses.csv", "--target", "price", *FAST)
 
 
 def test_models_saved_by_a_program(folder, run, done, refused):
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(X, y), "own.safetensors")
+    save(
+        KernelMachineRegressor(kernel="gaussian", n_components=64).fit(X, y),
+        "own.safetensors",
+    )
     done("predict", "own.safetensors", "houses.csv", "--out", "p.csv")
     assert read_table("p.csv").column_names == ["target_predicted"]
     assert "--target" in refused("evaluate", "own.safetensors", "houses.csv")
-    assert "'x' is an input of the model" in refused("evaluate", "own.safetensors", "houses.csv", "--target", "x")
-    assert done("evaluate", "own.safetensors", "houses.csv", "--target", "price")["scores"]["r2"]["value"] > 0.5
+    assert "'x' is an input of the model" in refused(
+        "evaluate", "own.safetensors", "houses.csv", "--target", "x"
+    )
+    assert (
+        done("evaluate", "own.safetensors", "houses.csv", "--target", "price")[
+            "scores"
+        ]["r2"]["value"]
+        > 0.5
+    )
     assert "not named" in run("inspect", "own.safetensors")[1]
     rows = np.random.default_rng(0).normal(size=(50, 2))
-    save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(rows, rows), "nameless.safetensors")
-    assert "columns without names" in refused("predict", "nameless.safetensors", "houses.csv", "--out", "q.csv")
+    save(
+        KernelMachineRegressor(kernel="gaussian", n_components=64).fit(rows, rows),
+        "nameless.safetensors",
+    )
+    assert "columns without names" in refused(
+        "predict", "nameless.safetensors", "houses.csv", "--out", "q.csv"
+    )
     parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), "rows.parquet")
     done("predict", "nameless.safetensors", "rows.parquet", "--out", "q.csv")
-    assert read_table("q.csv").column_names == ["target_predicted_0", "target_predicted_1"]
-    assert done("inspect", "nameless.safetensors")["columns"] == {"x0": "number", "x1": "number"}
+    assert read_table("q.csv").column_names == [
+        "target_predicted_0",
+        "target_predicted_1",
+    ]
+    assert done("inspect", "nameless.safetensors")["columns"] == {
+        "x0": "number",
+        "x1": "number",
+    }
     save(FourierFeatures(random_state=0).fit(rows), "map.safetensors")
     assert "does not predict" in refused("inspect", "map.safetensors")
 
@@ -669,7 +999,9 @@ def test_task_follows_from_the_target(values, task):
     assert learned == task
     assert reason
     other = "regression" if task == "classification" else "classification"
-    if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(read.values):
+    if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(
+        read.values
+    ):
         assert learned_task(TargetSummary.of(read), other, "t.csv") == (other, "")
 
 
@@ -701,17 +1033,35 @@ def test_targets_that_cannot_be_learned(folder, refused, values, task, match):
 def test_text_that_is_numbers_can_be_regressed(folder, done):
     table = pa.table({"x": range(30), "y": [str(k / 2) for k in range(30)]})
     parquet.write_table(table, "t.parquet")
-    assert done("fit", "t.parquet", "--target", "y", "--task", "regression", *FAST)["scores"]["r2"]["value"] > 0.9
+    assert (
+        done("fit", "t.parquet", "--target", "y", "--task", "regression", *FAST)[
+            "scores"
+        ]["r2"]["value"]
+        > 0.9
+    )
 
 
 def test_rows_without_target_are_left_out_and_counted(folder, run, done):
-    price = pa.array([None if k < 7 else value for k, value in enumerate(TABLE["price"].to_pylist())])
-    parquet.write_table(TABLE.drop_columns(["price"]).append_column("price", price), "t.parquet")
+    price = pa.array(
+        [None if k < 7 else value for k, value in enumerate(TABLE["price"].to_pylist())]
+    )
+    parquet.write_table(
+        TABLE.drop_columns(["price"]).append_column("price", price), "t.parquet"
+    )
     report = done("fit", "t.parquet", "--target", "price", "--out", "m", *FAST)
-    assert (report["rows"], report["rows_without_target"], report["rows_saved_model"]) == (N, 7, N - 7)
+    assert (
+        report["rows"],
+        report["rows_without_target"],
+        report["rows_saved_model"],
+    ) == (N, 7, N - 7)
     assert report["rows_train"] + report["rows_test"] == N - 7
-    assert "7 rows without a target were dropped" in run("fit", "t.parquet", "--target", "price", *FAST)[1]
-    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    assert (
+        "7 rows without a target were dropped"
+        in run("fit", "t.parquet", "--target", "price", *FAST)[1]
+    )
+    model = KernelMachineRegressor(
+        kernel="gaussian", n_components=64, alpha=0.1, random_state=0
+    )
     X, y = TABLE.drop_columns(["price"]).slice(7), TABLE["price"].to_numpy()[7:]
     model = scored_and_refitted(model, X, y)
     np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
@@ -721,14 +1071,31 @@ def test_split_keeps_shares_and_learns_rare_classes():
     values = ["a"] * 60 + ["b"] * 39 + ["rare"]
     target = read_target(pa.table({"y": values}), "y", "")
     train, test = stratified_split(target, "classification", 0.2, 0)
-    assert [list(target.values[test]).count(label) for label in ("a", "b", "rare")] == [12, 8, 0]
+    assert [list(target.values[test]).count(label) for label in ("a", "b", "rare")] == [
+        12,
+        8,
+        0,
+    ]
     assert 99 in train
-    assert stratified_split(target, "classification", 0.2, 0)[1].tolist() == test.tolist()
-    assert stratified_split(target, "classification", 0.2, 1)[1].tolist() != test.tolist()
+    assert (
+        stratified_split(target, "classification", 0.2, 0)[1].tolist() == test.tolist()
+    )
+    assert (
+        stratified_split(target, "classification", 0.2, 1)[1].tolist() != test.tolist()
+    )
 
 
 @pytest.mark.parametrize(
-    "values", [["a", "b"], ["a", "a", "b"], ["a", "b", "a", "b"], ["a", "a", "b", "c"], [0, 1, 1], [1.5, 2.5], [1, 2]]
+    "values",
+    [
+        ["a", "b"],
+        ["a", "a", "b"],
+        ["a", "b", "a", "b"],
+        ["a", "a", "b", "c"],
+        [0, 1, 1],
+        [1.5, 2.5],
+        [1, 2],
+    ],
 )
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_tiny_tables(folder, done, refused, values, features):
@@ -750,7 +1117,12 @@ def test_one_row(folder, done, refused):
     assert read_table("p.csv").to_pydict() == {"y_predicted": [2.5]}
     scored = done("evaluate", "m", "one.csv")["scores"]
     assert scored["r2"]["value"] is None
-    assert scored["rmse"] == {"value": 0.0, "standard_error": None, "interval": None, "baseline": 0.0}
+    assert scored["rmse"] == {
+        "value": 0.0,
+        "standard_error": None,
+        "interval": None,
+        "baseline": 0.0,
+    }
 
 
 def test_no_column_to_learn_from(folder, refused):
@@ -761,7 +1133,9 @@ def test_no_column_to_learn_from(folder, refused):
     assert "no column 'kindd'; did you mean 'kind'?" in refused(
         "fit", "houses.csv", "--target", "price", "--exclude", "kindd"
     )
-    assert "is the target" in refused("fit", "houses.csv", "--target", "price", "--exclude", "price")
+    assert "is the target" in refused(
+        "fit", "houses.csv", "--target", "price", "--exclude", "price"
+    )
 
 
 @pytest.mark.parametrize(
@@ -788,11 +1162,16 @@ ROWS = "".join(f"{x / 7:.3f},{x % 5},{x / 3:.3f}\n" for x in range(60))
 
 def test_columns_that_are_text_because_of_few_values(folder, done, refused):
     fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}0x10,1,2.5\n"), "--target", "y", *FAST)
-    why = "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; write numbers there, or nothing."
+    why = (
+        "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; "
+        "write numbers there, or nothing."
+    )
     assert done(*fit)["notes"] == [why]
     assert done(*fit, "--sample", "50")["notes"] == [why]
     assert not any("is text" in note for note in done(*fit, "--exclude", "x")["notes"])
-    done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
+    done(
+        "fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST
+    )
     line = refused("predict", "m", "t.csv", "--out", "p.csv")
     assert line == f"error: t.csv: c{why[1:-1]}\n"
     assert "'0x10' in line 62" in refused("evaluate", "m", "t.csv")
@@ -803,9 +1182,18 @@ def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more
     fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}1.5,1,?\n"), *FAST, *more, "--target")
     for task in ("auto", "regression"):
         line = refused(*fit, "y", "--task", task).splitlines()[-1]
-        assert "column 'y' is text because of 1 of 61 values, first '?' in line 62; " in line
+        assert (
+            "column 'y' is text because of 1 of 61 values, first '?' in line 62; "
+            in line
+        )
         assert line.endswith("if it holds classes, use --task classification")
-    fit = ("fit", write("k.csv", f"x,k,y\n1.5,?,2.5\n1.4,?,2.5\n{ROWS}"), *FAST, *more, "--target")
+    fit = (
+        "fit",
+        write("k.csv", f"x,k,y\n1.5,?,2.5\n1.4,?,2.5\n{ROWS}"),
+        *FAST,
+        *more,
+        "--target",
+    )
     assert done(*fit, "k", "--task", "classification")["task"] == "classification"
 
 
@@ -813,7 +1201,11 @@ def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more
 def test_names_that_come_again_and_row_numbers(folder, done, more):
     lines = ["", *(f"{k}," for k in np.random.default_rng(0).permutation(120))]
     content = [f",x,k,y\n{ROWS}x,k,y\n{ROWS}".splitlines()[k] for k in range(122)]
-    numbered = [content[0], *(lines[k] + row for k, row in enumerate(content[1:61], 1)), content[0]]
+    numbered = [
+        content[0],
+        *(lines[k] + row for k, row in enumerate(content[1:61], 1)),
+        content[0],
+    ]
     numbered += [lines[k] + row for k, row in enumerate(content[62:], 61)]
     path = write("t.csv", "\n".join(numbered) + "\n")
     report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
@@ -822,7 +1214,9 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
         "Column 1, which has no name, numbers the rows, and is left out.",
         "Line 62 repeats the column names, and is left out.",
     ]
-    assert [note[:25] for note in report["notes"][2:]] == ([] if more else ["60 of 120 rows are copies"])
+    assert [note[:25] for note in report["notes"][2:]] == (
+        [] if more else ["60 of 120 rows are copies"]
+    )
     done("predict", "m", write("new.csv", f"x,k,y\n{ROWS}"), "--out", "p.csv")
     assert done("predict", "m", path, "--out", "p.csv")["rows"] == 120
 
@@ -830,37 +1224,77 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
 @pytest.mark.parametrize(
     ("command", "row", "match"),
     [
-        (("fit", "t.csv", "--target", "y"), "inf,1,2", "infinity: column 'x', line 64; drop"),
-        (("fit", "t.csv", "--target", "y"), "1,1,inf", "column 'y' is infinite in line 64; "),
+        (
+            ("fit", "t.csv", "--target", "y"),
+            "inf,1,2",
+            "infinity: column 'x', line 64; drop",
+        ),
+        (
+            ("fit", "t.csv", "--target", "y"),
+            "1,1,inf",
+            "column 'y' is infinite in line 64; ",
+        ),
         (
             ("fit", "t.csv", "--target", "k", "--task", "regression"),
             "1,many,1",
             "line 6 of column 'k' is 'three'",
         ),
-        (("fit", "t.csv", "--target", "y"), "1,1", "line 64: 3 fields expected, 2 found"),
-        (("predict", "m", "t.csv", "--out", "p.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+        (
+            ("fit", "t.csv", "--target", "y"),
+            "1,1",
+            "line 64: 3 fields expected, 2 found",
+        ),
+        (
+            ("predict", "m", "t.csv", "--out", "p.csv"),
+            "inf,1,2",
+            "infinity: column 'x', line 64; drop",
+        ),
         (("evaluate", "m", "t.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
     ],
 )
-def test_every_message_counts_the_lines_of_the_file(folder, done, refused, command, row, match):
+def test_every_message_counts_the_lines_of_the_file(
+    folder, done, refused, command, row, match
+):
     """Blank lines are lines of the file, though no rows."""
     if "m" in command:
-        done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
-    words = ROWS.replace(",3,", ",three,").replace(",4,", ",four,") if "many" in row else ROWS
+        done(
+            "fit",
+            write("good.csv", f"x,k,y\n{ROWS}"),
+            "--target",
+            "y",
+            "--out",
+            "m",
+            *FAST,
+        )
+    words = (
+        ROWS.replace(",3,", ",three,").replace(",4,", ",four,")
+        if "many" in row
+        else ROWS
+    )
     write("t.csv", f"x,k,y\n\n{words}1,1,2\n{row}\n")
     assert match in refused(*command)
 
 
 def test_models_and_tables_swapped_or_missing(folder, done, refused):
     fit_model(done, "price")
-    assert "is a model, not a table" in refused("fit", "model.safetensors", "--target", "x")
-    assert "is a model, not a table" in refused("predict", "model.safetensors", "model.safetensors", "--out", "p.csv")
-    assert "is a table, not a model" in refused("predict", "houses.csv", "model.safetensors", "--out", "p.csv")
+    assert "is a model, not a table" in refused(
+        "fit", "model.safetensors", "--target", "x"
+    )
+    assert "is a model, not a table" in refused(
+        "predict", "model.safetensors", "model.safetensors", "--out", "p.csv"
+    )
+    assert "is a table, not a model" in refused(
+        "predict", "houses.csv", "model.safetensors", "--out", "p.csv"
+    )
     parquet.write_table(TABLE, "table")
     assert "is a table, not a model" in refused("inspect", "table")
-    assert refused("fit", "absent.csv", "--target", "x").startswith("error: absent.csv: no such file or directory; ")
+    assert refused("fit", "absent.csv", "--target", "x").startswith(
+        "error: absent.csv: no such file or directory; "
+    )
     assert refused("inspect", "absent") == "error: absent: no such file or directory\n"
-    assert "model.safetensors: this is a model, not a table" in refused("fit", ".", "--target", "x")
+    assert "model.safetensors: this is a model, not a table" in refused(
+        "fit", ".", "--target", "x"
+    )
     content = read("model.safetensors")
     write("cut", content[:-8])
     assert "truncated" in refused("inspect", "cut")
@@ -868,7 +1302,9 @@ def test_models_and_tables_swapped_or_missing(folder, done, refused):
 
 def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch):
     fit_model(done, "price")
-    monkeypatch.setattr(KernelMachineRegressor, "fit", lambda *args: pytest.fail("too late"))
+    monkeypatch.setattr(
+        KernelMachineRegressor, "fit", lambda *args: pytest.fail("too late")
+    )
     fit = ("fit", "houses.csv", "--target", "price", "--out")
     assert "does not exist; create it" in refused(*fit, "absent/m")
     os.mkdir("folder")
@@ -876,8 +1312,12 @@ def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch)
     os.symlink("houses.csv", "link")
     assert "is also the input" in refused(*fit, "link")
     assert "not a regular file" in refused(*fit, os.devnull)
-    assert "is also the input" in refused("predict", "model.safetensors", "houses.csv", "--out", "./houses.csv")
-    assert "does not exist" in refused("predict", "model.safetensors", "houses.csv", "--out", "absent/p.csv")
+    assert "is also the input" in refused(
+        "predict", "model.safetensors", "houses.csv", "--out", "./houses.csv"
+    )
+    assert "does not exist" in refused(
+        "predict", "model.safetensors", "houses.csv", "--out", "absent/p.csv"
+    )
 
 
 def test_predict_with_columns_that_differ(folder, done, refused):
@@ -907,14 +1347,18 @@ def test_text_column_that_looks_like_numbers_in_another_file(folder, done):
 
 
 def test_notes_on_columns(folder, done):
-    table = TABLE.append_column("id", pa.array([f"u{k}" for k in range(N)])).append_column("", pa.array(range(N)))
+    table = TABLE.append_column(
+        "id", pa.array([f"u{k}" for k in range(N)])
+    ).append_column("", pa.array(range(N)))
     csv.write_csv(table, "t.csv")
     notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
     assert len(notes) == 3
     assert notes[0] == "Column 8 has no name; give it one."
     assert "--exclude 'id'" in notes[1]
     assert "is a row number" in notes[2]
-    report = done("fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST)
+    report = done(
+        "fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST
+    )
     assert (report["notes"], report["columns"]) == ([], 5)
 
 
@@ -977,7 +1421,11 @@ def test_interrupt_in_process(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(KernelMachineRegressor, "fit", fit)
-    assert run("fit", "houses.csv", "--target", "price", "--out", "m") == (130, "", "interrupted\n")
+    assert run("fit", "houses.csv", "--target", "price", "--out", "m") == (
+        130,
+        "",
+        "interrupted\n",
+    )
     assert os.listdir() == ["houses.csv"]
 
 
@@ -992,7 +1440,10 @@ def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(parquet, "ParquetWriter", Interrupted)
-    assert run("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")[0] == 130
+    assert (
+        run("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")[0]
+        == 130
+    )
     assert read("p.parquet") == before
     assert sorted(os.listdir()) == ["houses.csv", "model.safetensors", "p.parquet"]
 
@@ -1004,7 +1455,10 @@ def test_warmup(run):
     assert run("warmup")[0] == 0
     code, out, err = run("warmup")
     assert (code, err) == (0, "")
-    assert re.fullmatch(r"Compiled 0 loops in [\d.]+ s; \d+ were cached already. The cache is .*\.\n", out)
+    assert re.fullmatch(
+        r"Compiled 0 loops in [\d.]+ s; \d+ were cached already. The cache is .*\.\n",
+        out,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compile, "LOOPS", [])
         code, _, err = run("warmup")
@@ -1017,9 +1471,13 @@ def small_data_sets(monkeypatch):
     """The data sets of the demonstration have few rows."""
     for name in ("digits", "diabetes"):
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        monkeypatch.setattr(datasets, f"load_{name}", lambda return_X_y, X=X[:200], y=y[:200]: (X, y))
+        monkeypatch.setattr(
+            datasets, f"load_{name}", lambda return_X_y, X=X[:200], y=y[:200]: (X, y)
+        )
     function = datasets.make_friedman1
-    monkeypatch.setattr(datasets, "make_friedman1", lambda n, **options: function(200, **options))
+    monkeypatch.setattr(
+        datasets, "make_friedman1", lambda n, **options: function(200, **options)
+    )
 
 
 def test_demo(run, small_data_sets):
@@ -1028,7 +1486,10 @@ def test_demo(run, small_data_sets):
 
     code, out, err = run("demo")
     assert (code, err) == (0, "")
-    assert all(name in out for name in ("digits", "function", "diabetes", "R²", "accuracy", "linear model"))
+    assert all(
+        name in out
+        for name in ("digits", "function", "diabetes", "R²", "accuracy", "linear model")
+    )
     assert "limits R² to 0.9" in " ".join(out.split())
     source = read(installation.__file__).decode()
     for line in installation.CODE.splitlines():
@@ -1037,7 +1498,9 @@ def test_demo(run, small_data_sets):
 
 
 def documented(section):
-    """Keys in the table of a section of docs/command_json.md, those of the introduction included for a command."""
+    """Keys in the table of a section of docs/command_json.md, those of the
+    introduction included for a command.
+    """
     text = (Path(__file__).parents[1] / "docs" / "command_json.md").read_text()
     sections = dict(re.findall(r"^#+ ([\w ]+)\n(.*?)(?=^#|\Z)", text, re.S | re.M))
     rows = re.findall(r"^\| (`.*?) \|", sections[section], re.M)
@@ -1047,7 +1510,18 @@ def documented(section):
 def test_json_is_as_documented(folder, done, small_data_sets):
     common = documented("The JSON of the command")
     write_many("many.csv")
-    report = done("fit", "many.csv", "--target", "price", "--out", "m", "--test-size", "0.1", "--n-components", "64")
+    report = done(
+        "fit",
+        "many.csv",
+        "--target",
+        "price",
+        "--out",
+        "m",
+        "--test-size",
+        "0.1",
+        "--n-components",
+        "64",
+    )
     reports = [
         report,
         done("fit", "houses.csv", "--target", "kind", *BINS),
@@ -1064,7 +1538,9 @@ def test_json_is_as_documented(folder, done, small_data_sets):
     for one in reports[:2]:
         assert one["model"].keys() == documented("model")
         assert all(part.keys() <= documented("map") for part in one["model"]["maps"])
-        assert all(score.keys() <= documented("score") for score in one["scores"].values())
+        assert all(
+            score.keys() <= documented("score") for score in one["scores"].values()
+        )
     assert report["model"]["choice"].keys() == documented("choice")
 
 
@@ -1077,12 +1553,21 @@ def test_fit_prints_a_summary_and_details(folder, run):
     write_many("many.csv")
     fit = ("fit", "many.csv", "--target", "price", "--out", "m", "--n-components", "64")
     summary, details = run(*fit)[1], run(*fit, "--details")[1]
-    assert [line.split()[0] for line in summary.splitlines()] == ["data", "task", "model", "R²", "RMSE", "saved"]
+    assert [line.split()[0] for line in summary.splitlines()] == [
+        "data",
+        "task",
+        "model",
+        "R²",
+        "RMSE",
+        "saved",
+    ]
     assert "more with --details" in summary
     firsts = {line.split()[0] for line in details.splitlines() if line.strip()}
     assert {"training", "test", "candidates", "Baseline:"} <= firsts
     assert "more with --details" not in details
-    unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[1]
+    unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[
+        1
+    ]
     assert "none, because there are no test rows" in unscored
 
 
@@ -1107,9 +1592,13 @@ def test_shells_complete_columns(folder):
     }
     environment = os.environ | {"_BOCHNER_COMPLETE": "complete_bash"}
     command = [sys.executable, "-c", COMPLETIONS, *expected]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60
+    )
     found = [part.split("\n")[:-1] for part in done.stdout.split("--\n")[:-1]]
-    assert [[name for name in names if name] for names in found] == list(expected.values()), done.stderr
+    assert [[name for name in names if name] for names in found] == list(
+        expected.values()
+    ), done.stderr
 
 
 def test_pipe_is_plain_and_silent(folder):
@@ -1128,10 +1617,27 @@ def test_pipe_is_plain_and_silent(folder):
 def test_interrupt_leaves_nothing(folder):
     rng = np.random.default_rng(0)
     columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
-    parquet.write_table(pa.table({**columns, "y": sum(columns.values())}), "large.parquet")
-    code = "import bochner.cli.evaluation; from bochner.cli import main; print('ready', flush=True); main()"
-    args = [sys.executable, "-c", code, "fit", "large.parquet", "--target", "y", "--out", "m"]
-    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    parquet.write_table(
+        pa.table({**columns, "y": sum(columns.values())}), "large.parquet"
+    )
+    code = (
+        "import bochner.cli.evaluation; from bochner.cli import main; "
+        "print('ready', flush=True); main()"
+    )
+    args = [
+        sys.executable,
+        "-c",
+        code,
+        "fit",
+        "large.parquet",
+        "--target",
+        "y",
+        "--out",
+        "m",
+    ]
+    process = subprocess.Popen(
+        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "ready\n"
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
@@ -1144,4 +1650,7 @@ def test_a_table_of_two_rows_has_no_score(run, tmp_path):
     (tmp_path / "two.csv").write_text("a,b\n1,x\n2,y\n")
     code, _, err = run("fit", str(tmp_path / "two.csv"), "--target", "b")
     assert code
-    assert "2 rows with a target cannot be split for a score; give 5 or more, or use --test-size 0" in err
+    assert (
+        "2 rows with a target cannot be split for a score; give 5 or more, or use "
+        "--test-size 0" in err
+    )

@@ -1,4 +1,6 @@
-"""The command holds out rows with equal features together, so that a copy of a test row is not learned."""
+"""The command holds out rows with equal features together, so that a copy of a test
+row is not learned.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -20,20 +22,27 @@ def noise(seed=0):
 def split(table, task="regression", size=0.2, seed=0):
     notes = []
     target = read_target(table, table.column_names[-1], "")
-    return *split_rows(table.drop_columns([target.name]), target, task, size, seed, notes), notes
+    return *split_rows(
+        table.drop_columns([target.name]), target, task, size, seed, notes
+    ), notes
 
 
 @pytest.mark.parametrize("target_differs", [False, True])
 def test_copies_are_on_one_side(target_differs):
     once, order = noise(), np.random.default_rng(1).permutation(2 * N)
-    again = once.set_column(2, "y", pa.array(once["y"].to_numpy()[::-1])) if target_differs else once
+    again = (
+        once.set_column(2, "y", pa.array(once["y"].to_numpy()[::-1]))
+        if target_differs
+        else once
+    )
     train, test, notes = split(pa.concat_tables([once, again]).take(pa.array(order)))
     row = order % N
     assert sorted([*train, *test]) == list(range(2 * N))
     assert not set(row[train]) & set(row[test])
     assert len(test) == 2 * N // 5
     assert notes == [
-        "200 of 400 rows are copies of another row in all columns but the target: equal rows are on one side of the "
+        "200 of 400 rows are copies of another row in all columns but the target: "
+        "equal rows are on one side of the "
         "test split."
     ]
 
@@ -57,13 +66,22 @@ def test_rows_that_differ_are_split_as_by_scikit_learn():
 
 
 def test_levels_that_come_again_are_no_copies():
-    """Of a table of six kinds of rows, all kinds are in the test split, as they will be in new rows."""
+    """Of a table of six kinds of rows, all kinds are in the test split, as they will
+    be in new rows.
+    """
     kind = np.arange(N) % 6
-    table = pa.table({"colour": (kind % 2).astype(str), "size": (kind // 2).astype(str), "y": np.arange(N) * 0.5})
+    table = pa.table(
+        {
+            "colour": (kind % 2).astype(str),
+            "size": (kind // 2).astype(str),
+            "y": np.arange(N) * 0.5,
+        }
+    )
     train, test, notes = split(table)
     assert set(kind[test]) == set(kind[train]) == set(range(6))
     assert notes == [
-        "The columns beside the target have 6 different rows of values in 200 rows: most rows of the test split equal "
+        "The columns beside the target have 6 different rows of values in 200 rows: "
+        "most rows of the test split equal "
         "training rows, but for the target."
     ]
 

@@ -1,4 +1,6 @@
-"""Other models beside those of the command: on the same rows, and never a training score at the head."""
+"""Other models beside those of the command: on the same rows, and never a training
+score at the head.
+"""
 
 import json
 import re
@@ -22,12 +24,22 @@ def rows(seed, n=N):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     y = X @ [1.0, -0.5, 0.2] + rng.normal(size=n)
-    return pa.table({"a": X[:, 0], "b": X[:, 1], "c": 100 * X[:, 2], "y": y, "up": np.where(y > 0, "yes", "no")})
+    return pa.table(
+        {
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "c": 100 * X[:, 2],
+            "y": y,
+            "up": np.where(y > 0, "yes", "no"),
+        }
+    )
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with noisy lines in rows.csv, and new rows of these in new.csv."""
+    """A working directory with noisy lines in rows.csv, and new rows of these in
+    new.csv.
+    """
     monkeypatch.chdir(tmp_path)
     csv.write_csv(rows(0), "rows.csv")
     csv.write_csv(rows(1), "new.csv")
@@ -36,7 +48,18 @@ def folder(tmp_path, monkeypatch):
 
 def fit(done, target, *more):
     other = "up" if target == "y" else "y"
-    return done("fit", "rows.csv", "--target", target, "--exclude", other, "--out", "m", *FAST, *more)
+    return done(
+        "fit",
+        "rows.csv",
+        "--target",
+        target,
+        "--exclude",
+        other,
+        "--out",
+        "m",
+        *FAST,
+        *more,
+    )
 
 
 def halves(target, task):
@@ -44,7 +67,10 @@ def halves(target, task):
     table, notes = rows(0), []
     X = table.select(["a", "b", "c"])
     parts = split_rows(X, read_target(table, target, ""), task, 0.2, 0, notes)
-    return [(X.take(pa.array(part)).to_pandas(), table[target].to_numpy()[part]) for part in parts]
+    return [
+        (X.take(pa.array(part)).to_pandas(), table[target].to_numpy()[part])
+        for part in parts
+    ]
 
 
 def summary(page):
@@ -69,11 +95,15 @@ def test_classes_are_boosted_too(folder, done):
     (X, y), (X_test, y_test) = halves("up", "classification")
     boosted = HistGradientBoostingClassifier(random_state=0).fit(X, y)
     value = found["scores"]["gradient boosting"]["accuracy"]["value"]
-    assert value == pytest.approx(accuracy_score(y_test, boosted.predict(X_test)), abs=0.02)
+    assert value == pytest.approx(
+        accuracy_score(y_test, boosted.predict(X_test)), abs=0.02
+    )
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_of_too_many_rows_a_sample_is_learned_and_told(folder, done, monkeypatch, streamed):
+def test_of_too_many_rows_a_sample_is_learned_and_told(
+    folder, done, monkeypatch, streamed
+):
     monkeypatch.setattr(references, "MOST_ENTRIES", 3 * 120)
     monkeypatch.setattr(references, "FEWEST", 50)
     more = ("--sample", "250") if streamed else ()
@@ -81,10 +111,15 @@ def test_of_too_many_rows_a_sample_is_learned_and_told(folder, done, monkeypatch
     assert 60 < found["rows"] < 180 if streamed else found["rows"] == 120
     done("report", "m", "new.csv", "--out", "page.html")
     page = (folder / "page.html").read_text()
-    assert f"fitted on {found['rows']} training rows of the scored fit, and scored on the same rows" in page
+    assert (
+        f"fitted on {found['rows']} training rows of the scored fit, and scored on "
+        "the same rows" in page
+    )
 
 
-def test_where_too_few_rows_could_be_learned_there_is_no_other_model(folder, done, monkeypatch):
+def test_where_too_few_rows_could_be_learned_there_is_no_other_model(
+    folder, done, monkeypatch
+):
     monkeypatch.setattr(references, "MOST_ENTRIES", 3 * 120)
     assert fit(done, "y")["references"] is None
     done("report", "m", "new.csv", "--out", "page.html")
@@ -95,7 +130,10 @@ def test_where_too_few_rows_could_be_learned_there_is_no_other_model(folder, don
 def test_a_page_of_training_rows_begins_with_rows_held_out(folder, done, target):
     scored = fit(done, target)
     name, key = ("R²", "r2") if target == "y" else ("Accuracy", "accuracy")
-    held_out = f"{name} {scored['scores'][key]['value']:.3f} on the rows that &#39;bochner fit&#39; held out"
+    held_out = (
+        f"{name} {scored['scores'][key]['value']:.3f} on the rows that "
+        "&#39;bochner fit&#39; held out"
+    )
     linear = scored["references"]["scores"]["linear model"][key]["value"]
     done("report", "m", "rows.csv", "--out", "page.html")
     first, second = summary((folder / "page.html").read_text())[:2]
@@ -114,15 +152,20 @@ def test_a_page_of_training_rows_begins_with_rows_held_out(folder, done, target)
 def test_better_models_are_named(folder, done):
     fit(done, "y")
     done("report", "m", "new.csv", "--out", "page.html")
-    assert "On the rows that the fit held out it is not better than: linear model" in (folder / "page.html").read_text()
+    assert (
+        "On the rows that the fit held out it is not better than: linear model"
+        in (folder / "page.html").read_text()
+    )
 
 
 def test_a_score_on_training_rows_says_so(folder, done):
     scored = fit(done, "y")["scores"]
     (note,) = done("evaluate", "m", "rows.csv")["notes"]
     assert note == (
-        "These are training rows (100 of the 100 training rows that the model keeps are among them): their scores say "
-        f"nothing of new rows. On rows that it held out, 'bochner fit' measured R² {scored['r2']['value']:.3f}."
+        "These are training rows (100 of the 100 training rows that the model keeps "
+        "are among them): their scores say "
+        "nothing of new rows. On rows that it held out, 'bochner fit' measured R² "
+        f"{scored['r2']['value']:.3f}."
     )
     assert done("evaluate", "m", "new.csv")["notes"] == []
 

@@ -12,8 +12,14 @@ TARGETS = {
     "a copy": (2.5 * X.a, ["'a' tells the target: is it known"]),
     "a sum": (X.a + X.b, ["'a', 'b' tell", "'b', 'a' tell"]),
     "a class": (np.where(X.a > 0, "u", "v"), ["'a' tells the target"]),
-    "noise": (G.normal(size=400), ["no better than that of the mean of the training rows"]),
-    "noise of classes": (G.choice(["u", "v"], 400), ["no better than that of the most frequent class"]),
+    "noise": (
+        G.normal(size=400),
+        ["no better than that of the mean of the training rows"],
+    ),
+    "noise of classes": (
+        G.choice(["u", "v"], 400),
+        ["no better than that of the most frequent class"],
+    ),
     "a noisy line": (X.a + 0.3 * G.normal(size=400), []),
     "many columns": (np.sin(X.a) + X.b + np.abs(X.c) + X.d, []),
 }

@@ -27,7 +27,13 @@ def make_table(seed):
     a, b = rng.normal(size=(2, N // FILES))
     y = np.sin(a) + b**2 + 0.1 * rng.normal(size=len(a))
     return pa.table(
-        {"a": a, "b": b, "kind": rng.choice(["1", "2"], len(a)), "y": y, "big": np.where(y > 1, "yes", "no")}
+        {
+            "a": a,
+            "b": b,
+            "kind": rng.choice(["1", "2"], len(a)),
+            "y": y,
+            "big": np.where(y > 1, "yes", "no"),
+        }
     )
 
 
@@ -37,7 +43,9 @@ WHOLE = pa.concat_tables(TABLES).combine_chunks()
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with three Parquet files, three CSV files, and all rows in one of each."""
+    """A working directory with three Parquet files, three CSV files, and all rows in
+    one of each.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BOCHNER_DEBUG", raising=False)
     for name in ("rows", "texts"):
@@ -53,7 +61,11 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def large(folder, monkeypatch):
     """The same where so many rows are not read into memory."""
-    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500, sampled_rows=400))
+    monkeypatch.setattr(
+        training,
+        "POLICY",
+        replace(training.POLICY, gathered_rows=500, sampled_rows=400),
+    )
     return folder
 
 
@@ -64,11 +76,16 @@ def fit(done, data, *more, target="y"):
 
 @pytest.mark.parametrize("data", ["rows", "rows/*.parquet", "texts", "texts/r?.csv"])
 def test_small_folders_are_fitted_as_one_file(folder, done, data):
-    one = fit(done, "all.parquet" if "rows" in data else "all.csv", "--out", "one.safetensors")
+    one = fit(
+        done, "all.parquet" if "rows" in data else "all.csv", "--out", "one.safetensors"
+    )
     many = fit(done, data, "--out", "many.safetensors")
     for key in ("rows", "columns", "rows_train", "rows_test", "scores", "baseline"):
         assert one[key] == many[key]
-    np.testing.assert_array_equal(load("one.safetensors").feature_weights_, load("many.safetensors").feature_weights_)
+    np.testing.assert_array_equal(
+        load("one.safetensors").feature_weights_,
+        load("many.safetensors").feature_weights_,
+    )
 
 
 @pytest.mark.parametrize("data", ["rows", "texts/*.csv", "all.parquet", "all.csv"])
@@ -79,8 +96,16 @@ def test_large_tables_are_fitted_where_they_are(large, done, data):
     assert 0.15 < report["rows_test"] / N < 0.25
     assert report["scores"]["r2"]["value"] > 0.9
     assert report["peak_memory_bytes"] > 1e6
-    assert sorted(os.listdir()) == ["all.csv", "all.parquet", "model.safetensors", "rows", "texts"]
-    read = read_table("all.csv" if data in ("texts/*.csv", "all.csv") else "all.parquet")
+    assert sorted(os.listdir()) == [
+        "all.csv",
+        "all.parquet",
+        "model.safetensors",
+        "rows",
+        "texts",
+    ]
+    read = read_table(
+        "all.csv" if data in ("texts/*.csv", "all.csv") else "all.parquet"
+    )
     model, table = load("model.safetensors"), read.select(["a", "b", "kind"])
     assert np.mean((model.predict(table) - WHOLE["y"].to_numpy()) ** 2) < 0.1
 
@@ -88,12 +113,16 @@ def test_large_tables_are_fitted_where_they_are(large, done, data):
 def test_rows_held_out_are_scored_by_a_model_that_has_not_seen_them(large, done):
     report = fit(done, "rows")
     y = WHOLE["y"].to_numpy()
-    assert report["baseline"]["value"] == pytest.approx(y.mean(), abs=4 * y.std() / np.sqrt(N))
+    assert report["baseline"]["value"] == pytest.approx(
+        y.mean(), abs=4 * y.std() / np.sqrt(N)
+    )
     assert fit(done, "rows", "--seed", "7")["rows_test"] != report["rows_test"]
     assert fit(done, "all.parquet")["rows_test"] == report["rows_test"]
 
 
-@pytest.mark.parametrize("solved", [("--solver", "cg"), ("--features", "binning", "--kernel", "laplacian")])
+@pytest.mark.parametrize(
+    "solved", [("--solver", "cg"), ("--features", "binning", "--kernel", "laplacian")]
+)
 def test_iterations_with_rows_held_out_and_a_sample_given(large, done, solved):
     report = fit(done, "rows", "--sample", "500", *solved)
     assert report["scores"]["r2"]["value"] > 0.5
@@ -111,7 +140,9 @@ def test_classes(large, done):
     assert report["task"] == "classification"
     assert report["scores"]["accuracy"]["value"] > 0.85
     shares = WHOLE["big"].to_numpy(zero_copy_only=False) == "yes"
-    assert report["scores"]["accuracy"]["baseline"] == pytest.approx(1 - shares.mean(), abs=0.08)
+    assert report["scores"]["accuracy"]["baseline"] == pytest.approx(
+        1 - shares.mean(), abs=0.08
+    )
     assert report["baseline"]["predicts"] == "the most frequent class"
 
 
@@ -121,20 +152,31 @@ def test_rows_without_a_target_are_left_out(large, done):
     parquet.write_table(WHOLE.set_column(3, "y", pa.array(y)), "gaps.parquet")
     report = fit(done, "gaps.parquet", "--out", "model.safetensors")
     assert (report["rows"], report["rows_without_target"]) == (N, N // 10)
-    assert report["rows_train"] + report["rows_test"] == 9 * N // 10 == report["rows_saved_model"]
+    assert (
+        report["rows_train"] + report["rows_test"]
+        == 9 * N // 10
+        == report["rows_saved_model"]
+    )
 
 
 def test_whole_numbers(large, done):
     counts = np.arange(N) % 3
-    parquet.write_table(WHOLE.append_column("count", pa.array(counts.astype(float))), "counts.parquet")
+    parquet.write_table(
+        WHOLE.append_column("count", pa.array(counts.astype(float))), "counts.parquet"
+    )
     report = done("fit", "counts.parquet", "--target", "count", *FAST)
     assert (report["task"], report["task_can_change"]) == ("classification", True)
-    assert report["task_inferred_because"] == "the target holds whole numbers with 3 distinct values"
+    assert (
+        report["task_inferred_because"]
+        == "the target holds whole numbers with 3 distinct values"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
 @pytest.mark.parametrize("target", ["y", "big"])
-def test_predictions_in_blocks_are_those_at_once(folder, done, monkeypatch, suffix, target):
+def test_predictions_in_blocks_are_those_at_once(
+    folder, done, monkeypatch, suffix, target
+):
     fit(done, "all.parquet", "--out", "model.safetensors", target=target)
     once = done("predict", "model.safetensors", "all.csv", "--out", "once" + suffix)
     monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
@@ -147,7 +189,9 @@ def test_predictions_in_blocks_are_those_at_once(folder, done, monkeypatch, suff
         assert first.column_names == second.column_names
         for a, b in zip(first.columns, second.columns, strict=True):
             if pa.types.is_floating(a.type):
-                np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(
+                    a.to_numpy(), b.to_numpy(), rtol=1e-5, atol=1e-6
+                )
             else:
                 assert a.to_pylist() == b.to_pylist()
 
@@ -169,7 +213,8 @@ def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     assert report["rows"] == N
     assert 200 < report["rows_test"] < 400
     assert report["notes"][:1] == [
-        "Scored on about 300 rows, sampled by a hash of their content, which is enough for the score."
+        "Scored on about 300 rows, sampled by a hash of their content, which is "
+        "enough for the score."
     ]
 
 
@@ -179,9 +224,13 @@ def test_other_kinds_of_files(large, done):
     assert fit(done, "all.arrow")["scores"]["r2"]["value"] > 0.9
     X = np.stack([WHOLE["a"].to_numpy(), WHOLE["b"].to_numpy()], axis=1)
     dump_svmlight_file(X, WHOLE["y"].to_numpy(), "all.svm")
-    report = done("fit", "all.svm", "--target", "y", *FAST, "--out", "model.safetensors")
+    report = done(
+        "fit", "all.svm", "--target", "y", *FAST, "--out", "model.safetensors"
+    )
     assert report["scores"]["r2"]["value"] > 0.9
-    assert done("predict", "model.safetensors", "all.svm", "--out", "p.csv")["rows"] == N
+    assert (
+        done("predict", "model.safetensors", "all.svm", "--out", "p.csv")["rows"] == N
+    )
 
 
 def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
@@ -189,13 +238,33 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     assert report["plan"]["gathered"] is True
     assert report["task"] == "regression"
     monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
-    found = done("plan", "texts", "--target", "big", "--features", "fourier", "--n-components", "64")
-    assert (found["task"], found["plan"]["gathered"], found["plan"]["solver"]) == ("classification", False, "direct")
-    assert [one[1] for one in found["plan"]["passes"]] == [1, 1, training.POLICY.most_passes]
+    found = done(
+        "plan",
+        "texts",
+        "--target",
+        "big",
+        "--features",
+        "fourier",
+        "--n-components",
+        "64",
+    )
+    assert (found["task"], found["plan"]["gathered"], found["plan"]["solver"]) == (
+        "classification",
+        False,
+        "direct",
+    )
+    assert [one[1] for one in found["plan"]["passes"]] == [
+        1,
+        1,
+        training.POLICY.most_passes,
+    ]
     code, out, _ = run("plan", "rows", "--target", "y")
     assert code == 0
     assert f"{N:,} rows x 4 columns" in out
-    passes = [done("plan", "rows", "--target", "y", *FAST, *more)["plan"]["passes"] for more in ((), ("--sample", "9"))]
+    passes = [
+        done("plan", "rows", "--target", "y", *FAST, *more)["plan"]["passes"]
+        for more in ((), ("--sample", "9"))
+    ]
     assert [len(some) for some in passes] == [2, 1]
     assert not [line for line in out.splitlines() if line.endswith(" ")]
 
@@ -204,14 +273,22 @@ def test_refusals(folder, refused):
     assert "no column 'z'; " in refused("plan", "rows", "--target", "z")
     assert "no column 'z'; " in refused("fit", "rows", "--target", "z")
     for data in ("rows", "texts"):
-        assert refused("fit", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
-        assert refused("plan", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
+        assert refused("fit", data, "--target", "y", "--exclude", "z").startswith(
+            f"error: {data}: no column 'z'"
+        )
+        assert refused("plan", data, "--target", "y", "--exclude", "z").startswith(
+            f"error: {data}: no column 'z'"
+        )
     everything = ("a", "b", "kind", "big")
     nothing = [part for name in everything for part in ("--exclude", name)]
-    assert "no column to learn from" in refused("fit", "rows", "--target", "y", "--sample", "500", *nothing)
+    assert "no column to learn from" in refused(
+        "fit", "rows", "--target", "y", "--sample", "500", *nothing
+    )
     assert "nothing*" in refused("fit", "nothing*", "--target", "y")
     assert "memory" in refused("plan", "rows", "--target", "y", "--memory-limit", "1MB")
-    assert "not a size such as" in refused("fit", "rows", "--target", "y", "--memory-limit", "lots", code=2)
+    assert "not a size such as" in refused(
+        "fit", "rows", "--target", "y", "--memory-limit", "lots", code=2
+    )
 
 
 @pytest.mark.parametrize("data", ["rows", "texts"])
@@ -221,7 +298,10 @@ def test_a_column_of_some_files_can_be_excluded(large, done, refused, data):
     csv.write_csv(more, "texts/s.csv")
     assert refused("fit", data, "--target", "y").startswith(f"error: {data}/s.")
     assert fit(done, data, "--exclude", "more")["columns"] == 3
-    assert "4 columns" in done("plan", data, "--target", "y", "--exclude", "more")["plan"]["data"]
+    assert (
+        "4 columns"
+        in done("plan", data, "--target", "y", "--exclude", "more")["plan"]["data"]
+    )
 
 
 def test_a_damaged_file_is_named_once(folder, refused):
@@ -230,7 +310,9 @@ def test_a_damaged_file_is_named_once(folder, refused):
             os.rename(f"texts/{name}", f"texts/{name.removesuffix('.gz')}.gz")
         with open("texts/r1.csv.gz", "wb") as file:
             file.write(gzip.compress(WHOLE["a"].to_numpy().tobytes())[:5000])
-        assert refused("plan", data, "--target", "y").startswith("error: texts/r1.csv.gz: damaged")
+        assert refused("plan", data, "--target", "y").startswith(
+            "error: texts/r1.csv.gz: damaged"
+        )
 
 
 def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
@@ -242,10 +324,14 @@ def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
     with open("rows/r2.parquet", "r+b") as file:
         file.seek(4)
         file.write(bytes(size // 2))
-    assert "r2.parquet" in refused("predict", "model.safetensors", "rows", "--out", "p.csv")
+    assert "r2.parquet" in refused(
+        "predict", "model.safetensors", "rows", "--out", "p.csv"
+    )
 
 
-def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(large, done, refused, run, monkeypatch):
+def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(
+    large, done, refused, run, monkeypatch
+):
     class Lost(Farm):
         def result(self, handle):
             raise EngineError("The scheduler was lost.")
@@ -253,12 +339,22 @@ def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(large, done, 
     whole = fit(done, "all.parquet", "--test-size", "0")
     farm, lost = Farm(), Lost()
     monkeypatch.setattr(
-        "bochner.cli.fitting.dask_client", lambda address: nullcontext(farm if "good" in address else lost)
+        "bochner.cli.fitting.dask_client",
+        lambda address: nullcontext(farm if "good" in address else lost),
     )
     found = fit(done, "all.parquet", "--test-size", "0", "--dask", "tcp://good:8786")
     assert farm.n_done > 1
     assert found["model"]["n_features"] == whole["model"]["n_features"]
-    arguments = ("fit", "all.parquet", "--target", "y", "--exclude", "big", *FAST, "--dask")
+    arguments = (
+        "fit",
+        "all.parquet",
+        "--target",
+        "y",
+        "--exclude",
+        "big",
+        *FAST,
+        "--dask",
+    )
     assert refused(*arguments, "tcp://bad:8786") == "error: The scheduler was lost.\n"
     for address in ("bad", "", "foo://bad:8786", "tcp://bad"):
         assert "not the address" in refused(*arguments, address, code=2)
@@ -270,5 +366,7 @@ def test_a_scheduler_that_does_not_answer(large, refused, monkeypatch):
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        line = refused("fit", "rows", "--target", "y", "--exclude", "big", *FAST, "--dask", address)
+        line = refused(
+            "fit", "rows", "--target", "y", "--exclude", "big", *FAST, "--dask", address
+        )
     assert f"no Dask scheduler answers at {address}" in line

@@ -1,4 +1,6 @@
-"""Tables come back from files as they were written, and what is no table is refused with the place and the cure."""
+"""Tables come back from files as they were written, and what is no table is refused
+with the place and the cure.
+"""
 
 import gzip
 import os
@@ -38,7 +40,17 @@ def written(path, content):
 
 
 @pytest.mark.parametrize(
-    "name", ["t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz", "t.csv.zst", "t.parquet", "t.PQ", "with space.CSV"]
+    "name",
+    [
+        "t.csv",
+        "t.csv.gz",
+        "t.tsv",
+        "t.tsv.gz",
+        "t.csv.zst",
+        "t.parquet",
+        "t.PQ",
+        "with space.CSV",
+    ],
 )
 def test_roundtrip(tmp_path, name):
     write_table(TABLE, tmp_path / name)
@@ -47,14 +59,24 @@ def test_roundtrip(tmp_path, name):
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r")), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\0\r")),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_text_survives_csv(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "text.csv"
     table = pa.table({"key": range(len(values)), "value": values})
     write_table(table, path)
     back = read_table(path, as_text=["value"])["value"].to_pylist()
     blank = {"", "NA", "NULL", "NaN", "null", "N/A", "nan", "n/a", "#N/A"}
-    assert [a for a, b in zip(values, back, strict=True) if a != b and not (b is None and a in blank)] == []
+    assert [
+        a
+        for a, b in zip(values, back, strict=True)
+        if a != b and not (b is None and a in blank)
+    ] == []
 
 
 def test_name_and_content_may_differ(tmp_path):
@@ -62,19 +84,26 @@ def test_name_and_content_may_differ(tmp_path):
     assert read_table(tmp_path / "t.csv").equals(TABLE)
     with pytest.raises(CommandError, match="the name says parquet, but this is text"):
         read_table(written(tmp_path / "t.parquet", "a,b\n1,2\n"))
-    assert read_table(written(tmp_path / "t.txt", gzip.compress(b"a,b\n1,2\n"))).to_pydict() == {"a": [1], "b": [2]}
+    assert read_table(
+        written(tmp_path / "t.txt", gzip.compress(b"a,b\n1,2\n"))
+    ).to_pydict() == {"a": [1], "b": [2]}
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 def test_other_separators(tmp_path, mark):
     notes = []
-    table = read_table(written(tmp_path / "t.csv", f'"a,1"{mark}b\n1{mark}2.5\n'), note=notes.append)
+    table = read_table(
+        written(tmp_path / "t.csv", f'"a,1"{mark}b\n1{mark}2.5\n'), note=notes.append
+    )
     assert table.to_pydict() == {"a,1": [1], "b": [2.5]}
     assert len(notes) == 1
 
 
 def test_values_of_csv(tmp_path):
-    text = "﻿date,moment,flag,big,code,gap\n2024-02-29,2024-02-29 10:00:00,true,123456789012345678901234,01,\n,,,NA,x,\n"
+    text = (
+        "﻿date,moment,flag,big,code,gap\n2024-02-29,2024-02-29 "
+        "10:00:00,true,123456789012345678901234,01,\n,,,NA,x,\n"
+    )
     table = read_table(written(tmp_path / "t.csv", text.replace("\n", "\r\n")))
     types = {field.name: str(field.type) for field in table.schema}
     assert types == {
@@ -92,7 +121,10 @@ def test_values_of_csv(tmp_path):
 def test_columns_that_are_text_stay_text(tmp_path):
     path = written(tmp_path / "t.csv", "code,x\n01,1\n2,2\n")
     assert read_table(path)["code"].to_pylist() == [1, 2]
-    assert read_table(path, as_text=["code", "absent"])["code"].to_pylist() == ["01", "2"]
+    assert read_table(path, as_text=["code", "absent"])["code"].to_pylist() == [
+        "01",
+        "2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,15 +137,26 @@ def test_columns_that_are_text_stay_text(tmp_path):
         ("a,b,a,b,c\n1,2,3,4,5\n", "'a', 'b'; give each column"),
         ("a,b\n1,2\n3\n", "line 3: 2 fields expected, 1 found"),
         ("a,b\n1,2\n3,4,5\n", "line 3: 2 fields expected, 3 found"),
-        ("a,b\n1,x\n2,é\n".encode("latin-1"), "line 3, column 'b': text that is not UTF-8"),
+        (
+            "a,b\n1,x\n2,é\n".encode("latin-1"),
+            "line 3, column 'b': text that is not UTF-8",
+        ),
         ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "UTF-16, not a table; .* write it as Parquet or CSV"),
+        (
+            "a,b\n1,2\n".encode("utf-16"),
+            "UTF-16, not a table; .* write it as Parquet or CSV",
+        ),
         (b"PK\x03\x04....", "Excel workbook"),
         (b"\x00\x01\x02", "binary data"),
         (b"PAR1xxxxPAR1", "damaged Parquet file"),
         (b"PAR1", "damaged Parquet file"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:12], "damaged gzip file"),
-        (gzip.compress(random.Random(0).randbytes(300_000).hex().encode(), mtime=0)[:200_000], "runcated|no rows"),
+        (
+            gzip.compress(random.Random(0).randbytes(300_000).hex().encode(), mtime=0)[
+                :200_000
+            ],
+            "runcated|no rows",
+        ),
         (gzip.compress(b"\0\0\0", mtime=0), "binary data under gzip"),
         (b"\x40\0\0\0\0\0\0\0{}", "is a model, not a table"),
     ],
@@ -203,18 +246,42 @@ def test_kinds_by_name():
             [1.5, -22.5, None],
             ["Fields are separated", "Numbers have decimal commas"],
         ),
-        ("a\tb\n1,5\t2\n2\t3\n", [1.5, 2.0], ["Fields are separated", "Numbers have decimal commas"]),
+        (
+            "a\tb\n1,5\t2\n2\t3\n",
+            [1.5, 2.0],
+            ["Fields are separated", "Numbers have decimal commas"],
+        ),
         (
             "a;b\n1,5;2.5\n2,5;3.5\n",
             ["1,5", "2,5"],
             ["Fields are separated", "Column 'a' looks like numbers .* read as text"],
         ),
-        ('a,b,c\n"1,234",2,"3,4"\n2,3,"4,5"\n', ["1,234", "2"], ["Columns 'a', 'c' look like .* read as text"]),
-        ("a;b\n1.234,5;2\n2.000,5;3\n", ["1.234,5", "2.000,5"], ["Fields are separated", "Column 'a' looks like"]),
+        (
+            'a,b,c\n"1,234",2,"3,4"\n2,3,"4,5"\n',
+            ["1,234", "2"],
+            ["Columns 'a', 'c' look like .* read as text"],
+        ),
+        (
+            "a;b\n1.234,5;2\n2.000,5;3\n",
+            ["1.234,5", "2.000,5"],
+            ["Fields are separated", "Column 'a' looks like"],
+        ),
         ("a;b\n1,5;2\nx;3\n", ["1,5", "x"], ["Fields are separated"]),
-        ("a;b\n1,234;2\n12,345;3\n999;4\n", ["1,234", "12,345", "999"], ["Fields are separated", "Column 'a' looks"]),
-        ("a;b\n1,234;2,5\n9;3,5\n", ["1,234", "9"], ["Fields", "Numbers have", "Column 'a' looks"]),
-        ("a;b\n,5;1\n-,25;2\n", [0.5, -0.25], ["Fields are separated", "Numbers have decimal commas"]),
+        (
+            "a;b\n1,234;2\n12,345;3\n999;4\n",
+            ["1,234", "12,345", "999"],
+            ["Fields are separated", "Column 'a' looks"],
+        ),
+        (
+            "a;b\n1,234;2,5\n9;3,5\n",
+            ["1,234", "9"],
+            ["Fields", "Numbers have", "Column 'a' looks"],
+        ),
+        (
+            "a;b\n,5;1\n-,25;2\n",
+            [0.5, -0.25],
+            ["Fields are separated", "Numbers have decimal commas"],
+        ),
     ],
 )
 def test_decimal_commas(tmp_path, text, values, notes):
@@ -222,18 +289,26 @@ def test_decimal_commas(tmp_path, text, values, notes):
     table = read_table(written(tmp_path / "t.csv", text.encode()), note=said.append)
     assert table["a"].to_pylist() == values
     assert len(said) == len(notes)
-    assert all(re.match(pattern, line) for pattern, line in zip(notes, said, strict=True))
+    assert all(
+        re.match(pattern, line) for pattern, line in zip(notes, said, strict=True)
+    )
 
 
 def test_text_with_commas_stays_text_where_it_is_to_be(tmp_path):
     said = []
     path = written(tmp_path / "t.csv", b"a;b\n1,5;2\n2,5;3\n")
-    assert read_table(path, as_text=["a"], note=said.append)["a"].to_pylist() == ["1,5", "2,5"]
+    assert read_table(path, as_text=["a"], note=said.append)["a"].to_pylist() == [
+        "1,5",
+        "2,5",
+    ]
     assert len(said) == 1
 
 
 def test_a_late_decimal_comma(tmp_path):
     said = []
-    table = read_table(written(tmp_path / "t.csv", "a;b\n" + "1;k\n" * 1200 + "1,5;k\n"), note=said.append)
+    table = read_table(
+        written(tmp_path / "t.csv", "a;b\n" + "1;k\n" * 1200 + "1,5;k\n"),
+        note=said.append,
+    )
     assert table["a"].to_pylist() == [1.0] * 1200 + [1.5]
     assert said[1:] == ["Numbers have decimal commas."]

@@ -1,4 +1,6 @@
-"""The command on CSV files whose columns are all text to the model: their rows are counted as those of any file."""
+"""The command on CSV files whose columns are all text to the model: their rows are
+counted as those of any file.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +15,46 @@ N = 120
 
 @pytest.fixture
 def words(tmp_path, monkeypatch, done):
-    """A working directory with words.csv, two columns of text and a target of text, and a model of it."""
+    """A working directory with words.csv, two columns of text and a target of text,
+    and a model of it.
+    """
     monkeypatch.chdir(tmp_path)
     draw = np.random.default_rng(0).choice
     colour, shape = draw(["red", "blue"], N), draw(["ball", "cube", "ring"], N)
     rolls = np.where((shape == "ball") & (colour == "red"), "yes", "no")
-    csv.write_csv(pa.table({"colour": colour, "shape": shape, "rolls": rolls}), "words.csv")
-    done("fit", "words.csv", "--target", "rolls", "--out", "m.safetensors", "--kernel", "gaussian", "--alpha", "0.1")
+    csv.write_csv(
+        pa.table({"colour": colour, "shape": shape, "rolls": rolls}), "words.csv"
+    )
+    done(
+        "fit",
+        "words.csv",
+        "--target",
+        "rolls",
+        "--out",
+        "m.safetensors",
+        "--kernel",
+        "gaussian",
+        "--alpha",
+        "0.1",
+    )
     return tmp_path
 
 
 def test_rows_are_counted(words, run):
     for command, said in (
         (("evaluate", "m.safetensors", "words.csv"), f"words.csv: {N} rows\n"),
-        (("report", "m.safetensors", "words.csv", "--out", "page.html"), f", on {N} rows. "),
-        (("predict", "m.safetensors", "words.csv", "--out", "p.csv"), f"Wrote p.csv: {N} rows"),
-        (("explain", "m.safetensors", "words.csv", "--out", "e.csv"), f"Wrote e.csv: Shapley values of {N} rows"),
+        (
+            ("report", "m.safetensors", "words.csv", "--out", "page.html"),
+            f", on {N} rows. ",
+        ),
+        (
+            ("predict", "m.safetensors", "words.csv", "--out", "p.csv"),
+            f"Wrote p.csv: {N} rows",
+        ),
+        (
+            ("explain", "m.safetensors", "words.csv", "--out", "e.csv"),
+            f"Wrote e.csv: Shapley values of {N} rows",
+        ),
     ):
         code, out, err = run(*command)
         assert (code, err) == (0, "")
@@ -36,7 +62,9 @@ def test_rows_are_counted(words, run):
 
 
 def test_explained_rows_are_drawn_and_named(words, done):
-    report = done("explain", "m.safetensors", "words.csv", "--out", "e.csv", "--rows", "20")
+    report = done(
+        "explain", "m.safetensors", "words.csv", "--out", "e.csv", "--rows", "20"
+    )
     assert (report["rows"], report["rows_explained"]) == (N, 20)
     assert any(f"Explained 20 of {N} rows" in note for note in report["notes"])
     rows = read_table("e.csv")["row"].to_pylist()
@@ -54,13 +82,26 @@ def test_more_rows_than_tell_the_score_are_not_read(words, done, monkeypatch):
     assert any("Scored on about 40 rows" in note for note in report["notes"])
 
 
-def test_long_questions_are_short_in_print_and_whole_in_files(tmp_path, monkeypatch, run):
+def test_long_questions_are_short_in_print_and_whole_in_files(
+    tmp_path, monkeypatch, run
+):
     monkeypatch.chdir(tmp_path)
     question = "How much do you agree " + "that the shop " * 20
     draw = np.random.default_rng(1).normal
     columns = {f"{question}{end}": draw(size=N) for end in ("is near?", "is open?")}
     csv.write_csv(pa.table({**columns, "y": sum(columns.values())}), "asked.csv")
-    fit = ("fit", "asked.csv", "--target", "y", "--out", "m", "--kernel", "gaussian", "--alpha", "0.1")
+    fit = (
+        "fit",
+        "asked.csv",
+        "--target",
+        "y",
+        "--out",
+        "m",
+        "--kernel",
+        "gaussian",
+        "--alpha",
+        "0.1",
+    )
     printed = [
         run(*fit),
         run(*fit, "--details"),

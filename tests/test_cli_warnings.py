@@ -11,14 +11,25 @@ def test_each_text_once_whatever_its_numbers(capsys):
     with guarded(traceback=False):
         for k in range(3):
             for what in ("rows", "columns"):
-                warnings.warn_explicit(f"advice {k} on {what}", UserWarning, "a.py", 7, "bochner.data.files")
-    assert capsys.readouterr().err.splitlines() == ["warning: advice 0 on rows", "warning: advice 0 on columns"]
+                warnings.warn_explicit(
+                    f"advice {k} on {what}",
+                    UserWarning,
+                    "a.py",
+                    7,
+                    "bochner.data.files",
+                )
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: advice 0 on rows",
+        "warning: advice 0 on columns",
+    ]
 
 
 def test_other_libraries_are_silent(capsys):
     with guarded(traceback=False):
         warnings.warn_explicit("advice", UserWarning, "a.py", 7, "pandas.core")
-        warnings.warn_explicit("advice", DeprecationWarning, "a.py", 7, "bochner.data.files")
+        warnings.warn_explicit(
+            "advice", DeprecationWarning, "a.py", 7, "bochner.data.files"
+        )
     assert capsys.readouterr() == ("", "")
 
 

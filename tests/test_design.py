@@ -20,7 +20,11 @@ N, D = 700, 30
 @pytest.fixture
 def rows():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((N, 3)), rng.standard_normal((N, 2)), rng.uniform(0.2, 2, N)
+    return (
+        rng.standard_normal((N, 3)),
+        rng.standard_normal((N, 2)),
+        rng.uniform(0.2, 2, N),
+    )
 
 
 @pytest.fixture
@@ -42,8 +46,14 @@ def test_block_size_does_not_matter(rows, features, monkeypatch, size, weighted)
     design = Design(ArraySource(X, y, weight), features, np.float64)
     A = np.hstack([Z, y, np.ones((N, 1))])
     w = np.ones((N, 1)) if weight is None else weight[:, None]
-    # Sums of n products in another order, of features that a tile of another size rounds differently: 4 (n + 20) eps.
-    bound = 4 * (N + 20) * np.finfo(float).eps * (np.abs(A).T @ (w * np.maximum(np.abs(A), 0.01)))
+    # Sums of n products in another order, of features that a tile of another size
+    # rounds differently: 4 (n + 20) eps.
+    bound = (
+        4
+        * (N + 20)
+        * np.finfo(float).eps
+        * (np.abs(A).T @ (w * np.maximum(np.abs(A), 0.01)))
+    )
     moments = design.moments()
     assert np.all(np.abs(moments.matrix - A.T @ (w * A)) <= bound)
     assert moments.n_rows == N
@@ -51,7 +61,9 @@ def test_block_size_does_not_matter(rows, features, monkeypatch, size, weighted)
     predicted = design.predict(coef, np.array([1.0, -1.0]))
     np.testing.assert_allclose(predicted, Z @ coef + [1.0, -1.0], rtol=0, atol=1e-12)
     mapped = list(design.mapped())
-    np.testing.assert_allclose(np.vstack([block.X for block in mapped]), Z, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        np.vstack([block.X for block in mapped]), Z, rtol=0, atol=1e-14
+    )
     np.testing.assert_array_equal(np.vstack([block.y for block in mapped]), y)
     assert all(are_unit(block.weight) == (weight is None) for block in mapped)
 
@@ -72,9 +84,19 @@ def test_sparse_rows_and_encoded_rows(rows, features):
     X, y, weight = rows
     X = np.where(np.abs(X) > 1, X, 0.0)
     dense = Design(ArraySource(X, y, weight), features, np.float64).moments().matrix
-    sparse = Design(ArraySource(sp.csr_array(X), y, weight), features, np.float64).moments().matrix
+    sparse = (
+        Design(ArraySource(sp.csr_array(X), y, weight), features, np.float64)
+        .moments()
+        .matrix
+    )
     np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-10)
-    encoded = Design(ArraySource(X / 2, y, weight, lambda part: part * 2), features, np.float64).moments().matrix
+    encoded = (
+        Design(
+            ArraySource(X / 2, y, weight, lambda part: part * 2), features, np.float64
+        )
+        .moments()
+        .matrix
+    )
     np.testing.assert_array_equal(encoded, dense)
 
 
@@ -96,8 +118,16 @@ def test_a_source_of_frames(rows, library):
     X, y, _ = rows
     columns = {"a": X[:, 0], "b": X[:, 1]}
     frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
-    source = ArraySource(frame, y, encode=lambda part: np.column_stack([np.asarray(part["a"]), np.asarray(part["b"])]))
-    np.testing.assert_array_equal(np.vstack([block.X for block in source.blocks(300)]), X[:, :2])
+    source = ArraySource(
+        frame,
+        y,
+        encode=lambda part: np.column_stack(
+            [np.asarray(part["a"]), np.asarray(part["b"])]
+        ),
+    )
+    np.testing.assert_array_equal(
+        np.vstack([block.X for block in source.blocks(300)]), X[:, :2]
+    )
     (block,) = source.take(np.array([5, 3])).blocks(10)
     np.testing.assert_array_equal(block.X, X[[5, 3], :2])
 
@@ -154,7 +184,9 @@ def test_inputs_are_not_modified(rows, features, frozen):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_memory_of_moments_is_one_block(dtype):
-    """Peak within each thread's moments, their product of a block, their sum, and a block; far below n x D."""
+    """Peak within each thread's moments, their product of a block, their sum, and a
+    block; far below n x D.
+    """
     n, D = 100_000, 400
     X, y = np.ones((n, 2), dtype), np.ones((n, 1))
     features = FourierFeatures(n_components=D, random_state=0).draw(2)
@@ -167,13 +199,17 @@ def test_memory_of_moments_is_one_block(dtype):
     finally:
         tracemalloc.stop()
     size = np.dtype(dtype).itemsize
-    assert peak <= Blocks.most_bytes * (D + 2) / D + (D + 2) ** 2 * (n_threads() * (8 + size) + 8) + (2 << 20)
+    assert peak <= Blocks.most_bytes * (D + 2) / D + (D + 2) ** 2 * (
+        n_threads() * (8 + size) + 8
+    ) + (2 << 20)
     assert peak < n * D * size / 2
 
 
 def test_memory_is_asked_for_first(rows, features, little_memory):
     X, y, _ = rows
-    with pytest.raises(MemoryError, match=r"Ridge regression on 30 features needs .*n_components"):
+    with pytest.raises(
+        MemoryError, match=r"Ridge regression on 30 features needs .*n_components"
+    ):
         Design(ArraySource(X, y), features).moments()
 
 
@@ -184,10 +220,14 @@ def test_bits_do_not_depend_on_threads(monkeypatch, dtype, panels):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((9001, 3)).astype(dtype), rng.standard_normal((9001, 2))
     features = FourierFeatures(Gaussian(2.0), 600, random_state=0).draw(3)
-    monkeypatch.setattr("bochner.design.design.OWN_MOMENTS_FEATURES", 0 if panels else 600)
+    monkeypatch.setattr(
+        "bochner.design.design.OWN_MOMENTS_FEATURES", 0 if panels else 600
+    )
     coef, found = rng.standard_normal((600, 2)), []
     for threads in (1, 2, 5):
-        monkeypatch.setattr("bochner.engines.local.n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(
+            "bochner.engines.local.n_threads", lambda threads=threads: threads
+        )
         design = Design(ArraySource(X, y), features, dtype)
         found.append((design.moments().matrix, design.predict(coef, np.zeros(2))))
     for matrix, predicted in found[1:]:

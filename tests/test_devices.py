@@ -78,7 +78,11 @@ def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way, tensor):
     model, other = (machine(kind, **WAYS[way]) for _ in range(2))
     model.fit(X, y, weight)
     other.fit(tensor(X), tensor(y), sample_weight=tensor(weight))
-    names = ["predict"] if kind is KernelMachineRegressor else ["predict_proba", "decision_function"]
+    names = (
+        ["predict"]
+        if kind is KernelMachineRegressor
+        else ["predict_proba", "decision_function"]
+    )
     for name in names:
         found = getattr(other, name)(tensor(X))
         assert is_tensor(found)
@@ -90,17 +94,32 @@ def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way, tensor):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("solver", ["direct", "cg"])
-def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype, monkeypatch):
+def test_designs_on_a_device_are_those_of_the_processor(
+    place, solver, dtype, monkeypatch
+):
     """Weights, some of them zero, several targets, and all forms of the features."""
     monkeypatch.setattr(device_fourier, "TILE", 5000)
     X, y, weight = data(dtype, 400)
-    source = ArraySource(X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0))
+    source = ArraySource(
+        X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0)
+    )
     metric = Metric(3, [0, 1, 2], [1.0, 2.0, 0.5], linear=[[1.0, 0.5, 0.0]])
-    maps = [FourierFeatures(Cauchy(2.0), 61, random_state=0), FourierFeatures(paired=False, n_components=30)]
-    features = ConcatenatedFeatures([*maps, MetricFeatures(metric, FourierFeatures(n_components=20))], [1.0, 0.5, 2.0])
+    maps = [
+        FourierFeatures(Cauchy(2.0), 61, random_state=0),
+        FourierFeatures(paired=False, n_components=30),
+    ]
+    features = ConcatenatedFeatures(
+        [*maps, MetricFeatures(metric, FourierFeatures(n_components=20))],
+        [1.0, 0.5, 2.0],
+    )
     features.fit(X)
-    here, there = Design(source, features, dtype), Design(source, features, dtype, place=place)
-    close = partial(np.testing.assert_allclose, rtol=0, atol=1e-3 if dtype == np.float32 else 1e-10)
+    here, there = (
+        Design(source, features, dtype),
+        Design(source, features, dtype, place=place),
+    )
+    close = partial(
+        np.testing.assert_allclose, rtol=0, atol=1e-3 if dtype == np.float32 else 1e-10
+    )
     coef = np.random.default_rng(1).standard_normal((features.n_features_out, 2))
     close(there.predict(coef, np.ones(2)), here.predict(coef, np.ones(2)))
     if solver == "direct":
@@ -114,10 +133,14 @@ def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype, mo
     close(equations[0].rhs, equations[1].rhs)
     close(equations[0](coef.T), equations[1](coef.T))
     close(equations[0].diagonal(), equations[1].diagonal())
-    close(ridges[0].predict(equations[0], coef.T), ridges[1].predict(equations[1], coef.T))
+    close(
+        ridges[0].predict(equations[0], coef.T), ridges[1].predict(equations[1], coef.T)
+    )
 
 
-@pytest.mark.parametrize("features", ["few", "odd", "alone", "structured", "leverage", "far"])
+@pytest.mark.parametrize(
+    "features", ["few", "odd", "alone", "structured", "leverage", "far"]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fourier_features_on_a_device(features, dtype, tensor, place):
     rng = np.random.default_rng(0)
@@ -126,8 +149,12 @@ def test_fourier_features_on_a_device(features, dtype, tensor, place):
         "few": FourierFeatures(n_components=10, random_state=0),
         "odd": FourierFeatures(n_components=11, random_state=0),
         "alone": FourierFeatures(n_components=10, paired=False, random_state=0),
-        "structured": FourierFeatures(n_components=200, sampling="structured", random_state=0),
-        "leverage": FourierFeatures(n_components=30, sampling="leverage", random_state=0),
+        "structured": FourierFeatures(
+            n_components=200, sampling="structured", random_state=0
+        ),
+        "leverage": FourierFeatures(
+            n_components=30, sampling="leverage", random_state=0
+        ),
         "far": FourierFeatures(Gaussian(1e-3), n_components=30, random_state=0),
     }[features]
     expected = made.fit(X).transform(X.astype(np.float64))
@@ -145,7 +172,10 @@ def test_fourier_features_on_a_device(features, dtype, tensor, place):
 
 def test_transforms_of_other_maps_come_back(tensor):
     X, _, _ = data()
-    for features in (LinearFeatures(), ConcatenatedFeatures([FourierFeatures(random_state=0), LinearFeatures()])):
+    for features in (
+        LinearFeatures(),
+        ConcatenatedFeatures([FourierFeatures(random_state=0), LinearFeatures()]),
+    ):
         found = features.fit_transform(tensor(X))
         assert is_tensor(found)
         np.testing.assert_allclose(to_host(found), features.transform(X), atol=1e-12)
@@ -172,19 +202,37 @@ def test_kernels_of_codes_look_at_rows_on_a_device(tensor):
         features.transform(tensor(np.array([[0.0], [0.5]])))
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_components": 11}, {"paired": False}], ids=["even", "odd", "alone"])
-def test_features_of_tensors_are_written_where_they_stay(parameters, place, monkeypatch):
-    """As on a GPU: a few rows at a time, of tensors with a history and of any precision."""
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"n_components": 11}, {"paired": False}],
+    ids=["even", "odd", "alone"],
+)
+def test_features_of_tensors_are_written_where_they_stay(
+    parameters, place, monkeypatch
+):
+    """As on a GPU: a few rows at a time, of tensors with a history and of any
+    precision.
+    """
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(device_fourier, "TILE", 64)
     X, _, _ = data(n=50)
-    features = FourierFeatures(**{"n_components": 10, "random_state": 0, **parameters}).fit(X)
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-3)):
+    features = FourierFeatures(
+        **{"n_components": 10, "random_state": 0, **parameters}
+    ).fit(X)
+    for dtype, tolerance in (
+        (torch.float64, 1e-12),
+        (torch.float32, 1e-5),
+        (torch.float16, 1e-3),
+    ):
         given = torch.as_tensor(X).to(dtype).requires_grad_()
         found = features_there(features, given, place)
         assert not found.requires_grad
-        assert found.dtype == (torch.float32 if dtype == torch.float32 else torch.float64)
-        np.testing.assert_allclose(found.numpy(), features.transform(X), rtol=0, atol=tolerance)
+        assert found.dtype == (
+            torch.float32 if dtype == torch.float32 else torch.float64
+        )
+        np.testing.assert_allclose(
+            found.numpy(), features.transform(X), rtol=0, atol=tolerance
+        )
 
 
 def test_features_that_the_device_has_no_memory_for(place, monkeypatch):
@@ -192,7 +240,10 @@ def test_features_that_the_device_has_no_memory_for(place, monkeypatch):
     X, _, _ = data(n=50)
     features = FourierFeatures(random_state=0).fit(X)
     monkeypatch.setattr(Device, "product", scarce(10))
-    with pytest.raises(MemoryError, match=r"array of 50 x 1,000 features needs 0\.00 GB on cpu\. Transform in"):
+    with pytest.raises(
+        MemoryError,
+        match=r"array of 50 x 1,000 features needs 0\.00 GB on cpu\. Transform in",
+    ):
         features_there(features, torch.as_tensor(X), place)
 
 
@@ -204,7 +255,9 @@ def test_whole_numbers_become_double_precision(tensor):
 
 
 def test_torch_on_the_processor():
-    """Where they lie in its memory, NumPy's path is taken, to the bit; results have the precision of X."""
+    """Where they lie in its memory, NumPy's path is taken, to the bit; results have
+    the precision of X.
+    """
     torch = pytest.importorskip("torch")
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True)
@@ -226,9 +279,13 @@ def test_torch_on_the_processor():
 def test_numpy_on_the_device_of_the_settings(place, monkeypatch):
     """In single precision, as where there are many rows."""
     X, y, _ = data(np.float32, 3000)
-    monkeypatch.setattr("bochner.planning.request.POLICY", replace(POLICY, double_seconds=0.0))
+    monkeypatch.setattr(
+        "bochner.planning.request.POLICY", replace(POLICY, double_seconds=0.0)
+    )
     for kind in (KernelMachineRegressor, KernelMachineClassifier):
-        target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
+        target = (
+            y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
+        )
         model = machine(kind, **WAYS["given"]).fit(X, target)
         assert model.feature_weights_.dtype == np.float32
         with bochner.settings(device=place):
@@ -247,7 +304,9 @@ def test_small_fits_say_that_the_device_has_no_double_precision(place, monkeypat
     other = clone(model.fit(X, y))
     monkeypatch.setattr(Device, "has_double", False)
     with bochner.settings(device=place):
-        with pytest.warns(UserWarning, match="it has no double precision, which so small a fit"):
+        with pytest.warns(
+            UserWarning, match="it has no double precision, which so small a fit"
+        ):
             other.fit(X, y)
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
 
@@ -269,13 +328,19 @@ def test_inverses_on_a_device(place):
     inverse = DeviceInverse(place, matrix, 1e-9)
     exact = np.array([np.linalg.inv(matrix + alpha * np.eye(40)) for alpha in alphas])
     np.testing.assert_allclose(inverse.solve(alphas, B), B @ exact, atol=1e-10)
-    np.testing.assert_allclose(inverse.forms(alphas, B), np.einsum("ij,ajk,ik->ai", B, exact, B), atol=1e-10)
-    np.testing.assert_allclose(inverse.traces(alphas), CholeskyInverse(matrix, 1e-9).traces(alphas), atol=1e-9)
+    np.testing.assert_allclose(
+        inverse.forms(alphas, B), np.einsum("ij,ajk,ik->ai", B, exact, B), atol=1e-10
+    )
+    np.testing.assert_allclose(
+        inverse.traces(alphas), CholeskyInverse(matrix, 1e-9).traces(alphas), atol=1e-9
+    )
 
 
 def test_a_singular_matrix_on_a_device(place):
     ones = np.ones((5, 5))
-    assert DeviceInverse(place, ones, 1e-6).solve(np.zeros(1), np.ones((1, 5))).sum() == pytest.approx(1, abs=1e-3)
+    assert DeviceInverse(place, ones, 1e-6).solve(
+        np.zeros(1), np.ones((1, 5))
+    ).sum() == pytest.approx(1, abs=1e-3)
     with pytest.raises(np.linalg.LinAlgError, match="NaN or infinity"):
         DeviceInverse(place, np.full((2, 2), np.nan), 1e-6)
 
@@ -283,12 +348,20 @@ def test_a_singular_matrix_on_a_device(place):
 def test_the_device_factorises_large_matrices(place, monkeypatch):
     X, y, _ = data()
     monkeypatch.setattr("bochner.solvers.shifted.TRIDIAGONAL_LIMIT", 0)
-    model = machine(KernelMachineRegressor, solver="direct", kernel=Gaussian(0.4)).fit(X, y)
+    model = machine(KernelMachineRegressor, solver="direct", kernel=Gaussian(0.4)).fit(
+        X, y
+    )
     monkeypatch.setattr("bochner.solvers.shifted.FEWEST", D)
     used, half = [], DeviceInverse._half
-    monkeypatch.setattr(DeviceInverse, "_half", lambda self, *rest: used.append(rest) or half(self, *rest))
+    monkeypatch.setattr(
+        DeviceInverse,
+        "_half",
+        lambda self, *rest: used.append(rest) or half(self, *rest),
+    )
     with bochner.settings(device=place):
-        other = machine(KernelMachineRegressor, solver="direct", kernel=Gaussian(0.4)).fit(X, y)
+        other = machine(
+            KernelMachineRegressor, solver="direct", kernel=Gaussian(0.4)
+        ).fit(X, y)
     assert used
     assert other.alpha_ == pytest.approx(model.alpha_)
     np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
@@ -303,44 +376,61 @@ def test_files_on_a_device(tmp_path, solver, place, monkeypatch):
     parameters = {"solver": solver, "kernel": Gaussian(0.4), "alpha": 1e-2, "tol": 1e-5}
     model = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
     used = []
-    monkeypatch.setattr(Device, "product", lambda self, A, B: used.append(1) or self.torch.matmul(A, B))
+    monkeypatch.setattr(
+        Device, "product", lambda self, A, B: used.append(1) or self.torch.matmul(A, B)
+    )
     with bochner.settings(device=place):
         other = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
         found = other.predict(tmp_path / "rows.parquet")
         again = other.refit(source, "y", "w").predict(tmp_path / "rows.parquet")
     assert len(used) > 5
-    np.testing.assert_allclose(found, model.predict(tmp_path / "rows.parquet"), atol=1e-4)
+    np.testing.assert_allclose(
+        found, model.predict(tmp_path / "rows.parquet"), atol=1e-4
+    )
     np.testing.assert_allclose(again, found, atol=1e-4)
 
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_features_that_are_written_in_place(paired, place, monkeypatch):
-    """As on devices whose arrays can be changed, here by NumPy, a few rows at a time."""
+    """As on devices whose arrays can be changed, here by NumPy, a few rows at a
+    time.
+    """
     monkeypatch.setattr(device_fourier, "TILE", 100)
     X = data(n=50)[0]
     features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
     place = SimpleNamespace(torch=np, product=np.matmul)
-    made = device_fourier.DeviceFourier(place, features.frequencies_, features.offsets_, features.bounds())
+    made = device_fourier.DeviceFourier(
+        place, features.frequencies_, features.offsets_, features.bounds()
+    )
     out = np.full((50, features.n_features_out), np.nan)
     for amplitudes in (None, made.amplitudes):
         made.write(X, out, amplitudes)
-        expected = features.transform(X) / (made.amplitudes if amplitudes is None else 1.0)
+        expected = features.transform(X) / (
+            made.amplitudes if amplitudes is None else 1.0
+        )
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
 def test_predictions_go_to_files_alone(tensor):
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["given"]).fit(tensor(X), tensor(y))
-    with pytest.raises(TypeError, match="out must be the path of a CSV or Parquet file to write to, got ndarray"):
+    with pytest.raises(
+        TypeError,
+        match="out must be the path of a CSV or Parquet file to write to, got ndarray",
+    ):
         model.predict(tensor(X), out=np.empty(N))
 
 
 def test_quantiles_that_lie_on_a_device(tensor):
     X, y, _ = data()
-    model = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True).fit(tensor(X), tensor(y))
+    model = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True).fit(
+        tensor(X), tensor(y)
+    )
     q = np.array([0.1, 0.5])
     found = model.predict_quantile(tensor(X), tensor(q))
-    np.testing.assert_allclose(to_host(found), to_host(model.predict_quantile(tensor(X), q)), rtol=0, atol=0)
+    np.testing.assert_allclose(
+        to_host(found), to_host(model.predict_quantile(tensor(X), q)), rtol=0, atol=0
+    )
 
 
 def test_partial_fits_of_classes_on_a_device(tensor):
@@ -350,14 +440,18 @@ def test_partial_fits_of_classes_on_a_device(tensor):
     labels, classes = (y > 1).astype(int), np.array([0, 1, 2])
     model.partial_fit(tensor(X), tensor(labels), classes=classes)
     found = to_host(model.predict_proba(tensor(X)))
-    np.testing.assert_allclose(found, other.partial_fit(X, labels, classes=classes).predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        found, other.partial_fit(X, labels, classes=classes).predict_proba(X), atol=1e-6
+    )
     assert np.mean(found.argmax(axis=1) == labels) > 0.9
 
 
 def test_partial_fits_on_a_device(tensor):
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["given"]).prepare(X, y)
-    other = machine(KernelMachineRegressor, **WAYS["given"]).prepare(tensor(X), tensor(y))
+    other = machine(KernelMachineRegressor, **WAYS["given"]).prepare(
+        tensor(X), tensor(y)
+    )
     for rows in (slice(0, 350), slice(350, N)):
         model.partial_fit(X[rows], y[rows])
         other.partial_fit(tensor(X[rows]), tensor(y[rows]))
@@ -404,9 +498,16 @@ def test_smaller_blocks_are_tried_once(tensor, monkeypatch):
 
 
 CPU_ALONE = {
-    "BinningFeatures are not Fourier features": {"features": "binning", "n_components": 50},
+    "BinningFeatures are not Fourier features": {
+        "features": "binning",
+        "n_components": 50,
+    },
     "solver='exact' compares all rows": {"solver": "exact", "kernel": Gaussian(0.4)},
-    "loss='huber' is not the squared loss": {"loss": "huber", "features": "fourier", "metric": "isotropic"},
+    "loss='huber' is not the squared loss": {
+        "loss": "huber",
+        "features": "fourier",
+        "metric": "isotropic",
+    },
 }
 
 
@@ -419,7 +520,9 @@ def test_what_stays_on_the_processor_says_so(why, tensor):
         other.fit(tensor(X), tensor(y))
     assert [warning.filename for warning in caught] == [__file__]
     np.testing.assert_array_equal(model.feature_weights_, other.feature_weights_)
-    np.testing.assert_allclose(to_host(other.predict(tensor(X))), model.predict(X), atol=1e-6)
+    np.testing.assert_allclose(
+        to_host(other.predict(tensor(X))), model.predict(X), atol=1e-6
+    )
 
 
 def test_mixed_arrays(tensor):
@@ -427,7 +530,8 @@ def test_mixed_arrays(tensor):
     X, y, _ = data()
     model, other = (machine(KernelMachineRegressor, **WAYS["given"]) for _ in range(2))
     np.testing.assert_array_equal(
-        other.fit(tensor(X), y).feature_weights_, model.fit(tensor(X), tensor(y)).feature_weights_
+        other.fit(tensor(X), y).feature_weights_,
+        model.fit(tensor(X), tensor(y)).feature_weights_,
     )
     with pytest.raises(ValueError, match="Tensors on cpu and meta were given together"):
         model.fit(tensor(X), tensor(y).to("meta"))
@@ -442,13 +546,19 @@ def test_a_device_that_is_not_there():
 
 def test_pipelines_pass_arrays_through(tensor):
     X, y, _ = data()
-    model = make_pipeline(FunctionTransformer(), machine(KernelMachineRegressor, **WAYS["given"]))
+    model = make_pipeline(
+        FunctionTransformer(), machine(KernelMachineRegressor, **WAYS["given"])
+    )
     assert model.fit(tensor(X), tensor(y)).predict(tensor(X)).dtype == tensor(X).dtype
 
 
 def test_maps_that_no_device_computes(place):
     X, _, _ = data()
-    for features in (LinearFeatures(), BinningFeatures(), ConcatenatedFeatures([FourierFeatures(), LinearFeatures()])):
+    for features in (
+        LinearFeatures(),
+        BinningFeatures(),
+        ConcatenatedFeatures([FourierFeatures(), LinearFeatures()]),
+    ):
         assert on_device(features.fit(X), place, np.float32) is None
 
 
@@ -460,5 +570,7 @@ bochner.KernelMachineRegressor(random_state=0).fit(X, X[:, 0]).predict(X)
 bochner.FourierFeatures().fit_transform(X)
 print([name for name in ("torch", "array_api_strict") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.strip() == "[]", done.stderr

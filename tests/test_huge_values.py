@@ -1,4 +1,6 @@
-"""Rows with infinite and huge values, by every public estimator and map: an error or finite numbers, no warning."""
+"""Rows with infinite and huge values, by every public estimator and map: an error or
+finite numbers, no warning.
+"""
 
 import numpy as np
 import pytest
@@ -15,14 +17,28 @@ SMALL = {"n_components": 20, "random_state": 0}
 MODELS = {
     "regressor": (bo.KernelMachineRegressor(**SMALL, features="fourier"), Y),
     "bins": (bo.KernelMachineRegressor(**SMALL, features="binning"), Y),
-    "std": (bo.KernelMachineRegressor(kernel=Gaussian(1.0), n_components=20, uncertainty="std"), Y),
+    "std": (
+        bo.KernelMachineRegressor(
+            kernel=Gaussian(1.0), n_components=20, uncertainty="std"
+        ),
+        Y,
+    ),
     "exact": (bo.KernelMachineRegressor(kernel=Gaussian(1.0), solver="exact"), Y),
     "linear": (bo.KernelMachineRegressor(features=bo.LinearFeatures()), 9 * Y),
-    "poisson": (bo.KernelMachineRegressor(features=bo.LinearFeatures(), loss="poisson"), np.round(np.exp(Y))),
+    "poisson": (
+        bo.KernelMachineRegressor(features=bo.LinearFeatures(), loss="poisson"),
+        np.round(np.exp(Y)),
+    ),
     "classifier": (bo.KernelMachineClassifier(kernel=Gaussian(1.0), **SMALL), Y > 0),
-    "logistic": (bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic"), Y > 0),
+    "logistic": (
+        bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic"),
+        Y > 0,
+    ),
     "semi-supervised": (bo.SemiSupervisedRegressor(random_state=0), FEW),
-    "semi-supervised classes": (bo.SemiSupervisedClassifier(random_state=0), np.where(np.isnan(FEW), -1, FEW > 0)),
+    "semi-supervised classes": (
+        bo.SemiSupervisedClassifier(random_state=0),
+        np.where(np.isnan(FEW), -1, FEW > 0),
+    ),
     "components": (bo.KernelPCA(random_state=0), None),
     "correlations": (bo.KernelCCA(random_state=0), np.column_stack([Y, X[:, 2] ** 2])),
     "k-means": (bo.KernelKMeans(2, random_state=0), None),
@@ -66,17 +82,25 @@ def test_infinite_values_are_refused(model, value):
     rows = X[:5].copy()
     rows[1, 1] = value
     for name in METHODS:
-        if hasattr(model, name) and not (isinstance(model, bo.TableEncoder) and np.isnan(value)):
+        if hasattr(model, name) and not (
+            isinstance(model, bo.TableEncoder) and np.isnan(value)
+        ):
             with pytest.raises(ValueError, match=r"(?i)infinity|NaN"):
                 getattr(model, name)(rows)
 
 
 def test_rows_far_beyond_the_landmarks_have_no_kernel_with_them():
-    Z = bo.NystroemFeatures(Gaussian(0.5), 20, random_state=0).fit(X).transform(np.full((1, 3), 1e300))
+    Z = (
+        bo.NystroemFeatures(Gaussian(0.5), 20, random_state=0)
+        .fit(X)
+        .transform(np.full((1, 3), 1e300))
+    )
     np.testing.assert_array_equal(Z, 0)
 
 
 def test_a_prediction_that_overflows_names_its_row():
     model = bo.KernelMachineRegressor(features=bo.LinearFeatures()).fit(X, 9 * Y)
-    with pytest.raises(ValueError, match=r"row 3: the prediction overflows, .* drop or clip such rows"):
+    with pytest.raises(
+        ValueError, match=r"row 3: the prediction overflows, .* drop or clip such rows"
+    ):
         model.predict(np.vstack([X[:3], np.full((1, 3), 1e308)]))

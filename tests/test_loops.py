@@ -1,4 +1,6 @@
-"""Each `while` loop of the library is listed here with why it ends; those of numbers are run on hostile input."""
+"""Each `while` loop of the library is listed here with why it ends; those of numbers
+are run on hostile input.
+"""
 
 import ast
 import re
@@ -23,8 +25,12 @@ LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
     "cli/__init__.py _cause": [INNER],
-    "data/encodings.py _unique": [COUNT],  # a name for each of the finite number of names in use at most
-    "data/weights.py _probabilities": [COUNT],  # rows that are certain: one more in each turn
+    "data/encodings.py _unique": [
+        COUNT
+    ],  # a name for each of the finite number of names in use at most
+    "data/weights.py _probabilities": [
+        COUNT
+    ],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
     "engines/base.py with_sum": [INPUT],
     "engines/dask.py Cluster._wait_for_one": [OTHERS],
@@ -42,7 +48,9 @@ ENDS = {
     "estimators/loss_problem.py LossProblem.search": [COUNT, COUNT],
     "features/grids.py Table.number": [INPUT],
     "features/metric.py without_metrics": [INNER],
-    "markup.py cut_all": [COUNT],  # names that look alike are told from one another, two at least in each turn
+    "markup.py cut_all": [
+        COUNT
+    ],  # names that look alike are told from one another, two at least in each turn
     "loops/bins.py add_coefficients": [TABLE],
     "loops/bins.py add_few": [TABLE],
     "loops/bins.py number": [TABLE],
@@ -56,12 +64,16 @@ ENDS = {
     "selection/budget.py within_limit": [HALVED],
     "selection/metric_learning.py EarlyStopping.__iter__": [COUNT],
     "solvers/cg.py conjugate_gradients": [COUNT],
-    "solvers/line_search.py _walk_downhill": [HALVED],  # or a lower score is found, of finitely many points
+    "solvers/line_search.py _walk_downhill": [
+        HALVED
+    ],  # or a lower score is found, of finitely many points
     "solvers/line_search.py walk_downhill": [COUNT],
     "solvers/loss_passes.py minimise_in_passes": [COUNT, COUNT],
     "solvers/newton.py minimise": [COUNT],
     "sources/batches.py numbered": [INPUT],
-    "sources/csv_files.py CsvPart.batches": [HALVED],  # the types are known the second time; blocks grow to a bound
+    "sources/csv_files.py CsvPart.batches": [
+        HALVED
+    ],  # the types are known the second time; blocks grow to a bound
     "sources/libsvm_files.py LibsvmPart._texts": [INPUT],
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
@@ -87,7 +99,9 @@ def while_loops(node, place):
         yield from while_loops(child, inner)
 
 
-WHILE = re.compile(r"^\s*while\b", re.MULTILINE)  # most files have none, and need not be parsed
+WHILE = re.compile(
+    r"^\s*while\b", re.MULTILINE
+)  # most files have none, and need not be parsed
 ENDLESS = re.compile(r"\bfor\b.*\bin (itertools\.)?(count|cycle|repeat|iter)\(")
 
 
@@ -99,7 +113,10 @@ def test_each_while_loop_is_known_to_end():
         text = path.read_text(encoding="utf-8")
         assert ENDLESS.search(text) is None, path
         if WHILE.search(text):
-            found.update(f"{path.relative_to(root).as_posix()} {name}" for name in while_loops(ast.parse(text), []))
+            found.update(
+                f"{path.relative_to(root).as_posix()} {name}"
+                for name in while_loops(ast.parse(text), [])
+            )
     assert found == {name: len(reasons) for name, reasons in ENDS.items()}
 
 
@@ -130,14 +147,27 @@ SCORES = {
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize(
-    "bounds", [(1e-7, 1.0), (5e-324, 1e300), (1.0, 1.0), (np.nan, np.nan), (0.0, 1.0), (0.0, np.inf), (1.0, np.inf)]
+    "bounds",
+    [
+        (1e-7, 1.0),
+        (5e-324, 1e300),
+        (1.0, 1.0),
+        (np.nan, np.nan),
+        (0.0, 1.0),
+        (0.0, np.inf),
+        (1.0, np.inf),
+    ],
 )
 def test_the_walk_over_ridge_penalties_ends(score, bounds):
-    """It never ended where the trace of a matrix, and so the bounds, were no numbers."""
+    """It never ended where the trace of a matrix, and so the bounds, were no
+    numbers.
+    """
     with np.errstate(all="ignore"):
         reach = np.diff(np.log(bounds))[0]
         most = 20 + (2 * reach / np.log(6) if np.isfinite(reach) else 0)
-        counted = Counted(lambda alphas: np.array([SCORES[score](np.log(alphas[0]))]), most)
+        counted = Counted(
+            lambda alphas: np.array([SCORES[score](np.log(alphas[0]))]), most
+        )
         line_search._walk_downhill(counted, bounds)
     assert counted.calls >= 1
 

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.markup import NAME_WIDTH, Markup, cut, cut_all, joined, named_shares, number, percent, table, tag, text
+from bochner.markup import (
+    NAME_WIDTH,
+    Markup,
+    cut,
+    cut_all,
+    joined,
+    named_shares,
+    number,
+    percent,
+    table,
+    tag,
+    text,
+)
 
 
 class Read(HTMLParser):
@@ -54,17 +66,38 @@ def test_table_has_caption_and_names():
     read = Read(table("T", ("name", "value"), [("a", "1"), ("b", "2")]))
     names = [name for name, _ in read.tags]
     assert names[:2] == ["table", "caption"]
-    assert [given["scope"] for name, given in read.tags if name == "th"] == ["col", "col", "row", "row"]
+    assert [given["scope"] for name, given in read.tags if name == "th"] == [
+        "col",
+        "col",
+        "row",
+        "row",
+    ]
 
 
 def test_numbers():
-    assert [number(v) for v in (1234.5, 0.123456, None, float("nan"), 0)] == ["1,234", "0.1235", "n/a", "n/a", "0"]
-    assert [percent(v) for v in (0.5, 0.0512, 0.0001, 0)] == ["50 %", "5.1 %", "< 0.1 %", "0.0 %"]
+    assert [number(v) for v in (1234.5, 0.123456, None, float("nan"), 0)] == [
+        "1,234",
+        "0.1235",
+        "n/a",
+        "n/a",
+        "0",
+    ]
+    assert [percent(v) for v in (0.5, 0.0512, 0.0001, 0)] == [
+        "50 %",
+        "5.1 %",
+        "< 0.1 %",
+        "0.0 %",
+    ]
 
 
 def test_long_names_keep_their_ends_and_stay_different():
-    question = "On a scale from one to five, how much do you agree that " + "really " * 30
-    names = [f"{question}{end}" for end in ("prices are fair?", "shops are near?", "prices are fair!")]
+    question = (
+        "On a scale from one to five, how much do you agree that " + "really " * 30
+    )
+    names = [
+        f"{question}{end}"
+        for end in ("prices are fair?", "shops are near?", "prices are fair!")
+    ]
     short = cut_all(names)
     assert [len(name) for name in short] == [NAME_WIDTH] * 3
     assert all(name.startswith("On a scale from one") and "…" in name for name in short)
@@ -84,5 +117,11 @@ def test_different_names_look_different(names, width):
 
 def test_blanks_that_would_not_be_seen_are_quoted():
     shown = ["finishing", "'finishing '", "two words", "'two  words'", "'a\\tb'", "5"]
-    assert cut_all(["finishing", "finishing ", "two words", "two  words", "a\tb", 5]) == shown
-    assert named_shares({"finishing": 0.7, "finishing ": 0.3}) == ["finishing 70 %", "'finishing ' 30 %"]
+    assert (
+        cut_all(["finishing", "finishing ", "two words", "two  words", "a\tb", 5])
+        == shown
+    )
+    assert named_shares({"finishing": 0.7, "finishing ": 0.3}) == [
+        "finishing 70 %",
+        "'finishing ' 30 %",
+    ]

@@ -19,7 +19,11 @@ EPS = np.finfo(float).eps
 
 def data(n=N, seed=0, shift=0.5):
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((n, D)) + shift, rng.standard_normal((n, K)) - shift, rng.uniform(0.1, 3, n)
+    return (
+        rng.standard_normal((n, D)) + shift,
+        rng.standard_normal((n, K)) - shift,
+        rng.uniform(0.1, 3, n),
+    )
 
 
 def moments_of(Z, Y, weight=None, dtype=np.float64, edges=None):
@@ -38,13 +42,17 @@ def augmented(Z, Y, weight):
 
 
 def assert_same(one, other, size, unit=EPS):
-    """Two ways to sum n products: each entry may be off by (n + 4) units of the sum of its absolute terms."""
+    """Two ways to sum n products: each entry may be off by (n + 4) units of the sum
+    of its absolute terms.
+    """
     assert np.all(np.abs(one.matrix - other.matrix) <= 2 * (N + 4) * unit * size)
     assert one.n_rows == other.n_rows
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("edges", [[0, 60], [0, 1, 60], [0, 20, 40, 60], list(range(61)), [0, 0, 60, 60]])
+@pytest.mark.parametrize(
+    "edges", [[0, 60], [0, 1, 60], [0, 20, 40, 60], list(range(61)), [0, 0, 60, 60]]
+)
 def test_blocks_do_not_matter(edges, weighted):
     Z, Y, weight = data()
     weight = weight if weighted else None
@@ -58,11 +66,18 @@ def test_moments_of_parts_add():
     Z, Y, weight = data()
     _, size = augmented(Z, Y, weight)
     whole = moments_of(Z, Y, weight)
-    parts = [moments_of(Z[a:b], Y[a:b], weight[a:b]) for a, b in ((0, 13), (13, 14), (14, 60))]
+    parts = [
+        moments_of(Z[a:b], Y[a:b], weight[a:b])
+        for a, b in ((0, 13), (13, 14), (14, 60))
+    ]
     assert_same(parts[0] + parts[1] + parts[2], whole, size)
     left, right = (parts[0] + parts[1]) + parts[2], parts[0] + (parts[1] + parts[2])
-    np.testing.assert_allclose(left.matrix, right.matrix, rtol=0, atol=4 * EPS * size.max())
-    np.testing.assert_array_equal((parts[0] + parts[1]).matrix, (parts[1] + parts[0]).matrix)
+    np.testing.assert_allclose(
+        left.matrix, right.matrix, rtol=0, atol=4 * EPS * size.max()
+    )
+    np.testing.assert_array_equal(
+        (parts[0] + parts[1]).matrix, (parts[1] + parts[0]).matrix
+    )
     empty = Moments(D, K, np.float64)
     np.testing.assert_array_equal((whole + empty).matrix, whole.matrix)
 
@@ -83,7 +98,9 @@ def test_one_weight_of_all_rows_in_one_place_of_memory():
     """As NumPy broadcasts a number: two, which is not one."""
     Z, Y, _ = data()
     found = moments_of(Z, Y, np.broadcast_to(2.0, N))
-    np.testing.assert_array_equal(found.matrix, moments_of(Z, Y, np.full(N, 2.0)).matrix)
+    np.testing.assert_array_equal(
+        found.matrix, moments_of(Z, Y, np.full(N, 2.0)).matrix
+    )
     np.testing.assert_allclose(found.matrix, 2 * moments_of(Z, Y).matrix, rtol=1e-12)
 
 
@@ -94,7 +111,10 @@ def test_weights_are_repeated_rows():
     repeated = moments_of(np.repeat(Z, repeats, axis=0), np.repeat(Y, repeats, axis=0))
     _, size = augmented(Z, Y, repeats)
     # sqrt(w)^2 is off by 3 eps on top.
-    assert np.all(np.abs(weighted.matrix - repeated.matrix) <= 2 * (repeats.sum() + 7) * EPS * size)
+    assert np.all(
+        np.abs(weighted.matrix - repeated.matrix)
+        <= 2 * (repeats.sum() + 7) * EPS * size
+    )
     assert weighted.weight == pytest.approx(repeats.sum())
     assert weighted.n_rows == np.count_nonzero(repeats)
     assert weighted.n_rows == np.count_nonzero(repeats)
@@ -105,7 +125,9 @@ def test_rows_of_zero_weight_are_not_there():
     weight[::3] = 0
     kept = weight > 0
     _, size = augmented(Z, Y, weight)
-    assert_same(moments_of(Z, Y, weight), moments_of(Z[kept], Y[kept], weight[kept]), size)
+    assert_same(
+        moments_of(Z, Y, weight), moments_of(Z[kept], Y[kept], weight[kept]), size
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -117,13 +139,16 @@ def test_single_precision_is_within_its_rounding(weighted):
     for edges in ([0, N], [0, 20, 40, N]):
         single = moments_of(Z, Y, weight, np.float32, edges)
         assert single.matrix.dtype == np.float64
-        # Entries and weights rounded to u, products and the sum over a block in single precision: n + 8 units.
+        # Entries and weights rounded to u, products and the sum over a block in single
+        # precision: n + 8 units.
         bound = (N + 8) * np.finfo(np.float32).eps / 2
         assert np.all(np.abs(single.matrix - double.matrix) <= bound * size)
 
 
 def test_sums_over_blocks_are_in_double_precision():
-    """A million rows of ones in blocks of a thousand: a float32 sum of blocks would stop at 2^24 / 1000 of them."""
+    """A million rows of ones in blocks of a thousand: a float32 sum of blocks would
+    stop at 2^24 / 1000 of them.
+    """
     moments = Moments(1, 1, np.float32)
     A = moments.workspace(1000)
     for _ in range(20_000):
@@ -139,7 +164,8 @@ def test_centred(shift):
     gram, cross, total, feature_mean, target_mean = exact.centred_moments(Z, Y, weight)
     moments = moments_of(Z, Y, weight)
     centred = moments.centred()
-    # Centring cancels: the error is that of the raw moments, and as much again from the product of the means.
+    # Centring cancels: the error is that of the raw moments, and as much again from the
+    # product of the means.
     _, size = augmented(Z, Y, weight)
     bound = 6 * (N + 8) * EPS * size.max()
     np.testing.assert_allclose(centred.gram, gram, rtol=0, atol=bound)
@@ -147,7 +173,9 @@ def test_centred(shift):
     np.testing.assert_allclose(centred.total, total, rtol=0, atol=bound)
     np.testing.assert_allclose(centred.feature_mean, feature_mean, rtol=0, atol=bound)
     np.testing.assert_allclose(centred.target_mean, target_mean, rtol=0, atol=bound)
-    np.testing.assert_allclose(moments.centred_trace(), np.trace(gram), rtol=0, atol=D * bound)
+    np.testing.assert_allclose(
+        moments.centred_trace(), np.trace(gram), rtol=0, atol=D * bound
+    )
 
 
 def test_centred_of_many_columns():
@@ -176,7 +204,9 @@ def test_moments_without_some_rows():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_classes_are_summed_class_by_class(dtype, weighted):
-    """As their signs are, products of different ones apart, of which no regression asks."""
+    """As their signs are, products of different ones apart, of which no regression
+    asks.
+    """
     rng, labels = np.random.default_rng(0), np.arange(70)
     X, y = rng.standard_normal((900, 3)).astype(dtype), rng.integers(0, 70, 900)
     weight = rng.uniform(0.1, 3, 900) if weighted else None
@@ -186,7 +216,10 @@ def test_many_classes_are_summed_class_by_class(dtype, weighted):
     block = expected.workspace(900)
     features.rows(X.astype(np.float64), out=block[:, :24])
     expected.add_block(block, signs, np.ones(900) if weight is None else weight)
-    for source in (ArraySource(X, y, weight, targets=Signs(labels)), ArraySource(X, signs, weight)):
+    for source in (
+        ArraySource(X, y, weight, targets=Signs(labels)),
+        ArraySource(X, signs, weight),
+    ):
         found = Design(source, features, dtype).moments()
         for own, other in zip(found.centred(), expected.centred(), strict=True):
             tol = (1e-12 if dtype == np.float64 else 1e-5) * 900
@@ -195,6 +228,9 @@ def test_many_classes_are_summed_class_by_class(dtype, weighted):
 
 
 def test_combinations_of_signs_are_those_of_all_columns():
-    classes, mix = np.array(["a", "b", "c"]), np.random.default_rng(0).standard_normal((3, 2))
+    classes, mix = (
+        np.array(["a", "b", "c"]),
+        np.random.default_rng(0).standard_normal((3, 2)),
+    )
     y = np.array(["b", "a", "c", "c"])
     np.testing.assert_allclose(Signs(classes).mixed(mix)(y), Signs(classes)(y) @ mix)

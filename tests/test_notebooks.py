@@ -1,4 +1,6 @@
-"""What objects show in notebooks: small tables, the diagram of scikit-learn with what was learned, bars of progress."""
+"""What objects show in notebooks: small tables, the diagram of scikit-learn with
+what was learned, bars of progress.
+"""
 
 import builtins
 import sys
@@ -48,34 +50,83 @@ class Tables(HTMLParser):
 
 def test_report():
     worse = "2.1 standard errors worse"
-    candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44, worse)]
-    shown = Tables(Report("log loss", 500, candidates, "bins", "lowest validation loss")._repr_html_())
+    candidates = [
+        Candidate("bins", 800, 0.25, 0.01, 1.5),
+        Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44, worse),
+    ]
+    shown = Tables(
+        Report(
+            "log loss", 500, candidates, "bins", "lowest validation loss"
+        )._repr_html_()
+    )
     assert shown.captions == ["Candidates on 500 validation rows"]
-    assert shown.cells[6:] == ["bins", "0.25", "0.01", "800", "1.5", HOSTILE, "0.3", "0.012", "2,000", "0.4", worse]
+    assert shown.cells[6:] == [
+        "bins",
+        "0.25",
+        "0.01",
+        "800",
+        "1.5",
+        HOSTILE,
+        "0.3",
+        "0.012",
+        "2,000",
+        "0.4",
+        worse,
+    ]
     assert "script" not in shown.names
     assert Tables(Report()._repr_html_()).captions
 
 
 def test_metric():
-    warp = {"warped": [1], "knots": [[0.0, 1.0]], "levels": [[0.0, 4.0]], "slopes": [0.5]}
-    metric = Metric(3, source=[0, 2], scale=[10.0, 1.0], relevance=[0.3, 0.0, 0.7], **warp)
+    warp = {
+        "warped": [1],
+        "knots": [[0.0, 1.0]],
+        "levels": [[0.0, 4.0]],
+        "slopes": [0.5],
+    }
+    metric = Metric(
+        3, source=[0, 2], scale=[10.0, 1.0], relevance=[0.3, 0.0, 0.7], **warp
+    )
     shown = Tables(metric._repr_html_())
     assert shown.captions == ["Metric: 2 coordinates of 3 columns"]
-    assert shown.cells[4:] == ["x2", "70 %", "1", "1", "x0", "30 %", "1", "0", "x1", "0.0 %", "0", "0"]
-    assert "the 20 most relevant columns" in Metric(30, range(30), np.ones(30))._repr_html_()
+    assert shown.cells[4:] == [
+        "x2",
+        "70 %",
+        "1",
+        "1",
+        "x0",
+        "30 %",
+        "1",
+        "0",
+        "x1",
+        "0.0 %",
+        "0",
+        "0",
+    ]
+    assert (
+        "the 20 most relevant columns"
+        in Metric(30, range(30), np.ones(30))._repr_html_()
+    )
 
 
 def test_plan():
-    plan = KernelMachineRegressor(features="fourier", n_components=500).plan(np.zeros((10_000, 20)))
+    plan = KernelMachineRegressor(features="fourier", n_components=500).plan(
+        np.zeros((10_000, 20))
+    )
     shown = Tables(plan._repr_html_())
     assert shown.cells[2:] == [part for fact in plan.facts() for part in fact if part]
 
 
 def test_kernel_error():
     X = np.random.default_rng(0).standard_normal((200, 2))
-    error = kernel_error(FourierFeatures(random_state=0).fit(X), X, n_pairs=50, random_state=0)
+    error = kernel_error(
+        FourierFeatures(random_state=0).fit(X), X, n_pairs=50, random_state=0
+    )
     shown = Tables(error._repr_html_())
-    assert shown.captions == ["Error of FourierFeatures on 50 pairs of rows", "By the kernel value"]
+    assert shown.captions == [
+        "Error of FourierFeatures on 50 pairs of rows",
+        "By the kernel value",
+    ]
     assert f"{error.mean_absolute:.4g}" in shown.cells
     assert len(error.groups) == sum(cell == "5" for cell in shown.cells)
 
@@ -83,7 +134,9 @@ def test_kernel_error():
 @pytest.mark.parametrize("estimator", [KernelMachineRegressor, KernelMachineClassifier])
 def test_diagram_shows_what_was_learned(estimator):
     pd = pytest.importorskip("pandas")
-    X = pd.DataFrame(np.random.default_rng(0).uniform(size=(300, 2)), columns=["plain", HOSTILE])
+    X = pd.DataFrame(
+        np.random.default_rng(0).uniform(size=(300, 2)), columns=["plain", HOSTILE]
+    )
     model = estimator(random_state=0, time_limit=1.0)
     before = model._repr_html_()
     model.fit(X, X["plain"] > 0.5)
@@ -130,7 +183,12 @@ class Output:
 def test_progress_is_shown_in_notebooks(monkeypatch, widgets):
     """Where ipywidgets can be had, which rich needs for it."""
     shell = type("ZMQInteractiveShell", (), {})
-    shown, display, package, given = [], ModuleType("IPython.display"), ModuleType("IPython"), ModuleType("ipywidgets")
+    shown, display, package, given = (
+        [],
+        ModuleType("IPython.display"),
+        ModuleType("IPython"),
+        ModuleType("ipywidgets"),
+    )
     display.display, given.Output = shown.append, Output
     Output.made = 0
     monkeypatch.setattr(builtins, "get_ipython", shell, raising=False)

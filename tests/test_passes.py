@@ -1,4 +1,6 @@
-"""Sums over rows by workers of an engine: those of this process, whoever takes them and whatever is lost."""
+"""Sums over rows by workers of an engine: those of this process, whoever takes them
+and whatever is lost.
+"""
 
 import os
 import pickle
@@ -13,7 +15,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
 from sklearn.base import clone
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures, open_source
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    MetricFeatures,
+    open_source,
+)
 from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.design.design import Design
@@ -38,9 +46,15 @@ MAPS = {
     "dense": FourierFeatures(Gaussian(1.0), 40, random_state=0),
     "buckets": BinningFeatures(Laplacian(2.0), 10, n_buckets=16, random_state=0),
     "bins": BinningFeatures(Laplacian(2.0), 10, random_state=0),
-    "metric": MetricFeatures(Metric(D, [0, 1, 1], [1.0, 0.5, 2.0]), FourierFeatures(Gaussian(1.0), 30, random_state=0)),
+    "metric": MetricFeatures(
+        Metric(D, [0, 1, 1], [1.0, 0.5, 2.0]),
+        FourierFeatures(Gaussian(1.0), 30, random_state=0),
+    ),
     "together": ConcatenatedFeatures(
-        [FourierFeatures(Gaussian(1.0), 30, random_state=0), BinningFeatures(Laplacian(2.0), 10, random_state=0)]
+        [
+            FourierFeatures(Gaussian(1.0), 30, random_state=0),
+            BinningFeatures(Laplacian(2.0), 10, random_state=0),
+        ]
     ),
 }
 
@@ -60,7 +74,11 @@ def rows(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, D))
     columns = {f"x{j}": X[:, j] for j in range(D)}
-    columns |= {"a": np.sin(4 * X[:, 0]), "b": X[:, 1] * X[:, 2], "c": rng.standard_normal(n)}
+    columns |= {
+        "a": np.sin(4 * X[:, 0]),
+        "b": X[:, 1] * X[:, 2],
+        "c": rng.standard_normal(n),
+    }
     return pa.table(columns | {"w": rng.uniform(0.5, 2.0, n)})
 
 
@@ -68,7 +86,9 @@ def written(folder, table, n_files=4):
     folder.mkdir(exist_ok=True)
     step = table.num_rows // n_files
     for k in range(n_files):
-        parquet.write_table(table.slice(k * step, step), folder / f"{k}.parquet", row_group_size=GROUP)
+        parquet.write_table(
+            table.slice(k * step, step), folder / f"{k}.parquet", row_group_size=GROUP
+        )
     return folder
 
 
@@ -94,25 +114,42 @@ def encoded(data, roles=ROLES):
     X, y, weight = seen.sample
     sample = ArraySource(encode(X), y, weight, targets=columns)
     return StreamSource(
-        source, roles, encode, columns, tuple(seen.counts), tuple(seen.checksums), sample, float(seen.weight)
+        source,
+        roles,
+        encode,
+        columns,
+        tuple(seen.counts),
+        tuple(seen.checksums),
+        sample,
+        float(seen.weight),
     )
 
 
 def test_the_look_is_that_of_this_process(tmp_path, engine):
     table = rows(N).drop_columns(["b", "c"])
     words = np.random.default_rng(1).choice(["north", "south", "east", "west"], N)
-    source = open_source(written(tmp_path / "rows", table.append_column("word", pa.array(words))))
+    source = open_source(
+        written(tmp_path / "rows", table.append_column("word", pa.array(words)))
+    )
     for roles, labels in ((Roles(("a",), "w"), False), (Roles(("word",), None), True)):
         here = scan(source, roles, labels, seed=3, size=400)
         done = []
         there = scan(source, roles, labels, 3, 400, done.append, engine)
         assert there.sample.X.equals(here.sample.X)
         assert_array_equal(there.sample.y, here.sample.y)
-        assert (there.counts, there.checksums, there.classes) == (here.counts, here.checksums, here.classes)
+        assert (there.counts, there.checksums, there.classes) == (
+            here.counts,
+            here.checksums,
+            here.classes,
+        )
         figures = ("n_seen", "n_dropped", "weight", "largest_weight")
-        assert [getattr(there, name) for name in figures] == [getattr(here, name) for name in figures]
+        assert [getattr(there, name) for name in figures] == [
+            getattr(here, name) for name in figures
+        ]
         encoders = [TableEncoder.of(one.table) for one in (here, there)]
-        assert_array_equal(*(one.encode(here.sample.X, dtype=np.float64) for one in encoders))
+        assert_array_equal(
+            *(one.encode(here.sample.X, dtype=np.float64) for one in encoders)
+        )
 
 
 def test_what_a_look_brings_does_not_grow_with_the_rows(tmp_path):
@@ -137,14 +174,21 @@ def test_moments_have_the_same_bits(kind, folder, engine):
 
 
 def test_moments_of_one_shard(tmp_path):
-    source, features = encoded(written(tmp_path / "rows", rows(GROUP), 1)), clone(MAPS["dense"]).draw(D)
+    source, features = (
+        encoded(written(tmp_path / "rows", rows(GROUP), 1)),
+        clone(MAPS["dense"]).draw(D),
+    )
     found = Design(source, features, np.float64, engine=Farm()).moments()
-    assert_array_equal(found.matrix, Design(source, features, np.float64).moments().matrix)
+    assert_array_equal(
+        found.matrix, Design(source, features, np.float64).moments().matrix
+    )
     found.matrix += 1.0  # is its owner's, and no read-only copy
 
 
 @pytest.mark.parametrize("kind", ["dense", "buckets"])
-def test_where_there_is_one_sum_here_there_are_several_elsewhere(kind, folder, engine, monkeypatch):
+def test_where_there_is_one_sum_here_there_are_several_elsewhere(
+    kind, folder, engine, monkeypatch
+):
     monkeypatch.setattr("bochner.design.design.OWN_MOMENTS_FEATURES", 10)
     monkeypatch.setattr("bochner.design.design.LARGE_SHARD", 1)
     source, features = encoded(folder), clone(MAPS[kind]).draw(D)
@@ -157,7 +201,11 @@ def test_where_there_is_one_sum_here_there_are_several_elsewhere(kind, folder, e
     assert np.abs(there.moments().matrix - expected).max() <= 1e-12 * size.max()
 
 
-WAYS = {"held": {}, "again": {"worker_memory": 1}, "never held": {"keeps_results": False}}
+WAYS = {
+    "held": {},
+    "again": {"worker_memory": 1},
+    "never held": {"keeps_results": False},
+}
 
 
 @pytest.mark.parametrize("kind", MAPS)
@@ -172,23 +220,35 @@ def test_equations_are_those_of_this_process(kind, way, folder):
     width = features.n_features_out
     here, there = (
         NormalEquations(
-            Design(source, features, np.float64, fixed=True, **own).store(False, centres), width, 3, np.float64
+            Design(source, features, np.float64, fixed=True, **own).store(
+                False, centres
+            ),
+            width,
+            3,
+            np.float64,
         )
         for own in ({}, {"engine": engine})
     )
     assert isinstance(there.blocks, Groups)
     assert there.blocks.held == (way == "held")
     V = np.random.default_rng(0).standard_normal((3, width))
-    assert (there.n_rows, there.weight) == (here.n_rows, pytest.approx(here.weight, rel=1e-12))
+    assert (there.n_rows, there.weight) == (
+        here.n_rows,
+        pytest.approx(here.weight, rel=1e-12),
+    )
     for name in ("feature_mean", "target_mean", "rhs"):
         expected = getattr(here, name)
-        assert_allclose(getattr(there, name), expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+        assert_allclose(
+            getattr(there, name), expected, rtol=0, atol=1e-11 * np.abs(expected).max()
+        )
     for expected, found in ((here(V), there(V)), (here.diagonal(), there.diagonal())):
         assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
 def solved(source, kind, engine=LOCAL):
-    """Few iterations do for this ridge penalty: many magnify rounding errors, in whatever order sums are taken."""
+    """Few iterations do for this ridge penalty: many magnify rounding errors, in
+    whatever order sums are taken.
+    """
     features = clone(MAPS[kind]).draw(source.gathered.X.shape[1])
     design = Design(source, features, np.float64, engine=engine)
     problem = RidgeProblem(30.0, 1e-9 if features.is_dense else 1e-2, 0)
@@ -212,7 +272,13 @@ def test_any_number_of_workers_gives_the_same_bits(kind, most, folder, monkeypat
     monkeypatch.setattr("bochner.design.design.RANGES", most)
     source = encoded(folder)
     expected = solved(source, kind, Farm(1))
-    for engine in (Farm(2), Farm(3), Farm(100), Farm(2, worker_memory=1), Farm(3, keeps_results=False)):
+    for engine in (
+        Farm(2),
+        Farm(3),
+        Farm(100),
+        Farm(2, worker_memory=1),
+        Farm(3, keeps_results=False),
+    ):
         assert_array_equal(solved(source, kind, engine).coef, expected.coef)
 
 
@@ -253,7 +319,9 @@ def test_conjugate_gradients_of_executors(kind, folder, engine):
 def test_a_pass_is_one_work_a_worker(folder):
     source, engine = encoded(folder), Farm(n_processes=3)
     features = clone(MAPS["dense"]).draw(D)
-    blocks = Design(source, features, np.float64, fixed=True, engine=engine).store(False)
+    blocks = Design(source, features, np.float64, fixed=True, engine=engine).store(
+        False
+    )
     assert isinstance(blocks, Groups)
     assert blocks.held
     assert blocks.n_rows == [N // 3] * 3
@@ -265,7 +333,9 @@ def test_a_pass_is_one_work_a_worker(folder):
 
 def test_large_arguments_are_sent_once(folder, monkeypatch):
     source, engine = encoded(folder), Farm(n_processes=3)
-    blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, fixed=True, engine=engine).store(False)
+    blocks = Design(
+        source, clone(MAPS["dense"]).draw(D), np.float64, fixed=True, engine=engine
+    ).store(False)
     equations, V = NormalEquations(blocks, 40, 3, np.float64), np.ones((3, 40))
     expected = equations(V)
     monkeypatch.setattr("bochner.design.passes.SENT_BYTES", V.nbytes - 1)
@@ -291,7 +361,10 @@ def test_what_is_lost_is_done_again_to_the_same_bits(kind, folder):
     assert_array_equal(again.coef, whole.coef)
     assert unlucky.n_done > lucky.n_done
     features = clone(MAPS["dense"]).draw(D)
-    sums = [Design(source, features, np.float64, engine=one).moments().matrix for one in (Farm(), Unlucky())]
+    sums = [
+        Design(source, features, np.float64, engine=one).moments().matrix
+        for one in (Farm(), Unlucky())
+    ]
     assert_array_equal(*sums)
 
 
@@ -305,13 +378,20 @@ def test_no_rows_travel_with_work_on_files(folder):
     assert len(pickle.dumps(source.part_range(0, source.n_parts))) < 20_000
 
 
-@pytest.mark.parametrize("counts", [[10, 10, 10, 10], [100, 1, 1, 1], [0, 0, 5, 5, 0], [7], None])
+@pytest.mark.parametrize(
+    "counts", [[10, 10, 10, 10], [100, 1, 1, 1], [0, 0, 5, 5, 0], [7], None]
+)
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
 def test_groups_are_all_parts_in_order(counts, most, folder):
     source = encoded(folder)
     parts = source.table.parts[: len(counts or range(6))]
     known = tuple(counts or [None] * 6)
-    source = replace(source, table=replace(source.table, parts=parts), counts=known, checksums=(None,) * len(parts))
+    source = replace(
+        source,
+        table=replace(source.table, parts=parts),
+        counts=known,
+        checksums=(None,) * len(parts),
+    )
     groups = source.part_ranges(most)
     assert [part for group in groups for part in group.parts] == list(parts)
     assert sum((group.counts for group in groups), ()) == known
@@ -325,7 +405,10 @@ def test_a_worker_that_does_not_see_the_files(folder):
     source = encoded(folder)
     span = copied(pickle.dumps(source.part_range(0, 2)))
     os.rename(folder, folder.with_name("elsewhere"))
-    with pytest.raises(SourceError, match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it"):
+    with pytest.raises(
+        SourceError,
+        match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it",
+    ):
         source.without_parts().with_parts(span)
     for table in (source.table, filter_rows(source.table, HashSplit(0.0, 0.5))):
         with pytest.raises(SourceError, match="cannot find this file"):
@@ -334,10 +417,14 @@ def test_a_worker_that_does_not_see_the_files(folder):
 
 def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((5, 2)))
-    sent = pickle.dumps(open_source(np.load(tmp_path / "X.npy", mmap_mode="r")).parts[0])
+    sent = pickle.dumps(
+        open_source(np.load(tmp_path / "X.npy", mmap_mode="r")).parts[0]
+    )
     assert next(copied(sent).read()).X.shape == (5, 2)
     (tmp_path / "X.npy").unlink()
-    with pytest.raises(SourceError, match=r"X\.npy: a worker on .* cannot find this file"):
+    with pytest.raises(
+        SourceError, match=r"X\.npy: a worker on .* cannot find this file"
+    ):
         copied(sent)
 
 
@@ -347,12 +434,25 @@ def test_a_path_is_the_same_wherever_a_worker_works(folder, monkeypatch, tmp_pat
     sent = pickle.dumps(source.part_range(0, source.n_parts))
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    assert sum(len(block.y) for block in source.without_parts().with_parts(copied(sent)).blocks(1000)) == N
+    assert (
+        sum(
+            len(block.y)
+            for block in source.without_parts().with_parts(copied(sent)).blocks(1000)
+        )
+        == N
+    )
 
 
 def test_progress_is_told_here(folder):
     source, done = encoded(folder), []
-    blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, done.append, True, engine=Farm()).store(False)
+    blocks = Design(
+        source,
+        clone(MAPS["dense"]).draw(D),
+        np.float64,
+        done.append,
+        True,
+        engine=Farm(),
+    ).store(False)
     NormalEquations(blocks, 40, 3, np.float64)
     assert sum(done) == N
 

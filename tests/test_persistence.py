@@ -1,4 +1,6 @@
-"""Models come back as they were saved, and no file, however bad, does anything but raise ModelFileError."""
+"""Models come back as they were saved, and no file, however bad, does anything but
+raise ModelFileError.
+"""
 
 import hashlib
 import json
@@ -82,11 +84,15 @@ class Colour(IntEnum):
     RED = 1
 
 
-REGISTRY = {cls.__name__: (__name__, cls.__name__) for cls in (Box, Learner, Slotted, Pair)}
+REGISTRY = {
+    cls.__name__: (__name__, cls.__name__) for cls in (Box, Learner, Slotted, Pair)
+}
 
 
 def same(a, b):
-    """Equality of value, type, dtype and shape; nan equals nan, and 0.0 differs from -0.0."""
+    """Equality of value, type, dtype and shape; nan equals nan, and 0.0 differs from
+    -0.0.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, Box):
@@ -98,7 +104,11 @@ def same(a, b):
     if isinstance(a, np.ndarray | np.generic):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return False
-        return same(a.ravel().tolist(), b.ravel().tolist()) if a.dtype.kind in "OU" else a.tobytes() == b.tobytes()
+        return (
+            same(a.ravel().tolist(), b.ravel().tolist())
+            if a.dtype.kind in "OU"
+            else a.tobytes() == b.tobytes()
+        )
     return repr(a) == repr(b)
 
 
@@ -111,7 +121,12 @@ def path(tmp_path):
 def small(path):
     """A small file with something of everything, as (path, bytes)."""
     inner = Box(name="é", flags=(True, None), scale=np.float32(0.5))
-    model = Box(X=np.arange(4, dtype=np.float32), k=2**70, labels=np.array(["a", "b"]), inner=inner)
+    model = Box(
+        X=np.arange(4, dtype=np.float32),
+        k=2**70,
+        labels=np.array(["a", "b"]),
+        inner=inner,
+    )
     persistence._save(model, path, REGISTRY)
     return path, path.read_bytes()
 
@@ -123,7 +138,9 @@ def roundtrip(state, path):
 
 def craft(path, tree, tensors=None):
     """Write a file with a right checksum and any tree."""
-    path.write_bytes(b"".join(bytes(chunk) for chunk in container.pack(tree, tensors or {})))
+    path.write_bytes(
+        b"".join(bytes(chunk) for chunk in container.pack(tree, tensors or {}))
+    )
 
 
 def craft_value(path, value, tensors=None):
@@ -137,7 +154,14 @@ def refused(path, match):
     assert "\n" not in str(error.value)
 
 
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.integers().map(lambda n: n**40), st.floats(), st.text())
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers().map(lambda n: n**40),
+    st.floats(),
+    st.text(),
+)
 NUMBERS = st.one_of(
     npst.boolean_dtypes(),
     npst.integer_dtypes(endianness="?"),
@@ -152,7 +176,9 @@ SHAPES = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 ARRAYS = npst.arrays(NUMBERS, SHAPES) | npst.arrays(object, SHAPES, elements=SCALARS)
 VALUES = st.recursive(
     SCALARS | ARRAYS | NUMBERS.flatmap(npst.from_dtype),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
+    ),
     max_leaves=10,
 )
 
@@ -169,20 +195,43 @@ def test_roundtrip_of_nested_values(tmp_path_factory, value):
 def test_roundtrip_of_arrays_in_any_layout(tmp_path_factory, array):
     path = tmp_path_factory.getbasetemp() / "array.safetensors"
     array.flags.writeable = False
-    for layout in (array, array.T, np.asfortranarray(array), array[..., ::-1] if array.ndim else array):
+    for layout in (
+        array,
+        array.T,
+        np.asfortranarray(array),
+        array[..., ::-1] if array.ndim else array,
+    ):
         back = roundtrip(layout, path)
         assert same(back, layout)
         assert back.flags.writeable
 
 
 def test_roundtrip_of_numbers(path):
-    values = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 2**53, 2**53 + 1, 1, 1.0, True]
+    values = [
+        math.nan,
+        math.inf,
+        -math.inf,
+        -0.0,
+        5e-324,
+        2**53,
+        2**53 + 1,
+        1,
+        1.0,
+        True,
+    ]
     assert same(roundtrip(values, path), values)
     assert roundtrip(-(10**5000), path) == -(10**5000)
 
 
 @pytest.mark.parametrize(
-    "value", [np.float64(math.nan), np.uint64(2**64 - 1), np.str_("é"), np.datetime64("NaT", "ns"), 1j * np.ones(())]
+    "value",
+    [
+        np.float64(math.nan),
+        np.uint64(2**64 - 1),
+        np.str_("é"),
+        np.datetime64("NaT", "ns"),
+        1j * np.ones(()),
+    ],
 )
 def test_roundtrip_of_numpy_scalars(path, value):
     assert same(roundtrip({"$": value}, path), {"$": value})
@@ -209,7 +258,9 @@ def test_kernels(path, kernel):
 
 
 def test_feature_map(path, tmp_path):
-    features = FourierFeatures(Gaussian(2.0), n_components=11, random_state=0).fit(np.zeros((1, 3)))
+    features = FourierFeatures(Gaussian(2.0), n_components=11, random_state=0).fit(
+        np.zeros((1, 3))
+    )
     save(features, path)
     Z = features.transform(np.eye(3))
     assert np.array_equal(load(path).transform(np.eye(3)), Z)
@@ -221,7 +272,14 @@ def test_feature_map(path, tmp_path):
 
 def test_table_encoder(path):
     dates = np.array(["2020-01-01", "NaT", "2021-05-05"], "datetime64[ns]")
-    table = pd.DataFrame({"n": [1.0, np.nan, 3.0], "s": ["a", None, "é"], "b": [True, False, True], "t": dates})
+    table = pd.DataFrame(
+        {
+            "n": [1.0, np.nan, 3.0],
+            "s": ["a", None, "é"],
+            "b": [True, False, True],
+            "t": dates,
+        }
+    )
     encoder = TableEncoder().fit(table)
     save(encoder, path)
     back = load(path)
@@ -276,7 +334,9 @@ def test_unfitted_estimator(path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("model", [object(), [Gaussian()], Subbox(), BaseEstimator, None])
+@pytest.mark.parametrize(
+    "model", [object(), [Gaussian()], Subbox(), BaseEstimator, None]
+)
 def test_class_outside_of_the_list(path, model):
     with pytest.raises(TypeError, match="save takes one of Box, Learner"):
         persistence._save(model, path, REGISTRY)
@@ -285,7 +345,10 @@ def test_class_outside_of_the_list(path, model):
 @pytest.mark.parametrize(
     ("state", "match"),
     [
-        ({"a": [np.random.default_rng(0)]}, r"Box\.a\[0\] is a Generator, which cannot be saved"),
+        (
+            {"a": [np.random.default_rng(0)]},
+            r"Box\.a\[0\] is a Generator, which cannot be saved",
+        ),
         ({"a": {"k": len}}, r"Box\.a\['k'\] is a builtin_function_or_method"),
         ({"a": {1: 2}}, r"Box\.a has the key 1"),
         ({"a": Box(b=Colour.RED)}, r"Box\.a\.b is a Colour"),
@@ -453,7 +516,11 @@ def rewrite_header(path, change):
     header = json.loads(content[8:end])
     digits = header["__metadata__"]["checksum"]
     change(header)
-    text = json.dumps(header, separators=(",", ":")).replace(digits, container.BLANK).encode()
+    text = (
+        json.dumps(header, separators=(",", ":"))
+        .replace(digits, container.BLANK)
+        .encode()
+    )
     content = struct.pack("<Q", len(text)) + text + content[end:]
     digest = hashlib.sha256(content).hexdigest()
     path.write_bytes(content.replace(container.BLANK.encode(), digest.encode(), 1))
@@ -463,11 +530,15 @@ def test_mended_checksum_is_accepted(small):
     path, _ = small
     rewrite_header(path, lambda header: None)
     assert persistence._load(path, REGISTRY).k == 2**70
-    rewrite_header(path, lambda header: header["__metadata__"].update(library_version="9.9"))
+    rewrite_header(
+        path, lambda header: header["__metadata__"].update(library_version="9.9")
+    )
     assert persistence._load(path, REGISTRY).k == 2**70
 
 
-@pytest.mark.parametrize("value", [[0, 2**62], [0, 16.0], [0, "16"], [0, True], [0], None, {}])
+@pytest.mark.parametrize(
+    "value", [[0, 2**62], [0, 16.0], [0, "16"], [0, True], [0], None, {}]
+)
 def test_offsets(small, value):
     path, _ = small
     rewrite_header(path, lambda header: header["X"].update(data_offsets=value))
@@ -475,7 +546,9 @@ def test_offsets(small, value):
 
 
 @pytest.mark.parametrize("value", [None, 1, [1]])
-@pytest.mark.parametrize("field", ["format", "format_version", "library_version", "checksum", "tree"])
+@pytest.mark.parametrize(
+    "field", ["format", "format_version", "library_version", "checksum", "tree"]
+)
 def test_metadata(small, field, value):
     path, _ = small
     rewrite_header(path, lambda header: header["__metadata__"].update({field: value}))
@@ -523,11 +596,28 @@ def test_mutated_trees_load_or_are_refused(tmp_path_factory, data):
     for parent, key in places:
         child = parent[key]
         if isinstance(child, dict | list):
-            places += [(child, k) for k in (child if isinstance(child, dict) else range(len(child)))]
+            places += [
+                (child, k)
+                for k in (child if isinstance(child, dict) else range(len(child)))
+            ]
     parent, key = data.draw(st.sampled_from(places))
     parent[key] = data.draw(
         st.sampled_from(
-            [None, True, -1, 2**60, 0.5, "", "array", "<f4", "U", [], [1], {}, {"$": "int", "value": "0x1"}]
+            [
+                None,
+                True,
+                -1,
+                2**60,
+                0.5,
+                "",
+                "array",
+                "<f4",
+                "U",
+                [],
+                [1],
+                {},
+                {"$": "int", "value": "0x1"},
+            ]
         )
     )
     craft(path, tree, tensors)
@@ -535,14 +625,29 @@ def test_mutated_trees_load_or_are_refused(tmp_path_factory, data):
         persistence._load(path, REGISTRY)
 
 
-@pytest.mark.parametrize("tag", ["os.system", "Subbox", "object", "", "Box.predict", "test_persistence.Box"])
+@pytest.mark.parametrize(
+    "tag", ["os.system", "Subbox", "object", "", "Box.predict", "test_persistence.Box"]
+)
 def test_class_tags(path, tag):
     craft(path, {"$": "object", "class": tag, "state": {}})
     refused(path, "holds the class")
 
 
 @pytest.mark.parametrize(
-    "name", ["predict", "size", "cached", "__class__", "__dict__", "__reduce__", "a b", "", "class", "mro", "__init__"]
+    "name",
+    [
+        "predict",
+        "size",
+        "cached",
+        "__class__",
+        "__dict__",
+        "__reduce__",
+        "a b",
+        "",
+        "class",
+        "mro",
+        "__init__",
+    ],
 )
 def test_attribute_names(path, name):
     craft(path, {"$": "object", "class": "Box", "state": {name: 1}})
@@ -555,7 +660,16 @@ def test_attributes_may_replace_plain_class_attributes(path):
 
 
 @pytest.mark.parametrize(
-    "root", [None, 1, [], {}, {"$": "dict", "items": {}}, {"$": "object"}, {"$": "object", "class": [], "state": {}}]
+    "root",
+    [
+        None,
+        1,
+        [],
+        {},
+        {"$": "dict", "items": {}},
+        {"$": "object"},
+        {"$": "object", "class": [], "state": {}},
+    ],
 )
 def test_roots(path, root):
     craft(path, root)
@@ -601,7 +715,12 @@ def node(kind, **fields):
         node("items", dtype="<U999999999", shape=[1], items=["a"]),
         node("items", dtype="<f8", shape=[1], items=[1.0]),
         node("items", dtype="|O", shape=[1], items=[[1]]),
-        node("items", dtype="|O", shape=[1], items=[node("object", **{"class": "Box", "state": {}})]),
+        node(
+            "items",
+            dtype="|O",
+            shape=[1],
+            items=[node("object", **{"class": "Box", "state": {}})],
+        ),
         node("array", dtype="<f8", shape=[1], tensor="missing"),
     ],
 )
@@ -626,7 +745,11 @@ def test_malformed_nodes(path, value):
     ],
 )
 def test_arrays_that_differ_from_their_tensor(path, dtype, shape):
-    craft_value(path, node("array", dtype=dtype, shape=shape, tensor="value"), {"value": np.ones(2)})
+    craft_value(
+        path,
+        node("array", dtype=dtype, shape=shape, tensor="value"),
+        {"value": np.ones(2)},
+    )
     refused(path, "malformed")
 
 
@@ -635,7 +758,11 @@ def test_tensors_are_used_and_take_memory_once(path):
     craft_value(path, [array] * 500, {"value": np.ones(1000)})
     arrays = persistence._load(path, REGISTRY).value
     assert all(np.shares_memory(one, arrays[0]) for one in arrays)
-    craft_value(path, node("array", dtype="<f8", shape=[1000], tensor="other"), {"value": np.ones(1000)})
+    craft_value(
+        path,
+        node("array", dtype="<f8", shape=[1000], tensor="other"),
+        {"value": np.ones(1000)},
+    )
     refused(path, "malformed")
     craft_value(path, 1, {"stray": np.ones(2)})
     refused(path, "'stray' belongs to nothing")
@@ -643,18 +770,25 @@ def test_tensors_are_used_and_take_memory_once(path):
 
 def test_booleans_are_zero_or_one(path):
     craft_value(
-        path, node("array", dtype="|b1", shape=[1], tensor="value"), {"value": np.array([2], np.uint8).view(bool)}
+        path,
+        node("array", dtype="|b1", shape=[1], tensor="value"),
+        {"value": np.array([2], np.uint8).view(bool)},
     )
     refused(path, "booleans")
 
 
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999", "1" * 5000, '{"$":"int","$":"int","value":"0x1"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["NaN", "Infinity", "1e999", "1" * 5000, '{"$":"int","$":"int","value":"0x1"}'],
+)
 def test_json_is_strict(path, monkeypatch, text):
     monkeypatch.setattr(
         json,
         "dumps",
         lambda tree, dumps=json.dumps, **kw: (
-            dumps(tree, **kw).replace('"HERE"', text).replace('\\"HERE\\"', text.replace('"', '\\"'))
+            dumps(tree, **kw)
+            .replace('"HERE"', text)
+            .replace('\\"HERE\\"', text.replace('"', '\\"'))
         ),
     )
     craft_value(path, "HERE")
@@ -670,7 +804,11 @@ def test_failure_leaves_the_old_file(small, monkeypatch, error):
         raise error("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(persistence, "pack", lambda *args: (fail() if i else b"half" for i in range(2)))
+        patch.setattr(
+            persistence,
+            "pack",
+            lambda *args: (fail() if i else b"half" for i in range(2)),
+        )
         with pytest.raises(error):
             persistence._save(Box(), path, REGISTRY)
     monkeypatch.setattr(os, "replace", fail)
@@ -745,7 +883,9 @@ def test_metadata_of_the_caller_are_checked(path):
     refused(path, "checksum")
     for text in ("[]", '{"a":1}', "{", '{"a":"b","a":"c"}', None, 1):
         path.write_bytes(content)
-        rewrite_header(path, lambda header, text=text: header["__metadata__"].update(metadata=text))
+        rewrite_header(
+            path, lambda header, text=text: header["__metadata__"].update(metadata=text)
+        )
         refused(path, "Cannot load")
 
 
@@ -775,7 +915,12 @@ def test_loading_imports_no_other_module(path):
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 5), (2, 3, 4)])
 def test_the_order_of_arrays_is_kept(path, shape):
-    values = {order: np.array(np.arange(np.prod(shape), dtype=float).reshape(shape), order=order) for order in "CF"}
+    values = {
+        order: np.array(
+            np.arange(np.prod(shape), dtype=float).reshape(shape), order=order
+        )
+        for order in "CF"
+    }
     persistence._save(Box(**values), path, REGISTRY)
     back = persistence._load(path, REGISTRY)
     for order, value in values.items():
@@ -800,14 +945,20 @@ def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         save(Gaussian(), missing)
     assert caught.value.filename == str(missing)
-    with pytest.raises(IsADirectoryError, match="folder/ names a folder: add the name of a file"):
+    with pytest.raises(
+        IsADirectoryError, match="folder/ names a folder: add the name of a file"
+    ):
         save(Gaussian(), f"{tmp_path}/folder/")
     assert not list(tmp_path.iterdir())
 
 
 def test_equal_arrays_are_written_once(path):
     array = np.arange(1000.0)
-    persistence._save(Box(a=array, b=array.copy(), c=array.astype("f4"), d=array.reshape(10, 100)), path, REGISTRY)
+    persistence._save(
+        Box(a=array, b=array.copy(), c=array.astype("f4"), d=array.reshape(10, 100)),
+        path,
+        REGISTRY,
+    )
     assert describe_tensors(path) == {"a": (1000,), "c": (1000,), "d": (10, 100)}
     back = persistence._load(path, REGISTRY)
     for name in "abcd":
@@ -825,7 +976,9 @@ def test_a_hybrid_holds_its_metric_once(path):
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
-    model = KernelMachineRegressor(features="hybrid", metric="ard", n_components=8, random_state=0).fit(X, X[:, 0])
+    model = KernelMachineRegressor(
+        features="hybrid", metric="ard", n_components=8, random_state=0
+    ).fit(X, X[:, 0])
     save(model, path)
     tensors = [(t.dtype.str, t.shape, t.tobytes()) for t in load_file(path).values()]
     assert len(set(tensors)) == len(tensors)

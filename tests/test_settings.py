@@ -32,9 +32,14 @@ def test_sizes(text, size):
         assert inside.memory_limit == size
 
 
-@pytest.mark.parametrize("size", ["", "GB", "-1 GB", "1,5 GB", "1 XB", "1 GB x", 0, -3, np.nan, np.inf, True, [1]])
+@pytest.mark.parametrize(
+    "size",
+    ["", "GB", "-1 GB", "1,5 GB", "1 XB", "1 GB x", 0, -3, np.nan, np.inf, True, [1]],
+)
 def test_wrong_sizes(size):
-    with pytest.raises(ValueError, match=r"memory_limit must be a size such as '1\.5 GB'"):
+    with pytest.raises(
+        ValueError, match=r"memory_limit must be a size such as '1\.5 GB'"
+    ):
         bochner.settings(memory_limit=size).__enter__()
     assert current().memory_limit is None
 
@@ -105,7 +110,9 @@ def test_what_is_free_limits_too(monkeypatch):
 
 def test_nothing_is_left_beyond_the_limit():
     with bochner.settings(memory_limit="20 MB"):
-        held = np.ones(40_000_000)  # far more than what was freed before and is given back now
+        held = np.ones(
+            40_000_000
+        )  # far more than what was freed before and is given back now
         assert available_memory() == 0
         with pytest.raises(MemoryError, match=r"A matrix needs .* Take less\."):
             require_memory(held.nbytes, "A matrix", "Take less.")

@@ -1,4 +1,6 @@
-"""Shards of the rows, whose moments are summed by themselves: by the data and the map alone."""
+"""Shards of the rows, whose moments are summed by themselves: by the data and the
+map alone.
+"""
 
 import gc
 import threading
@@ -96,7 +98,11 @@ def test_bits_of_many_shards(features, own, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60_000, 3)), rng.standard_normal((60_000, 1))
     design, found = Design(Cut(X, y, 777), features, np.float64), []
-    assert len(design.spans()) >= 32 if own and features.is_dense else len(design.spans()) == 1
+    assert (
+        len(design.spans()) >= 32
+        if own and features.is_dense
+        else len(design.spans()) == 1
+    )
     for threads, free in ((1, None), (2, None), (5, None), (5, 1 << 30)):
         monkeypatch.setattr(local, "n_threads", lambda threads=threads: threads)
         monkeypatch.setattr(local, "available_memory", lambda free=free: free)
@@ -104,13 +110,19 @@ def test_bits_of_many_shards(features, own, monkeypatch):
     for matrix in found[1:]:
         np.testing.assert_array_equal(matrix, found[0])
     Z = features.transform(X)
-    A = np.hstack([Z if isinstance(Z, np.ndarray) else Z.toarray(), y, np.ones((len(X), 1))])
+    A = np.hstack(
+        [Z if isinstance(Z, np.ndarray) else Z.toarray(), y, np.ones((len(X), 1))]
+    )
     np.testing.assert_allclose(found[0], A.T @ A, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize(("threads", "slow"), [(1, None), (2, 0), (2, 127), (5, 0), (5, 127)])
+@pytest.mark.parametrize(
+    ("threads", "slow"), [(1, None), (2, 0), (2, 127), (5, 0), (5, 127)]
+)
 def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
-    """One for each power of two below the number of parts, for what each thread is at, also where that takes long."""
+    """One for each power of two below the number of parts, for what each thread is
+    at, also where that takes long.
+    """
     monkeypatch.setattr(local, "n_threads", lambda: threads)
     alive, most, lock = [], [0], threading.Lock()
 
@@ -135,8 +147,16 @@ def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
 
 
 def test_memory_that_is_asked_for():
-    """That of one large matrix, or of the sums that wait for one another, with a product and two or three blocks."""
+    """That of one large matrix, or of the sums that wait for one another, with a
+    product and two or three blocks.
+    """
     block = 64 << 20
     for D, n_sums, entry in ((500, 11, 8 * 11 + 4), (500, 1, 28), (6000, 11, 12)):
-        assert factor_bytes(10**8, D, 1, np.float32, n_sums=n_sums) == (D + 2) ** 2 * entry + 2 * block
-    assert factor_bytes(10**8, 12_800, 1, np.float32, binned=True) == 12_802**2 * 8 + 3 * block
+        assert (
+            factor_bytes(10**8, D, 1, np.float32, n_sums=n_sums)
+            == (D + 2) ** 2 * entry + 2 * block
+        )
+    assert (
+        factor_bytes(10**8, 12_800, 1, np.float32, binned=True)
+        == 12_802**2 * 8 + 3 * block
+    )

@@ -17,11 +17,17 @@ def test_version_is_the_same_everywhere():
 
 
 def test_changelog_begins_with_what_is_not_released_and_this_version():
-    released = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = re.findall(
+        r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$",
+        (ROOT / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    )
     assert released[0] == ("Unreleased", "")
     assert released[1][0] == bochner.__version__
     assert all(date for _, date in released[1:])
-    assert [date for _, date in released[1:]] == sorted((date for _, date in released[1:]), reverse=True)
+    assert [date for _, date in released[1:]] == sorted(
+        (date for _, date in released[1:]), reverse=True
+    )
 
 
 def test_supported_versions_are_the_lower_bounds():
@@ -40,5 +46,7 @@ def test_every_dependency_has_its_bound_and_its_licence_in_the_documentation():
         (ROOT / "docs/project/dependencies.md").read_text(),
         re.M,
     )
-    assert {name.lower(): bound for name, bound, *_ in rows} == dict(one.split(">=") for one in project["dependencies"])
+    assert {name.lower(): bound for name, bound, *_ in rows} == dict(
+        one.split(">=") for one in project["dependencies"]
+    )
     assert all(purpose.strip() and licence.strip() for *_, purpose, licence in rows)

@@ -1,4 +1,6 @@
-"""Two tiers of tests: what is marked or listed as slow runs by `pytest -m slow`, all else by `pytest`."""
+"""Two tiers of tests: what is marked or listed as slow runs by `pytest -m slow`, all
+else by `pytest`.
+"""
 
 import time
 from pathlib import Path
@@ -11,15 +13,30 @@ from bochner.loops.compile import DiskCache
 
 COMPILED = []  # loops that were compiled in this process
 TESTS = Path(__file__).parent
-SLOW_PLACES = ("campaigns", "test_benchmarks.py", "test_examples.py", "test_versions.py")
-SLOW_FIXTURES = {"client", "local_cluster", "new_process", "processes"}  # which start other processes
-MOST_SECONDS = 1.0  # of the processor, that a test outside of the slow tier may take on the machine below
-NOISE = 2.0  # times these seconds, as a thread beside it on the same core slows a test down
+SLOW_PLACES = (
+    "campaigns",
+    "test_benchmarks.py",
+    "test_examples.py",
+    "test_versions.py",
+)
+SLOW_FIXTURES = {
+    "client",
+    "local_cluster",
+    "new_process",
+    "processes",
+}  # which start other processes
+# Of the processor, that a test outside of the slow tier may take on the machine below
+MOST_SECONDS = 1.0
+NOISE = (
+    2.0  # times these seconds, as a thread beside it on the same core slows a test down
+)
 REFERENCE_SECONDS = 0.145  # of `reference_work` on an Intel Xeon of 2023, 2.3 GHz
 
 
 def pytest_sessionstart():
-    """Take note of the loops that tests compile, once on a new machine: their seconds do not count."""
+    """Take note of the loops that tests compile, once on a new machine: their
+    seconds do not count.
+    """
     save = DiskCache.save_overload
 
     def noting(self, *arguments):
@@ -33,19 +50,25 @@ def pytest_addoption(parser):
     parser.addoption(
         "--check-seconds",
         action="store_true",
-        help=f"fail a test that is not marked as slow and takes more than {MOST_SECONDS:g} s of the processor",
+        help="fail a test that is not marked as slow and takes more than "
+        f"{MOST_SECONDS:g} s of the processor",
     )
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes more than a second of the processor, or starts other processes")
+    config.addinivalue_line(
+        "markers",
+        "slow: takes more than a second of the processor, or starts other processes",
+    )
 
 
 def pytest_collection_modifyitems(items):
     """Mark tests of slow places, and those that start other processes."""
     slow = tuple(str(TESTS / place) for place in SLOW_PLACES)
     for item in items:
-        if str(item.path).startswith(slow) or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+        if str(item.path).startswith(slow) or SLOW_FIXTURES & set(
+            getattr(item, "fixturenames", ())
+        ):
             item.add_marker(pytest.mark.slow)
 
 
@@ -68,8 +91,11 @@ def seconds_of(work):
 
 @pytest.fixture(scope="session")
 def slowness(request):
-    """How many times slower this machine is than the one of the reference, at least 1."""
-    # What the first test that uses it would otherwise pay for: imports, and compiled loops that are read.
+    """How many times slower this machine is than the one of the reference, at least
+    1.
+    """
+    # What the first test that uses it would otherwise pay for: imports, and compiled
+    # loops that are read.
     import dask.dataframe
     import distributed
     import matplotlib.pyplot
@@ -80,12 +106,19 @@ def slowness(request):
     from bochner import KernelMachineClassifier, KernelMachineRegressor
 
     X, y = load_iris(return_X_y=True)
-    X, y = np.tile(X, (3, 1)) + np.random.default_rng(0).normal(size=(450, 4)), np.tile(y, 3)
+    X, y = (
+        np.tile(X, (3, 1)) + np.random.default_rng(0).normal(size=(450, 4)),
+        np.tile(y, 3),
+    )
     for features in ("fourier", "hybrid"):
-        KernelMachineRegressor(features=features, random_state=0).fit(X, X[:, 0]).explain(X[:2])
+        KernelMachineRegressor(features=features, random_state=0).fit(
+            X, X[:, 0]
+        ).explain(X[:2])
     KernelMachineClassifier(random_state=0).fit(X, y).predict(X)
     del dask, distributed, matplotlib, pandas, polars
-    return max(min(seconds_of(reference_work) for _ in range(5)) / REFERENCE_SECONDS, 1.0)
+    return max(
+        min(seconds_of(reference_work) for _ in range(5)) / REFERENCE_SECONDS, 1.0
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -98,5 +131,8 @@ def pytest_runtest_call(item):
     result = yield
     seconds = time.process_time() - start
     if seconds > most and len(COMPILED) == n_compiled:
-        pytest.fail(f"{item.nodeid} takes {seconds:.2f} s of the processor, and {most:.2f} at most: mark it as slow.")
+        pytest.fail(
+            f"{item.nodeid} takes {seconds:.2f} s of the processor, and {most:.2f} "
+            "at most: mark it as slow."
+        )
     return result

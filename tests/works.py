@@ -1,4 +1,6 @@
-"""Works for engines: what a fit gives to one, and functions that look, fail or die where they are done."""
+"""Works for engines: what a fit gives to one, and functions that look, fail or die
+where they are done.
+"""
 
 import os
 import signal
@@ -14,17 +16,28 @@ from bochner.settings import current
 
 
 def rows():
-    """The spans of a source, the work of their moments, and what it takes beside: what a fit gives to an engine."""
+    """The spans of a source, the work of their moments, and what it takes beside:
+    what a fit gives to an engine.
+    """
     X = np.random.default_rng(0).standard_normal((1100, 3))
     features = FourierFeatures(n_components=20, random_state=0).fit(X)
     source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
     work = sum_of_moments(20, 2, np.dtype(float), 256)
-    return [source.span(k, k + 1) for k in range(source.n_parts)], work, (None, features)
+    return (
+        [source.span(k, k + 1) for k in range(source.n_parts)],
+        work,
+        (None, features),
+    )
 
 
 def found(part, shared):
     """What work finds where it is done."""
-    return {"process": os.getpid(), "threads": _allowed(), "device": current().device, "limit": current().memory_limit}
+    return {
+        "process": os.getpid(),
+        "threads": _allowed(),
+        "device": current().device,
+        "limit": current().memory_limit,
+    }
 
 
 def refused(part, shared):

@@ -25,23 +25,33 @@ def standardised(rows: Split) -> Split:
     """Rows as `encoder` has them, float32."""
     encode = encoder(rows.X)
     X = encode.fit_transform(rows.X).astype(np.float32)
-    return Split(X, rows.y, encode.transform(rows.X_test).astype(np.float32), rows.y_test)
+    return Split(
+        X, rows.y, encode.transform(rows.X_test).astype(np.float32), rows.y_test
+    )
 
 
 def encoder(X: Any) -> Any:
-    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows together)."""
+    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows
+    together).
+    """
     if not isinstance(X, pd.DataFrame):
         return StandardScaler()
     texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
-    rare = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False)
+    rare = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False
+    )
     return make_column_transformer((rare, texts), remainder=StandardScaler())
 
 
 def plain(model: Any, rows: Split, regression: bool) -> Fitted:
     """Fit and predict; targets of regressions standardised, classes numbered."""
-    classes, y = (None, rows.y) if regression else np.unique(rows.y, return_inverse=True)
+    classes, y = (
+        (None, rows.y) if regression else np.unique(rows.y, return_inverse=True)
+    )
     mean, scale = (y.mean(), y.std()) if regression else (0.0, 1.0)
-    predicted, result = timed(model, rows.X, (y - mean) / scale if regression else y, rows.X_test)
+    predicted, result = timed(
+        model, rows.X, (y - mean) / scale if regression else y, rows.X_test
+    )
     predicted = np.ravel(predicted)
     if regression:
         return predicted * scale + mean, result
@@ -62,7 +72,9 @@ def lightgbm(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     machine = LGBMRegressor if regression else LGBMClassifier
-    return plain(machine(verbose=-1, random_state=seed, **options), categorised(rows), regression)
+    return plain(
+        machine(verbose=-1, random_state=seed, **options), categorised(rows), regression
+    )
 
 
 def xgboost(rows: Split, regression: bool, seed: int) -> Fitted:
@@ -76,9 +88,14 @@ def xgboost(rows: Split, regression: bool, seed: int) -> Fitted:
 
 def boosting(rows: Split, regression: bool, seed: int) -> Fitted:
     """scikit-learn's."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
 
-    machine = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+    machine = (
+        HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+    )
     model = machine(random_state=seed, categorical_features="from_dtype")
     return plain(model, categorised(rows), regression)
 
@@ -92,25 +109,35 @@ def linear(features: Any, rows: Split, regression: bool) -> Fitted:
     return plain(make_pipeline(features, solver), standardised(rows), regression)
 
 
-def rbf_sampler(rows: Split, regression: bool, seed: int, gamma: Any = "scale", n: int = 1000) -> Fitted:
+def rbf_sampler(
+    rows: Split, regression: bool, seed: int, gamma: Any = "scale", n: int = 1000
+) -> Fitted:
     """gamma="scale", for the default of 1 makes the kernel matrix the identity."""
     from sklearn.kernel_approximation import RBFSampler
 
-    return linear(RBFSampler(gamma=gamma, n_components=n, random_state=seed), rows, regression)
+    return linear(
+        RBFSampler(gamma=gamma, n_components=n, random_state=seed), rows, regression
+    )
 
 
-def nystroem(rows: Split, regression: bool, seed: int, gamma: Any = None, n: int = 1000) -> Fitted:
+def nystroem(
+    rows: Split, regression: bool, seed: int, gamma: Any = None, n: int = 1000
+) -> Fitted:
     """Gamma = 1 / d."""
     from sklearn.kernel_approximation import Nystroem
 
-    return linear(Nystroem(gamma=gamma, n_components=n, random_state=seed), rows, regression)
+    return linear(
+        Nystroem(gamma=gamma, n_components=n, random_state=seed), rows, regression
+    )
 
 
 def svm(rows: Split, regression: bool, seed: int) -> Fitted:
     """Libsvm through scikit-learn."""
     from sklearn.svm import SVC, SVR
 
-    return plain((SVR if regression else SVC)(cache_size=2000), standardised(rows), regression)
+    return plain(
+        (SVR if regression else SVC)(cache_size=2000), standardised(rows), regression
+    )
 
 
 def kernel_ridge(rows: Split, regression: bool, seed: int) -> Fitted:
@@ -131,7 +158,9 @@ def xrfm(rows: Split, regression: bool, seed: int) -> Fitted:
             order = np.random.default_rng(seed).permutation(len(y))
             out, fit = order[: len(y) // 5], order[len(y) // 5 :]
             metric = "mse" if regression else "accuracy"
-            self.model = xRFM(device="cpu", tuning_metric=metric, random_state=seed, verbose=False)
+            self.model = xRFM(
+                device="cpu", tuning_metric=metric, random_state=seed, verbose=False
+            )
             self.model.fit(X[fit], y[fit].astype(kind), X[out], y[out].astype(kind))
 
         def predict(self, X: np.ndarray) -> np.ndarray:
@@ -146,7 +175,9 @@ def rfflearn(rows: Split, regression: bool, seed: int) -> Fitted:
     import rfflearn.cpu as rff
 
     rff.seed(seed)
-    return plain((rff.RFFSVR if regression else rff.RFFSVC)(), standardised(rows), regression)
+    return plain(
+        (rff.RFFSVR if regression else rff.RFFSVC)(), standardised(rows), regression
+    )
 
 
 def neo_ls_svm(rows: Split, regression: bool, seed: int) -> Fitted:
@@ -168,7 +199,11 @@ def falkon(rows: Split, regression: bool, seed: int) -> Fitted:
     import falkon
 
     kernel = falkon.kernels.GaussianKernel(np.sqrt(rows.X.shape[1]))
-    return plain(falkon.Falkon(kernel, penalty=1e-6, M=2000, seed=seed), standardised(rows), regression)
+    return plain(
+        falkon.Falkon(kernel, penalty=1e-6, M=2000, seed=seed),
+        standardised(rows),
+        regression,
+    )
 
 
 def eigenpro(rows: Split, regression: bool, seed: int) -> Fitted:
@@ -178,8 +213,12 @@ def eigenpro(rows: Split, regression: bool, seed: int) -> Fitted:
     return plain(EigenProRegressor(), standardised(rows), regression)
 
 
-def tuned(adapter: Callable[..., Fitted], space: dict[str, list]) -> Callable[..., Fitted]:
-    """The defaults and random others for `TUNING_SECONDS`, on a fifth of the training rows; then one fit on all."""
+def tuned(
+    adapter: Callable[..., Fitted], space: dict[str, list]
+) -> Callable[..., Fitted]:
+    """The defaults and random others for `TUNING_SECONDS`, on a fifth of the
+    training rows; then one fit on all.
+    """
 
     def search(rows: Split, regression: bool, seed: int) -> Fitted:
         rng, start = np.random.default_rng(seed), time.perf_counter()
@@ -190,9 +229,16 @@ def tuned(adapter: Callable[..., Fitted], space: dict[str, list]) -> Callable[..
         best, least = options, np.inf
         while time.perf_counter() - start < TUNING_SECONDS:
             predicted, _ = adapter(inner, regression, seed, **options)
-            wrong = np.mean((predicted - inner.y_test) ** 2) if regression else np.mean(predicted != inner.y_test)
+            wrong = (
+                np.mean((predicted - inner.y_test) ** 2)
+                if regression
+                else np.mean(predicted != inner.y_test)
+            )
             best, least = (options, wrong) if wrong < least else (best, least)
-            options = {name: values[rng.integers(len(values))] for name, values in space.items()}
+            options = {
+                name: values[rng.integers(len(values))]
+                for name, values in space.items()
+            }
         spent = time.perf_counter() - start
         predicted, result = adapter(rows, regression, seed, **best)
         return predicted, result | {"fit": result["fit"] + spent}

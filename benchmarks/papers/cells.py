@@ -1,7 +1,8 @@
-"""Measurements of a published result, cell by cell: each in a process of its own, kept, and taken up again.
+"""Measurements of a published result, cell by cell: each in a process of its own, kept,
+and taken up again.
 
-Results are in benchmarks/results, a JSON line for each cell; ``--fresh``, ``--retry`` and ``--only TEXT`` measure some
-of them again. The page is written once all are known.
+Results are in benchmarks/results, a JSON line for each cell; ``--fresh``, ``--retry``
+and ``--only TEXT`` measure some of them again. The page is written once all are known.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ Result = dict[str, Any]  # what was: figures, or an error
 
 
 def run(
-    name: str, cells: Iterable[Cell], work: Callable[[Cell], Result], page: Callable[[list[tuple[Cell, Result]]], None]
+    name: str,
+    cells: Iterable[Cell],
+    work: Callable[[Cell], Result],
+    page: Callable[[list[tuple[Cell, Result]]], None],
 ) -> None:
     """Measure the cells that are not known yet, and write the page of all.
 
-    A cell that fails, or takes longer than the limit, is kept with its error; then other seeds of it are not tried.
+    A cell that fails, or takes longer than the limit, is kept with its error; then
+    other seeds of it are not tried.
 
     Parameters
     ----------
@@ -39,15 +44,26 @@ def run(
     cells : iterable of dict
         Keys "seed" and "limit" (in seconds) have a meaning here.
     work : callable
-        In a process of its own: what was measured, numbers and strings. "memory" is added, peak resident MB.
+        In a process of its own: what was measured, numbers and strings. "memory" is
+        added, peak resident MB.
     page : callable
         Writes sections and figures.
     """
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fresh", action="store_true", help="measure again what is known")
-    parser.add_argument("--retry", action="store_true", help="measure again what failed")
-    parser.add_argument("--only", default="", help="measure cells whose description holds this text")
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the page of what is known")
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again what is known"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="measure again what failed"
+    )
+    parser.add_argument(
+        "--only", default="", help="measure cells whose description holds this text"
+    )
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="measure nothing, write the page of what is known",
+    )
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
@@ -73,26 +89,41 @@ def run(
     if options.page or len(results) == len(cells):
         page(results)
     else:
-        print(f"{len(cells) - len(results)} cells are not measured yet; --page writes the page without them")
+        print(
+            f"{len(cells) - len(results)} cells are not measured yet; --page writes "
+            "the page without them"
+        )
 
 
 def _result(known: dict[str, tuple[Cell, Result]], cell: Cell) -> Result | None:
-    """What was measured, or the failure of the first seed, after which no other is tried; None where it is unknown."""
+    """What was measured, or the failure of the first seed, after which no other is
+    tried; None where it is unknown.
+    """
     _, result = known.get(_key(cell), (cell, None))
-    _, first = known.get(_key(cell | {"seed": 0}), (cell, None)) if "seed" in cell else (cell, None)
+    _, first = (
+        known.get(_key(cell | {"seed": 0}), (cell, None))
+        if "seed" in cell
+        else (cell, None)
+    )
     return result or (first if first and "error" in first else None)
 
 
 def _measured(work: Callable[[Cell], Result], cell: Cell) -> Result:
     result = work(cell)
-    return result | {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}
+    return result | {
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    }
 
 
 def _in_a_process(cell: Cell) -> Result:
     limit = float(cell.get("limit", 600))
     command = [sys.executable, sys.argv[0], "--cell", json.dumps(cell)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             out, problems = process.communicate(timeout=limit)
@@ -105,12 +136,18 @@ def _in_a_process(cell: Cell) -> Result:
     if process.returncode < 0:
         return {"error": f"killed by signal {-process.returncode}"}
     if process.returncode:
-        return {"error": (problems.strip().splitlines() or [f"exit {process.returncode}"])[-1][:200]}
+        return {
+            "error": (problems.strip().splitlines() or [f"exit {process.returncode}"])[
+                -1
+            ][:200]
+        }
     return json.loads(out.splitlines()[-1])
 
 
 def _key(cell: Cell) -> str:
-    return ", ".join(f"{name} {value}" for name, value in cell.items() if name != "limit")
+    return ", ".join(
+        f"{name} {value}" for name, value in cell.items() if name != "limit"
+    )
 
 
 def _read(store: Path) -> dict[str, tuple[Cell, Result]]:
@@ -132,7 +169,9 @@ def _write(store: Path, known: Iterable[tuple[Cell, Result]]) -> None:
     whole.replace(store)
 
 
-def grouped(results: Sequence[tuple[Cell, Result]], *names: str) -> dict[tuple, list[Result]]:
+def grouped(
+    results: Sequence[tuple[Cell, Result]], *names: str
+) -> dict[tuple, list[Result]]:
     """Results by the values of some keys of their cells."""
     groups: dict[tuple, list[Result]] = {}
     for cell, result in results:
@@ -145,8 +184,15 @@ def spread(results: Sequence[Result], name: str, digits: int = 4) -> str:
     values = [result[name] for result in results if name in result]
     if not values:
         return results[0].get("error", "not measured") if results else "not measured"
-    low, high, middle, failed = min(values), max(values), median(values), sum("error" in result for result in results)
-    text = f"{middle:.{digits}g}" + (f" ({low:.{digits}g} - {high:.{digits}g})" if len(values) > 1 else "")
+    low, high, middle, failed = (
+        min(values),
+        max(values),
+        median(values),
+        sum("error" in result for result in results),
+    )
+    text = f"{middle:.{digits}g}" + (
+        f" ({low:.{digits}g} - {high:.{digits}g})" if len(values) > 1 else ""
+    )
     return text + (f", {failed} of {len(results)} failed" if failed else "")
 
 

@@ -1,9 +1,11 @@
-"""Liu, Huang, Chen and Suykens (TPAMI 2021), the survey of random features: schemes of sampling at growing D.
+"""Liu, Huang, Chen and Suykens (TPAMI 2021), the survey of random features: schemes of
+sampling at growing D.
 
     python -m benchmarks liu2021
 
-Gaussian kernel: error of the kernel matrix of 1,000 rows, ||K - Z Z'|| / ||K|| (Frobenius), and test error of the ridge
-machine with these features, at D = 2 d, 4 d, 8 d, 16 d, 32 d for d columns. The lengthscale is the median distance.
+Gaussian kernel: error of the kernel matrix of 1,000 rows, ||K - Z Z'|| / ||K||
+(Frobenius), and test error of the ridge machine with these features, at D = 2 d, 4 d, 8
+d, 16 d, 32 d for d columns. The lengthscale is the median distance.
 """
 
 from __future__ import annotations
@@ -40,10 +42,21 @@ def work(cell: Cell) -> Result:
     machine = KernelMachineRegressor if regression else KernelMachineClassifier
     result: Result = {}
     for times in TIMES:
-        features = FourierFeatures(kernel, times * X.shape[1], sampling=cell["scheme"], random_state=cell["seed"])
+        features = FourierFeatures(
+            kernel,
+            times * X.shape[1],
+            sampling=cell["scheme"],
+            random_state=cell["seed"],
+        )
         Z = features.fit(X).transform(X[:1000])
-        result[f"kernel {times}"] = float(np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K))
-        predicted = machine(features=features, random_state=cell["seed"]).fit(X, y).predict(X_test)
+        result[f"kernel {times}"] = float(
+            np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
+        )
+        predicted = (
+            machine(features=features, random_state=cell["seed"])
+            .fit(X, y)
+            .predict(X_test)
+        )
         result[f"test {times}"] = error(cell["problem"], predicted, y_test)
     return result
 
@@ -57,11 +70,22 @@ def page(results: list[tuple[Cell, Result]]) -> None:
             line = [problem, scheme]
             for what in ("kernel", "test"):
                 values = [middle(own, f"{what} {times}") for times in TIMES]
-                line += ["not measured" if value is None else f"{value:.3g}" for value in values]
+                line += [
+                    "not measured" if value is None else f"{value:.3g}"
+                    for value in values
+                ]
             lines.append([*line, unit])
     for what in ("kernel", "test"):
         errors = [
-            [value for scheme in SCHEMES if (value := middle(groups.get((problem, scheme), []), f"{what} {times}"))]
+            [
+                value
+                for scheme in SCHEMES
+                if (
+                    value := middle(
+                        groups.get((problem, scheme), []), f"{what} {times}"
+                    )
+                )
+            ]
             for problem in PROBLEMS
             for times in TIMES
         ]
@@ -75,7 +99,11 @@ distance of 1,000 rows. The table has the error of the kernel matrix of these ro
 differs up to {ratios["kernel"]:.1f}-fold, and the test error up to {ratios["test"]:.2f}-fold.
 """
     body = table(header, lines) + "\n\n" + note
-    write_section("Sampling schemes, after Liu et al. (2021)", "python -m benchmarks liu2021", body)
+    write_section(
+        "Sampling schemes, after Liu et al. (2021)",
+        "python -m benchmarks liu2021",
+        body,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Wu, Yen, Chen and Yan (KDD 2016), "Revisiting Random Binning Features": accuracy against the number of grids.
+"""Wu, Yen, Chen and Yan (KDD 2016), "Revisiting Random Binning Features": accuracy
+against the number of grids.
 
     python -m benchmarks wu2016
 
-Forest Cover of seven types, 80 % of the rows to train on (their covtype-mult): bins with learned and with one
-lengthscale, and Fourier features of the Laplacian and the Gaussian kernel with as many columns as a row of bins has
-entries; their claim is that bins need far fewer.
+Forest Cover of seven types, 80 % of the rows to train on (their covtype-mult): bins
+with learned and with one lengthscale, and Fourier features of the Laplacian and the
+Gaussian kernel with as many columns as a row of bins has entries; their claim is that
+bins need far fewer.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from report import table, write_section
 from runner import timed
 
 GRIDS = (4, 16, 64, 256)
-METHODS = ("bins, learned lengthscales", "bins, one lengthscale", "Fourier, Laplacian", "Fourier, Gaussian")
+METHODS = (
+    "bins, learned lengthscales",
+    "bins, one lengthscale",
+    "Fourier, Laplacian",
+    "Fourier, Gaussian",
+)
 SEEDS = 2
 NOTE = f"""\
 Forest Cover with seven types, trained on 80 % of the rows; median and range over {SEEDS} seeds, each with its own
@@ -36,10 +43,20 @@ def work(cell: Cell) -> Result:
     options = {
         METHODS[0]: {"features": "binning", "metric": "ard"},
         METHODS[1]: {"features": "binning", "metric": "isotropic"},
-        METHODS[2]: {"features": "fourier", "metric": "isotropic", "kernel": "laplacian"},
-        METHODS[3]: {"features": "fourier", "metric": "isotropic", "kernel": "gaussian"},
+        METHODS[2]: {
+            "features": "fourier",
+            "metric": "isotropic",
+            "kernel": "laplacian",
+        },
+        METHODS[3]: {
+            "features": "fourier",
+            "metric": "isotropic",
+            "kernel": "gaussian",
+        },
     }[cell["method"]]
-    model = KernelMachineClassifier(n_components=cell["size"], random_state=cell["seed"], **options)
+    model = KernelMachineClassifier(
+        n_components=cell["size"], random_state=cell["seed"], **options
+    )
     type(model)(random_state=0).fit(X[:300], y[:300] == 2)  # loads compiled code
     predicted, result = timed(model, X[train], y[train], X[test])
     return result | {"right": 100 * float(np.mean(predicted == y[test]))}
@@ -55,9 +72,15 @@ def page(results: list[tuple[Cell, Result]]) -> None:
             own = groups.get((method, size), [])
             line += [spread(own, "right", 4), spread(own, "fit", 2)]
         lines.append(line)
-    header = ["grids, or Fourier features"] + [cell for method in METHODS for cell in (f"{method}, % right", "s")]
+    header = ["grids, or Fourier features"] + [
+        cell for method in METHODS for cell in (f"{method}, % right", "s")
+    ]
     body = table(header, lines) + "\n\n" + NOTE
-    write_section("Random binning features by Wu et al. (2016)", "python -m benchmarks wu2016", body)
+    write_section(
+        "Random binning features by Wu et al. (2016)",
+        "python -m benchmarks wu2016",
+        body,
+    )
 
 
 if __name__ == "__main__":

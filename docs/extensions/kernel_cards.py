@@ -1,4 +1,6 @@
-"""Writes the page of kernels, a card for each row of the table, with pictures of the kernel and its distribution."""
+"""Writes the page of kernels, a card for each row of the table, with pictures of the
+kernel and its distribution.
+"""
 
 import re
 from pathlib import Path
@@ -32,9 +34,14 @@ CARD = """:::{{grid-item-card}} {{py:class}}`{title} <bochner.kernels.{name}>`
 
 def title(kernel):
     """The call that makes a kernel, without its lengthscale."""
-    given = {name: value for name, value in kernel.get_params().items() if name not in ("lengthscale", "function")}
+    given = {
+        name: value
+        for name, value in kernel.get_params().items()
+        if name not in ("lengthscale", "function")
+    }
     shape = [f"{name}={value}" for name, value in given.items()]
-    return f"{type(kernel).__name__}({', '.join(['function'] * hasattr(kernel, 'function') + shape)})"
+    given = ["function"] * hasattr(kernel, "function") + shape
+    return f"{type(kernel).__name__}({', '.join(given)})"
 
 
 def picture(kernel, path):
@@ -44,13 +51,19 @@ def picture(kernel, path):
     from bochner import FourierFeatures
 
     values = kernel(DISTANCES[:, None], np.zeros((1, 1)))[:, 0]
-    frequencies = FourierFeatures(kernel, 4000, sampling="iid", random_state=0).fit(np.zeros((2, 1))).frequencies_
+    frequencies = (
+        FourierFeatures(kernel, 4000, sampling="iid", random_state=0)
+        .fit(np.zeros((2, 1)))
+        .frequencies_
+    )
     figure = Figure(figsize=(3.2, 2.6), layout="constrained")
     above, below = figure.subplots(2, 1)
     above.plot(DISTANCES, values, color="#0072B2", linewidth=2)
     above.axhline(0, color="0.8", linewidth=0.8, zorder=0)
     above.set_ylabel("k")
-    below.hist(np.ravel(frequencies), bins=60, range=(-8, 8), density=True, color="#D55E00")
+    below.hist(
+        np.ravel(frequencies), bins=60, range=(-8, 8), density=True, color="#D55E00"
+    )
     below.set_ylabel("frequencies")
     below.set_yticks([])
     for ax in (above, below):
@@ -77,9 +90,15 @@ def write(app):
         file = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
         if not (folder / f"{file}.svg").exists():
             picture(kernel, folder / f"{file}.svg")
-        cells = {"formula": kernel.formula, "frequencies": kernel.spectrum, "pitches": kernel.pitches}
+        cells = {
+            "formula": kernel.formula,
+            "frequencies": kernel.spectrum,
+            "pitches": kernel.pitches,
+        }
         cells = {key: escaped(value) for key, value in cells.items()}
-        cards.append(CARD.format(title=name, name=type(kernel).__name__, file=file, **cells))
+        cards.append(
+            CARD.format(title=name, name=type(kernel).__name__, file=file, **cells)
+        )
     text = "\n".join([INTRODUCTION, *cards, "::::\n"])
     if not PAGE.exists() or PAGE.read_text("utf-8") != text:
         PAGE.write_text(text, "utf-8")

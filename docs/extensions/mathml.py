@@ -1,4 +1,6 @@
-"""Formulas as MathML, which browsers show by themselves: no script and no font comes from the network."""
+"""Formulas as MathML, which browsers show by themselves: no script and no font comes
+from the network.
+"""
 
 from docutils.utils.math.latex2mathml import tex2mathml
 
@@ -11,7 +13,10 @@ def inline(translator, node):
 def block(translator, node):
     """A formula on lines of its own, at whose place others may link."""
     identifier = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    translator.body.append(f'<div class="math"{identifier}>{tex2mathml(node.astext(), as_block=True)}</div>')
+    translator.body.append(
+        f'<div class="math"{identifier}>'
+        f"{tex2mathml(node.astext(), as_block=True)}</div>"
+    )
 
 
 def visit_inline(translator, node):

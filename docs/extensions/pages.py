@@ -1,8 +1,10 @@
-"""Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
+"""Runs the Python blocks of pages, in order and in one namespace, and so draws the
+pictures that the pages show.
 
-What a block prints stands below it on the page. What it saves as ``NAME.svg`` goes to ``docs/generated/pictures``,
-where the page finds it. Both are kept until the page changes; remove that folder to run everything anew. Warnings of
-the code are errors, and so is a picture that a page shows and does not draw.
+What a block prints stands below it on the page. What it saves as ``NAME.svg`` goes to
+``docs/generated/pictures``, where the page finds it. Both are kept until the page
+changes; remove that folder to run everything anew. Warnings of the code are errors, and
+so is a picture that a page shows and does not draw.
 """
 
 import hashlib
@@ -23,9 +25,14 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def blocks(page):
-    """Python code of each block of a page, moved down to its own lines, as errors tell them."""
+    """Python code of each block of a page, moved down to its own lines, as errors
+    tell them.
+    """
     text = Path(page).read_text("utf-8")
-    return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
+    return [
+        "\n" * text.count("\n", 0, found.start(1)) + found[1]
+        for found in BLOCK.finditer(text)
+    ]
 
 
 def pages():
@@ -37,13 +44,24 @@ def pages():
 
 
 def run(page, folder):
-    """Run all blocks of a page in a folder, close what they drew, and return what each of them printed."""
+    """Run all blocks of a page in a folder, close what they drew, and return what
+    each of them printed.
+    """
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
     names, printed = {"__name__": "__page__"}, []
-    style = {"savefig.bbox": "tight", "svg.hashsalt": "bochner", "svg.fonttype": "path", "figure.max_open_warning": 0}
-    with chdir(folder), mpl.rc_context({**style, "backend": "agg"}), warnings.catch_warnings():
+    style = {
+        "savefig.bbox": "tight",
+        "svg.hashsalt": "bochner",
+        "svg.fonttype": "path",
+        "figure.max_open_warning": 0,
+    }
+    with (
+        chdir(folder),
+        mpl.rc_context({**style, "backend": "agg"}),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("error")
         try:
             for code in blocks(page):
@@ -62,7 +80,11 @@ def with_output(text, printed):
     def shown(found):
         lines = next(outputs, "").rstrip().splitlines()
         body = "\n".join(line.rstrip() for line in lines)
-        return found[0] + (f"\n\n```{{code-block}} none\n:class: output\n\n{body}\n```" if lines else "")
+        return found[0] + (
+            f"\n\n```{{code-block}} none\n:class: output\n\n{body}\n```"
+            if lines
+            else ""
+        )
 
     return BLOCK.sub(shown, text)
 
@@ -71,11 +93,15 @@ def show(app, docname, source):
     """Put what blocks print on the pages that run."""
     page = DOCS / f"{docname}.md"
     if page in pages():
-        source[0] = with_output(source[0], json.loads(_printed(page).read_text("utf-8")))
+        source[0] = with_output(
+            source[0], json.loads(_printed(page).read_text("utf-8"))
+        )
 
 
 def keep(page, folder, printed):
-    """Move the pictures that a page drew to where the site finds them, with its output and a mark of what it held."""
+    """Move the pictures that a page drew to where the site finds them, with its
+    output and a mark of what it held.
+    """
     PICTURES.mkdir(parents=True, exist_ok=True)
     _printed(page).write_text(json.dumps(printed), "utf-8")
     for picture in Path(folder).iterdir():
@@ -92,9 +118,13 @@ def draw(app):
         if not known or _mark(page).read_text() != _content(page):
             with TemporaryDirectory() as folder:
                 printed = run(page, folder)
-                missing = set(SHOWN.findall(page.read_text("utf-8"))) - {path.name for path in Path(folder).iterdir()}
+                missing = set(SHOWN.findall(page.read_text("utf-8"))) - {
+                    path.name for path in Path(folder).iterdir()
+                }
                 if missing:
-                    raise ValueError(f"{page} shows {missing}, which its code does not draw.")
+                    raise ValueError(
+                        f"{page} shows {missing}, which its code does not draw."
+                    )
                 keep(page, folder, printed)
 
 

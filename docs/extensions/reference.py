@@ -1,8 +1,9 @@
 """How docstrings become pages of the reference.
 
-Docstrings are plain text: bars are those of mathematics, a trailing underscore is that of a name, and what is indented
-before the first section is a formula, which becomes LaTeX. Of the members of a class those are shown whose docstring
-has sections, and the verbs of scikit-learn: the others are what the parts of the library say to one another.
+Docstrings are plain text: bars are those of mathematics, a trailing underscore is that
+of a name, and what is indented before the first section is a formula, which becomes
+LaTeX. Of the members of a class those are shown whose docstring has sections, and the
+verbs of scikit-learn: the others are what the parts of the library say to one another.
 """
 
 import inspect
@@ -25,12 +26,18 @@ BEFORE_ALL_ELSE = 100  # numpydoc reads docstrings at 500
 
 
 def skip(app, what, name, item, skipped, options):
-    """Leave out members that are for other parts of the library, or were written elsewhere."""
+    """Leave out members that are for other parts of the library, or were written
+    elsewhere.
+    """
     function = getattr(item, "fget", None) or getattr(item, "__func__", item)
     if what != "class" or not callable(function) or not hasattr(function, "__module__"):
         return None
     ours = str(function.__module__).startswith("bochner")
-    return None if ours and (name in VERBS or "\n---" in (inspect.getdoc(function) or "")) else True
+    return (
+        None
+        if ours and (name in VERBS or "\n---" in (inspect.getdoc(function) or ""))
+        else True
+    )
 
 
 def plain(app, what, name, item, options, lines):
@@ -42,9 +49,16 @@ def marked(lines):
     """Lines of a docstring as reStructuredText."""
     prose, formula, example, made = True, False, False, False
     for at, line in enumerate(lines):
-        prose &= not re.fullmatch(r"-{3,}", lines[at + 1].strip() if at + 1 < len(lines) else "")
+        prose &= not re.fullmatch(
+            r"-{3,}", lines[at + 1].strip() if at + 1 < len(lines) else ""
+        )
         indented, blank = line.startswith("    "), not line.strip()
-        if prose and indented and not formula and (at == 0 or not lines[at - 1].strip()):
+        if (
+            prose
+            and indented
+            and not formula
+            and (at == 0 or not lines[at - 1].strip())
+        ):
             formula = True
             made = _block(lines, at)
             yield from (".. math::", "") if made else ("::", "")
@@ -64,19 +78,39 @@ def _block(lines, at):
 
 FUNCTIONS = ("exp", "ln", "cos", "sin", "min", "max", "sup", "sqrt")
 GREEK = {"lam": "lambda", "eps": "varepsilon"} | {
-    name: name for name in ("alpha", "delta", "gamma", "kappa", "lambda", "mu", "pi", "rho", "sigma")
+    name: name
+    for name in (
+        "alpha",
+        "delta",
+        "gamma",
+        "kappa",
+        "lambda",
+        "mu",
+        "pi",
+        "rho",
+        "sigma",
+    )
 }
 WORDS = {"diam", "trace", "diag", "Var", "any", "hat"}
-WORDY = {r"sup over (\S+, \S+) in (\w+) of": r"sup_(\1 in \2)", r"integral from (\S+) to (.+?) of": r"int_(\1)^(\2)"}
+WORDY = {
+    r"sup over (\S+, \S+) in (\w+) of": r"sup_(\1 in \2)",
+    r"integral from (\S+) to (.+?) of": r"int_(\1)^(\2)",
+}
 TOKEN = re.compile(r"[A-Za-z]+|\d+|\s+|.")
 SIGNS = {"‖": r"\|", "[": "[", "]": "]", "²": "^2", "±": r"\pm "}
 
 
 def latex(formula):
-    """LaTeX of a formula in plain text, as docstrings have them; None where it holds words of prose."""
+    """LaTeX of a formula in plain text, as docstrings have them; None where it holds
+    words of prose.
+    """
     for words, short in WORDY.items():
         formula = re.sub(words, short, formula)
-    formula = re.sub(r"\^-(\d+/\d+|\d+)", r"^(-\1)", formula).replace("<=", "≤").replace(">=", "≥")
+    formula = (
+        re.sub(r"\^-(\d+/\d+|\d+)", r"^(-\1)", formula)
+        .replace("<=", "≤")
+        .replace(">=", "≥")
+    )
     tokens, made, k = TOKEN.findall(formula), [], 0
     while k < len(tokens):
         k = _translate(tokens, k, made)
@@ -86,7 +120,9 @@ def latex(formula):
 
 
 def _translate(tokens, k, made):
-    """Append one token, or a group in braces after a power, an index or a root; the number of the next token."""
+    """Append one token, or a group in braces after a power, an index or a root; the
+    number of the next token.
+    """
     token, following = tokens[k], tokens[k + 1] if k + 1 < len(tokens) else ""
     grouped = token in ("^", "_", "sqrt") and following == "("
     if grouped:
@@ -99,7 +135,15 @@ def _translate(tokens, k, made):
         return k + 2
     if token == "_":
         return None
-    named = {"≤": r"\le ", "≥": r"\ge ", "in": r"\in ", "int": r"\int", "sum": r"\sum", "prod": r"\prod", **SIGNS}
+    named = {
+        "≤": r"\le ",
+        "≥": r"\ge ",
+        "in": r"\in ",
+        "int": r"\int",
+        "sum": r"\sum",
+        "prod": r"\prod",
+        **SIGNS,
+    }
     if token in named:
         made.append(named[token])
     elif token in FUNCTIONS or token in GREEK:
@@ -124,14 +168,19 @@ def _closing(tokens, start):
 
 
 def escaped(line):
-    """A line without bars and trailing underscores that are markup; names of parameters stay as they are."""
+    """A line without bars and trailing underscores that are markup; names of
+    parameters stay as they are.
+    """
     head, colon, rest = line.partition(" : ")
     if colon and re.fullmatch(r"[\w, *]+", head):
         return head + colon + escaped(rest)
     if re.fullmatch(r"\w+", line):
         return line
     parts = SPAN.split(line)
-    parts[::2] = [re.sub(r"(?<=\w)_(?!\w)", r"\\_", part.replace("|", r"\|")) for part in parts[::2]]
+    parts[::2] = [
+        re.sub(r"(?<=\w)_(?!\w)", r"\\_", part.replace("|", r"\|"))
+        for part in parts[::2]
+    ]
     return "".join(parts)
 
 

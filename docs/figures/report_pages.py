@@ -1,7 +1,9 @@
-"""Makes the pictures of report pages: ``python docs/figures/report_pages.py``, with bochner[browser] and Chromium.
+"""Makes the pictures of report pages: ``python docs/figures/report_pages.py``, with
+bochner[browser] and Chromium.
 
-Models of california_housing and adult are fitted on four fifths of the rows and judged on the others. Pages go to
-the folder that is given, or the working one; what they have taken is printed.
+Models of california_housing and adult are fitted on four fifths of the rows and judged
+on the others. Pages go to the folder that is given, or the working one; what they have
+taken is printed.
 """
 
 from __future__ import annotations
@@ -22,15 +24,25 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor
 FIGURES = Path(__file__).parent
 SIZE = {"width": 1000, "height": 1300}
 CASES = (
-    ("california_housing", KernelMachineRegressor(uncertainty="intervals", random_state=0), "light"),
+    (
+        "california_housing",
+        KernelMachineRegressor(uncertainty="intervals", random_state=0),
+        "light",
+    ),
     ("adult", KernelMachineClassifier(random_state=0), "dark"),
 )
 
 
-def write_page(name: str, model: KernelMachineRegressor | KernelMachineClassifier, out: Path) -> None:
-    """Fit, write the page twice, and print what the second one, with all loops compiled, has taken."""
+def write_page(
+    name: str, model: KernelMachineRegressor | KernelMachineClassifier, out: Path
+) -> None:
+    """Fit, write the page twice, and print what the second one, with all loops
+    compiled, has taken.
+    """
     table = parquet.read_table(Path(os.environ["BOCHNER_DATA"]) / f"{name}.parquet")
-    X = table.drop_columns([column for column in ("target", "split") if column in table.column_names])
+    X = table.drop_columns(
+        [column for column in ("target", "split") if column in table.column_names]
+    )
     y = table["target"].combine_chunks()
     y = y.dictionary_decode() if pa.types.is_dictionary(y.type) else y
     y = y.to_numpy(zero_copy_only=False)
@@ -41,13 +53,18 @@ def write_page(name: str, model: KernelMachineRegressor | KernelMachineClassifie
         wall, cpu = time.perf_counter(), time.process_time()
         model.report_html(X.take(test), y[test], out)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    sys.stdout.write(f"{name}: {wall:.1f} s, {cpu:.1f} s of processors, {out.stat().st_size / 1e3:.0f} kB\n")
+    sys.stdout.write(
+        f"{name}: {wall:.1f} s, {cpu:.1f} s of processors, "
+        f"{out.stat().st_size / 1e3:.0f} kB\n"
+    )
 
 
 def main(folder: Path) -> None:
     """Write the pages, and look at them."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         for name, model, scheme in CASES:
             out = folder / f"{name}.html"
             write_page(name, model, out)

@@ -3,7 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bochner.settings import settings  # at once, lest the module of that name be what is found
+from bochner.settings import (
+    settings,
+)  # at once, lest the module of that name be what is found
 
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
     from bochner.selection import learn_metric
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.sources.opening import open_source
-    from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
+    from bochner.unsupervised import (
+        KernelCCA,
+        KernelKMeans,
+        KernelPCA,
+        SpectralClustering,
+    )
     from bochner.unsupervised.novelty_detector import NoveltyDetector
 
 __version__ = "0.3.0"
@@ -81,7 +88,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that the command answers without loading scikit-learn."""
+    """Import a public name at its first use, so that the command answers without
+    loading scikit-learn.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'bochner' has no attribute {name!r}")
     import sklearn.base  # noqa: F401 - from here, for deep in a stack of imports its own take longer, up to 60 ms

@@ -9,11 +9,15 @@ from markupsafe import Markup, escape
 
 NAME_WIDTH = 40  # characters of a name of a column or level that are shown
 VOID = frozenset({"meta", "br", "hr"})
-STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # change the order of text
+STEERING = frozenset(
+    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # change the order of text
 
 
 def text(value: Any) -> Markup:
-    """Any value as escaped text; characters that do not print, or that change the order of others, as their codes."""
+    """Any value as escaped text; characters that do not print, or that change the
+    order of others, as their codes.
+    """
     if isinstance(value, Markup):
         return value
     return escape("".join(map(_shown, str(value))))
@@ -26,7 +30,9 @@ def _shown(character: str) -> str:
 
 
 def joined(parts: Iterable[Any]) -> Markup:
-    """Parts one after the other, each escaped where it is no markup; None is left out."""
+    """Parts one after the other, each escaped where it is no markup; None is left
+    out.
+    """
     return Markup("".join(text(part) for part in parts if part is not None))
 
 
@@ -39,7 +45,8 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
     *children : Markup, or any value
         Escaped where it is no markup.
     **attributes : any value
-        `class_` is the attribute "class", `aria_label` "aria-label"; None and False leave one out, True has no value.
+        `class_` is the attribute "class", `aria_label` "aria-label"; None and False
+        leave one out, True has no value.
     """
     given = []
     for key, value in attributes.items():
@@ -52,7 +59,11 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
 
 
 def table(
-    caption: str, head: Sequence[Any], rows: Iterable[Sequence[Any]], words: Collection[int] = (0,), **attributes: Any
+    caption: str,
+    head: Sequence[Any],
+    rows: Iterable[Sequence[Any]],
+    words: Collection[int] = (0,),
+    **attributes: Any,
 ) -> Markup:
     """A table with a caption, whose rows begin with their names.
 
@@ -74,30 +85,53 @@ def table(
     def cells(row: Sequence[Any]) -> Markup:
         first, *others = row
         named = tag("th", first, scope="row", style=side(0))
-        return tag("tr", named, *(tag("td", value, style=side(k)) for k, value in enumerate(others, 1)))
+        return tag(
+            "tr",
+            named,
+            *(tag("td", value, style=side(k)) for k, value in enumerate(others, 1)),
+        )
 
-    names = tag("tr", *(tag("th", name, scope="col", style=side(k)) for k, name in enumerate(head)))
+    names = tag(
+        "tr",
+        *(tag("th", name, scope="col", style=side(k)) for k, name in enumerate(head)),
+    )
     body = tag("tbody", *map(cells, rows))
-    return tag("table", tag("caption", caption), tag("thead", names), body, **attributes)
+    return tag(
+        "table", tag("caption", caption), tag("thead", names), body, **attributes
+    )
 
 
 def cut(name: object, width: int = NAME_WIDTH) -> str:
-    """Name of at most `width` characters, its middle left out where it is longer; quoted as by `_seen`."""
+    """Name of at most `width` characters, its middle left out where it is longer;
+    quoted as by `_seen`.
+    """
     return cut_all([name], width)[0]
 
 
 def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
-    """Names as by `cut`; of different ones that would look alike, what follows their common beginning is shown."""
+    """Names as by `cut`; of different ones that would look alike, what follows their
+    common beginning is shown.
+    """
     wholes = list(map(_seen, names))
     head, tail = width // 2, (width - 1) // 2
-    middle_out = {whole: f"{whole[:head]}…{whole[len(whole) - tail :]}" for whole in wholes if len(whole) > width}
+    middle_out = {
+        whole: f"{whole[:head]}…{whole[len(whole) - tail :]}"
+        for whole in wholes
+        if len(whole) > width
+    }
     shown = {whole: middle_out.get(whole, whole) for whole in wholes}
     alike = _alike(shown)
     while alike:
         group = alike.pop()
         low, high = min(group), max(group)
-        first = next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
-        again = {whole: f"{whole[:head]}…{whole[first : first + width - head - 1]}" for whole in group}
+        first = next(
+            (k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b),
+            len(low),
+        )
+        again = {
+            whole: f"{whole[:head]}…{whole[first : first + width - head - 1]}"
+            for whole in group
+        }
         shown |= again
         alike += _alike(again)
     return [shown[whole] for whole in wholes]
@@ -106,11 +140,16 @@ def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
 def cut_named(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Rows that begin with a name, with the names as by `cut_all`."""
     rows = list(rows)
-    return [(name, *row[1:]) for name, row in zip(cut_all(row[0] for row in rows), rows, strict=True)]
+    return [
+        (name, *row[1:])
+        for name, row in zip(cut_all(row[0] for row in rows), rows, strict=True)
+    ]
 
 
 def _seen(name: object) -> str:
-    """The name, quoted where it has blanks that would not be seen, as at its ends: other names look different."""
+    """The name, quoted where it has blanks that would not be seen, as at its ends:
+    other names look different.
+    """
     whole = str(name)
     return whole if " ".join(whole.split()) == whole else repr(whole)
 
@@ -130,13 +169,28 @@ def number(value: Any, unknown: str = "n/a") -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def named_shares(shares: Mapping[str, float], errors: Mapping[str, float] | None = None) -> list[str]:
-    """Names with their shares in percent, and with standard errors where there are any."""
-    noise = {} if errors is None else {name: f" ± {100 * error:.0f}" for name, error in errors.items()}
+def named_shares(
+    shares: Mapping[str, float], errors: Mapping[str, float] | None = None
+) -> list[str]:
+    """Names with their shares in percent, and with standard errors where there are
+    any.
+    """
+    noise = (
+        {}
+        if errors is None
+        else {name: f" ± {100 * error:.0f}" for name, error in errors.items()}
+    )
     named = zip(cut_all(shares), shares.items(), strict=True)
-    return [f"{short} {100 * share:.0f}{noise.get(name, '')} %" for short, (name, share) in named]
+    return [
+        f"{short} {100 * share:.0f}{noise.get(name, '')} %"
+        for short, (name, share) in named
+    ]
 
 
 def percent(share: float) -> str:
     """A share in percent, with two digits."""
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.{1 if share < 0.0995 else 0}f} %"
+    return (
+        "< 0.1 %"
+        if 0 < share < 0.001
+        else f"{100 * share:.{1 if share < 0.0995 else 0}f} %"
+    )

@@ -18,7 +18,9 @@ _told: ContextVar[set[str] | None] = ContextVar("told", default=None)
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Warn of nothing, as in a fit to some of the rows of one that warns of the same."""
+    """Warn of nothing, as in a fit to some of the rows of one that warns of the
+    same.
+    """
     token = _quiet.set(True)
     try:
         yield
@@ -33,7 +35,9 @@ def is_quiet() -> bool:
 
 @contextmanager
 def once() -> Iterator[None]:
-    """Warn once of each subject, as where a call reads rows block by block or several times."""
+    """Warn once of each subject, as where a call reads rows block by block or
+    several times.
+    """
     told = _told.get()
     token = _told.set(set() if told is None else told)
     try:
@@ -42,8 +46,12 @@ def once() -> Iterator[None]:
         _told.reset(token)
 
 
-def warn(message: str, category: type[Warning] = UserWarning, subject: str | None = None) -> None:
-    """Warn with the place of the first caller that is no part of the library; see `once` for the subject."""
+def warn(
+    message: str, category: type[Warning] = UserWarning, subject: str | None = None
+) -> None:
+    """Warn with the place of the first caller that is no part of the library; see
+    `once` for the subject.
+    """
     if _quiet.get():
         return
     if subject is not None and (told := _told.get()) is not None:
@@ -57,7 +65,9 @@ def warn(message: str, category: type[Warning] = UserWarning, subject: str | Non
 
 
 def _is_inside(module: str) -> bool:
-    return module.partition(".")[0] in INSIDE and not f"{module}.".startswith(f"{COMMAND}.")
+    return module.partition(".")[0] in INSIDE and not f"{module}.".startswith(
+        f"{COMMAND}."
+    )
 
 
 def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:

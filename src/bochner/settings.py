@@ -1,7 +1,7 @@
 """Settings of a run, not of a model: memory limit, engine and device.
 
-They hold inside a ``with`` block. They are not parameters of estimators, so copies, parameter searches and model files
-do not contain them.
+They hold inside a ``with`` block. They are not parameters of estimators, so copies,
+parameter searches and model files do not contain them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,23 @@ from importlib import import_module
 from numbers import Real
 from typing import Any
 
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
+UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+LIBRARIES = (
+    "sklearn.base",
+    "scipy.optimize",
+    "pyarrow.parquet",
+    "numba",
+)  # that every fit of files loads
 ADDRESSES = 1 << 27  # that are left before threads start or loops load
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
@@ -31,11 +46,13 @@ class Settings:
     Attributes
     ----------
     memory_limit : int or None
-        Bytes that fits and predictions may use, in addition to what the process held when the limit was set.
+        Bytes that fits and predictions may use, in addition to what the process held
+        when the limit was set.
     memory_base : int
         Resident bytes of the process when the limit was set.
     engine : object
-        Where the work on rows that are read in passes runs, as given; None for the threads of this process.
+        Where the work on rows that are read in passes runs, as given; None for the
+        threads of this process.
     device : str or object
         Where features and their products are computed, as given; None for the CPU.
     """
@@ -72,20 +89,22 @@ def settings(
 ) -> Iterator[Settings]:
     """Set how fits and predictions run inside a ``with`` block.
 
-    Settings that are not given keep their values outside the block. They hold for the thread that enters the block, and
-    for the threads that work for it.
+    Settings that are not given keep their values outside the block. They hold for the
+    thread that enters the block, and for the threads that work for it.
 
     Parameters
     ----------
     memory_limit : int, float or str, optional
-        Memory to use, in bytes or as a size such as ``"1.5 GB"`` or ``"600 MiB"``, in addition to what the process
-        holds when the block is entered and libraries are loaded. None for all free memory.
+        Memory to use, in bytes or as a size such as ``"1.5 GB"`` or ``"600 MiB"``, in
+        addition to what the process holds when the block is entered and libraries are
+        loaded. None for all free memory.
     engine : dask.distributed.Client, concurrent.futures.Executor or Engine, optional
-        Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
-        threads of this process. See `bochner.engines.current.as_engine`.
+        Where the work on rows that are read in passes runs: on the workers of a
+        cluster, or in processes. None for the threads of this process. See
+        `bochner.engines.current.as_engine`.
     device : str, optional
-        Where dense features and their products are computed by PyTorch: ``"cuda"``, ``"cuda:1"`` or ``"mps"``. None or
-        "cpu" for the CPU.
+        Where dense features and their products are computed by PyTorch: ``"cuda"``,
+        ``"cuda:1"`` or ``"mps"``. None or "cpu" for the CPU.
 
     Yields
     ------
@@ -111,7 +130,9 @@ def settings(
     """
     outside = _CURRENT.get()
     given = {"memory_limit": memory_limit, "engine": engine, "device": device}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
+    changes: dict[str, Any] = {
+        name: value for name, value in given.items() if value is not _AS_BEFORE
+    }
     if changes.get("memory_limit") is not None:
         changes["memory_limit"] = as_bytes(changes["memory_limit"])
         for name in LIBRARIES:  # lest they count
@@ -127,12 +148,16 @@ def settings(
 
 
 def _check(inside: Settings) -> None:
-    if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
+    if (
+        inside.device is not None and inside.engine is None
+    ):  # whose workers have devices of their own
         import_module("bochner.devices.device").parse_device(inside.device)
 
 
 def as_bytes(size: int | float | str) -> int:
-    """Bytes of a size as people write it, "1.5 GB" or "300MiB"; ValueError for anything else."""
+    """Bytes of a size as people write it, "1.5 GB" or "300MiB"; ValueError for
+    anything else.
+    """
     amount = math.nan
     if isinstance(size, str):
         found = SIZE.fullmatch(size)
@@ -140,14 +165,29 @@ def as_bytes(size: int | float | str) -> int:
     elif _is_number(size):
         amount = float(size)
     if not 1 <= amount < math.inf:
-        raise ValueError(f"memory_limit must be a size such as '1.5 GB', '600 MB' or a number of bytes, got {size!r}.")
+        raise ValueError(
+            "memory_limit must be a size such as '1.5 GB', '600 MB' or a number of "
+            f"bytes, got {size!r}."
+        )
     return round(amount)
 
 
 def as_size(n_bytes: float) -> str:
-    """Bytes as people write them, two digits of kB, MB or GB, and as settings take them."""
-    unit, name = (1e9, "GB") if n_bytes >= 0.9995e9 else (1e6, "MB") if n_bytes >= 0.9995e6 else (1e3, "kB")
-    return f"{n_bytes / unit:,.1f} {name}" if n_bytes < 100 * unit else f"{n_bytes / unit:,.0f} {name}"
+    """Bytes as people write them, two digits of kB, MB or GB, and as settings take
+    them.
+    """
+    unit, name = (
+        (1e9, "GB")
+        if n_bytes >= 0.9995e9
+        else (1e6, "MB")
+        if n_bytes >= 0.9995e6
+        else (1e3, "kB")
+    )
+    return (
+        f"{n_bytes / unit:,.1f} {name}"
+        if n_bytes < 100 * unit
+        else f"{n_bytes / unit:,.0f} {name}"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -164,7 +204,9 @@ def resident_bytes() -> int:
 
 
 def free_addresses() -> int | None:
-    """Bytes of addresses that a limit of the process (``ulimit -v``) leaves; None where there is none."""
+    """Bytes of addresses that a limit of the process (``ulimit -v``) leaves; None
+    where there is none.
+    """
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
@@ -172,23 +214,30 @@ def free_addresses() -> int | None:
         if limit == RLIM_INFINITY:
             return None
         with open("/proc/self/statm") as file:
-            return max(limit - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE"), 0)
+            return max(
+                limit - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE"), 0
+            )
     except (ImportError, OSError, ValueError, IndexError):
         return None
 
 
 def require_addresses(what: str, n_bytes: int = ADDRESSES) -> None:
-    """Raise MemoryError where so few addresses are left that libraries would abort, or wait for ever, in this work."""
+    """Raise MemoryError where so few addresses are left that libraries would abort,
+    or wait for ever, in this work.
+    """
     free = free_addresses()
     if free is not None and free < n_bytes:
         raise MemoryError(
-            f"{what} takes {as_size(n_bytes)} of addresses, and the limit on the memory of this process leaves "
+            f"{what} takes {as_size(n_bytes)} of addresses, and the limit on the "
+            "memory of this process leaves "
             f"{as_size(free)}: raise it (ulimit -v)."
         )
 
 
 def peak_bytes() -> int | None:
-    """Largest resident memory of this process so far; None where the system does not tell."""
+    """Largest resident memory of this process so far; None where the system does not
+    tell.
+    """
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:

@@ -15,17 +15,23 @@ UNFINISHED = re.compile(r"\.bochner-([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{8}\.tmp")
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the name of a new file beside `path`, which takes its place at the end, or vanishes after an error.
+    """Yield the name of a new file beside `path`, which takes its place at the end, or
+    vanishes after an error.
 
     What killed processes of this machine have left in the folder is removed.
     """
     target = os.path.realpath(os.fspath(path))
     if os.fspath(path).endswith(("/", os.sep)):
-        raise IsADirectoryError(f"{os.fspath(path)} names a folder: add the name of a file in it")
+        raise IsADirectoryError(
+            f"{os.fspath(path)} names a folder: add the name of a file in it"
+        )
     if os.path.exists(target) and not os.path.isfile(target):
         wrong = IsADirectoryError if os.path.isdir(target) else OSError
         raise wrong(f"{target} is not a regular file and cannot be replaced by one")
-    folder, mark = os.path.dirname(target), f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    folder, mark = (
+        os.path.dirname(target),
+        f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}",
+    )
     temporary = os.path.join(folder, f".bochner-{mark}.tmp")
     _remove_unfinished(folder)
     try:
@@ -47,8 +53,12 @@ def _machine() -> str:
 
 
 def _remove_unfinished(folder: str) -> None:
-    """Remove files that processes of this machine were writing when they were killed."""
-    if os.name != "posix":  # where a signal to a process, if only to ask for it, ends it
+    """Remove files that processes of this machine were writing when they were
+    killed.
+    """
+    if (
+        os.name != "posix"
+    ):  # where a signal to a process, if only to ask for it, ends it
         return
     with suppress(OSError):
         for name in os.listdir(folder):

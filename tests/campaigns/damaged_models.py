@@ -1,10 +1,12 @@
-"""Model files that are damaged by chance or made with intent, and what becomes of whoever loads them.
+"""Model files that are damaged by chance or made with intent, and what becomes of
+whoever loads them.
 
-Three kinds of mutant, drawn by a seed: bytes that are changed blindly, headers that are changed as JSON, and trees that
-are changed and sealed again with a right checksum, which only an author can do. The first two must be refused by a
-`ModelFileError`. A tree that is sealed may also load, for a checksum is no signature; but nothing may be executed, no
-memory taken beyond twice the file, and no compiled loop may read outside of its arrays. Commands that use such a file
-end with a result or with one line.
+Three kinds of mutant, drawn by a seed: bytes that are changed blindly, headers that are
+changed as JSON, and trees that are changed and sealed again with a right checksum,
+which only an author can do. The first two must be refused by a `ModelFileError`. A tree
+that is sealed may also load, for a checksum is no signature; but nothing may be
+executed, no memory taken beyond twice the file, and no compiled loop may read outside
+of its arrays. Commands that use such a file end with a result or with one line.
 """
 
 from __future__ import annotations
@@ -28,13 +30,33 @@ import bochner as bo
 from bochner.kernels import Gaussian, Laplacian
 from bochner.persistence import CLASSES, ModelFileError, container, load, save
 
-SECONDS, SLACK = 1.0, 2**22  # most that a file may take, and bytes beyond twice its size: of the interpreter itself
-EXECUTED = ("os.system", "os.exec", "subprocess.Popen", "pickle.find_class", "socket.connect", "ctypes.dlopen", "exec")
-METHODS = ("predict", "predict_proba", "transform", "score_samples", "decision_function")
+# Most that a file may take, and bytes beyond twice its size: of the interpreter itself
+SECONDS, SLACK = (
+    1.0,
+    2**22,
+)
+EXECUTED = (
+    "os.system",
+    "os.exec",
+    "subprocess.Popen",
+    "pickle.find_class",
+    "socket.connect",
+    "ctypes.dlopen",
+    "exec",
+)
+METHODS = (
+    "predict",
+    "predict_proba",
+    "transform",
+    "score_samples",
+    "decision_function",
+)
 
 
 class Verdict(NamedTuple):
-    """What a mutant did: its outcome ("refused", "loaded", "failed"), what is wrong with it if anything, and cost."""
+    """What a mutant did: its outcome ("refused", "loaded", "failed"), what is wrong
+    with it if anything, and cost.
+    """
 
     outcome: str
     wrong: str
@@ -57,7 +79,13 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
     X = rng.normal(size=(80, 3))
     wide = rng.normal(size=(80, 12))
     y, labels = X[:, 0] + np.sin(2 * X[:, 1]), np.where(X[:, 0] > 0, "yes", "no")
-    table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y"), "c": pd.to_datetime("2020-01-01")})
+    table = pd.DataFrame(
+        {
+            "a": X[:, 0],
+            "b": np.where(X[:, 1] > 0, "x", "y"),
+            "c": pd.to_datetime("2020-01-01"),
+        }
+    )
     table["c"] += pd.to_timedelta(np.arange(80), unit="D")
     few, counts, regressor, classifier = (
         X[:5],
@@ -66,23 +94,50 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
         bo.KernelMachineClassifier,
     )
     seed: dict[str, Any] = {"random_state": 0}
-    small, bins = {"n_components": 20, **seed}, bo.BinningFeatures(Laplacian(), 5, **seed)
-    landmarks, half = bo.NystroemFeatures(Gaussian(), 10, **seed), np.where(np.arange(80) < 60, y > 0, -1)
+    small, bins = (
+        {"n_components": 20, **seed},
+        bo.BinningFeatures(Laplacian(), 5, **seed),
+    )
+    landmarks, half = (
+        bo.NystroemFeatures(Gaussian(), 10, **seed),
+        np.where(np.arange(80) < 60, y > 0, -1),
+    )
     return {
         "fourier": lambda: (regressor(**small, features="fourier").fit(X, y), few),
         "bins": lambda: (regressor(features=bins, **seed).fit(X, y), few),
         "hybrid": lambda: (regressor(**small, features="hybrid").fit(X, y), few),
-        "structured": lambda: (regressor(**small, kernel=Gaussian(3.0)).fit(wide, wide[:, 0]), wide[:5]),
+        "structured": lambda: (
+            regressor(**small, kernel=Gaussian(3.0)).fit(wide, wide[:, 0]),
+            wide[:5],
+        ),
         "landmarks": lambda: (regressor(features=landmarks).fit(X, y), few),
         "exact": lambda: (regressor(kernel=Gaussian(), solver="exact").fit(X, y), few),
-        "uncertain": lambda: (regressor(**small, features="fourier", uncertainty=True).fit(X, y), few),
-        "std": lambda: (regressor(**small, kernel=Gaussian(), uncertainty="std").fit(X, y), few),
-        "poisson": lambda: (regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, counts), few),
-        "classes": lambda: (classifier(**small, features="fourier").fit(table, labels), table[:5]),
-        "logistic": lambda: (classifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels), few),
+        "uncertain": lambda: (
+            regressor(**small, features="fourier", uncertainty=True).fit(X, y),
+            few,
+        ),
+        "std": lambda: (
+            regressor(**small, kernel=Gaussian(), uncertainty="std").fit(X, y),
+            few,
+        ),
+        "poisson": lambda: (
+            regressor(features=bo.LinearFeatures(), loss="poisson").fit(X, counts),
+            few,
+        ),
+        "classes": lambda: (
+            classifier(**small, features="fourier").fit(table, labels),
+            table[:5],
+        ),
+        "logistic": lambda: (
+            classifier(features=bo.LinearFeatures(), loss="logistic").fit(X, labels),
+            few,
+        ),
         "half": lambda: (bo.SemiSupervisedClassifier(**seed).fit(X, half), few),
         "components": lambda: (bo.KernelPCA(2, **seed).fit(X), few),
-        "correlations": lambda: (bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])), few),
+        "correlations": lambda: (
+            bo.KernelCCA(**seed).fit(X, np.column_stack([y, X[:, 2] ** 2])),
+            few,
+        ),
         "clusters": lambda: (bo.KernelKMeans(2, **seed).fit(X), few),
         "novelty": lambda: (bo.NoveltyDetector(n_components=50, **seed).fit(X), few),
         "table": lambda: (bo.TableEncoder().fit(table), table[:5]),
@@ -90,7 +145,9 @@ def models() -> dict[str, Callable[[], tuple[Any, Any]]]:
 
 
 def subjects(folder: Path, names: Sequence[str] | None = None) -> list[Subject]:
-    """The files of some or all models; all modules are imported, lest a look at what is executed finds imports."""
+    """The files of some or all models; all modules are imported, lest a look at what
+    is executed finds imports.
+    """
     for module, _ in CLASSES.values():
         import_module(module)
     found, makers = [], models()
@@ -98,7 +155,9 @@ def subjects(folder: Path, names: Sequence[str] | None = None) -> list[Subject]:
         model, rows = makers[name]()
         save(model, folder / name)
         load(folder / name)
-        found.append(Subject(name, (folder / name).read_bytes(), rows, hasattr(model, "predict")))
+        found.append(
+            Subject(name, (folder / name).read_bytes(), rows, hasattr(model, "predict"))
+        )
     return found
 
 
@@ -116,7 +175,10 @@ def blind(content: bytes, rng: np.random.Generator) -> bytes:
         data[at : at + 64] = bytes(len(data[at : at + 64]))
     elif kind == 4:
         other = int(rng.integers(len(content)))
-        data[at : at + 16], data[other : other + 16] = data[other : other + 16], data[at : at + 16]
+        data[at : at + 16], data[other : other + 16] = (
+            data[other : other + 16],
+            data[at : at + 16],
+        )
     elif kind == 5:
         data[: int(rng.integers(1, 9))] = rng.bytes(8)
     else:
@@ -144,26 +206,63 @@ def header(content: bytes, rng: np.random.Generator) -> bytes:
         case 2:
             entries[name]["dtype"] = DTYPES[rng.integers(len(DTYPES))]
         case 3:
-            entries[name], entries[other] = {**entries[other], "shape": [1]}, entries[name]
+            entries[name], entries[other] = (
+                {**entries[other], "shape": [1]},
+                entries[name],
+            )
         case 4:
-            text = json.dumps(entries)[:-1] + "," + json.dumps({name: entries[name]})[1:]
+            text = (
+                json.dumps(entries)[:-1] + "," + json.dumps({name: entries[name]})[1:]
+            )
         case 5:
             depth = int(rng.integers(100, 20000))
             entries["__metadata__"]["tree"] = "[" * depth + "]" * depth
         case 6:
-            entries["__metadata__"]["tree"] = "[" + "0.5," * int(rng.integers(1000, 100000)) + "0]"
+            entries["__metadata__"]["tree"] = (
+                "[" + "0.5," * int(rng.integers(1000, 100000)) + "0]"
+            )
         case 7:
-            entries["__metadata__"]["tree"] = entries["__metadata__"]["tree"].replace("0.", "NaN", 1) + " "
+            entries["__metadata__"]["tree"] = (
+                entries["__metadata__"]["tree"].replace("0.", "NaN", 1) + " "
+            )
         case _:
             key = list(entries["__metadata__"])[int(rng.integers(5))]
-            entries["__metadata__"][key] = [None, 1, "", "9" * 4000, "\0", {}][int(rng.integers(6))]
+            entries["__metadata__"][key] = [None, 1, "", "9" * 4000, "\0", {}][
+                int(rng.integers(6))
+            ]
     raw = (json.dumps(entries) if text is None else text).encode()
     return len(raw).to_bytes(8, "little") + raw + body
 
 
-NODES: list[Any] = [None, True, -1, 2**60, 0, 0.5, 1e308, "", "<f4", [], [1], {"$": "int", "value": "0x1"}]
-NODES += [{"$": "float", "value": "nan"}, {"$": "float", "value": "-inf"}, {"$": "dict", "items": {}}]
-CACHES = ("_caches", "_tables", "_grids", "_factors", "_rng", "_known", "table", "_by_dtype")
+NODES: list[Any] = [
+    None,
+    True,
+    -1,
+    2**60,
+    0,
+    0.5,
+    1e308,
+    "",
+    "<f4",
+    [],
+    [1],
+    {"$": "int", "value": "0x1"},
+]
+NODES += [
+    {"$": "float", "value": "nan"},
+    {"$": "float", "value": "-inf"},
+    {"$": "dict", "items": {}},
+]
+CACHES = (
+    "_caches",
+    "_tables",
+    "_grids",
+    "_factors",
+    "_rng",
+    "_known",
+    "table",
+    "_by_dtype",
+)
 
 
 def places(node: Any) -> Iterator[tuple[Any, Any]]:
@@ -174,8 +273,12 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
-def tree(content: bytes, rng: np.random.Generator, metadata: dict[str, str] | None = None) -> bytes:
-    """Change the tree or its tensors, one to three times, and seal the file with a right checksum."""
+def tree(
+    content: bytes, rng: np.random.Generator, metadata: dict[str, str] | None = None
+) -> bytes:
+    """Change the tree or its tensors, one to three times, and seal the file with a
+    right checksum.
+    """
     model_tree, tensors = opened(content)
     for _ in range(int(rng.integers(1, 4))):
         _change(model_tree, tensors, rng)
@@ -190,19 +293,27 @@ def opened(content: bytes) -> tuple[Any, dict[str, Any]]:
     from safetensors.numpy import load as tensors_of
 
     length = int.from_bytes(content[:8], "little")
-    return json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["tree"]), tensors_of(content)
+    return json.loads(
+        json.loads(content[8 : 8 + length])["__metadata__"]["tree"]
+    ), tensors_of(content)
 
 
-def sealed(model_tree: Any, tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> bytes:
+def sealed(
+    model_tree: Any, tensors: dict[str, Any], metadata: dict[str, str] | None = None
+) -> bytes:
     """The file of a tree and tensors, with a right checksum."""
-    return b"".join(bytes(chunk) for chunk in container.pack(model_tree, tensors, metadata))
+    return b"".join(
+        bytes(chunk) for chunk in container.pack(model_tree, tensors, metadata)
+    )
 
 
 def _change(model_tree: Any, tensors: dict[str, Any], rng: np.random.Generator) -> None:
     spots = list(places(model_tree))
     parent, key = spots[rng.integers(len(spots))]
     nodes = [spot for spot in spots if isinstance(spot[0][spot[1]], dict)]
-    objects = [node[key] for node, key in nodes if node[key].get("$") == "object"] + [model_tree]
+    objects = [node[key] for node, key in nodes if node[key].get("$") == "object"] + [
+        model_tree
+    ]
     arrays = [node[key] for node, key in nodes if node[key].get("$") == "array"]
     match int(rng.integers(9)):
         case 0 | 1:
@@ -224,10 +335,17 @@ def _change(model_tree: Any, tensors: dict[str, Any], rng: np.random.Generator) 
                 "items": {"lookups": copy.deepcopy(other)},
             }
         case _ if arrays:
-            _change_array(arrays[rng.integers(len(arrays))], arrays[rng.integers(len(arrays))], tensors, rng)
+            _change_array(
+                arrays[rng.integers(len(arrays))],
+                arrays[rng.integers(len(arrays))],
+                tensors,
+                rng,
+            )
 
 
-def _change_array(node: dict[str, Any], other: dict[str, Any], tensors: dict[str, Any], rng: Any) -> None:
+def _change_array(
+    node: dict[str, Any], other: dict[str, Any], tensors: dict[str, Any], rng: Any
+) -> None:
     """Give an array other numbers, another size, dtype or place."""
     if (tensor := tensors.get(str(node.get("tensor")))) is None:
         return
@@ -237,21 +355,31 @@ def _change_array(node: dict[str, Any], other: dict[str, Any], tensors: dict[str
         return
     if kind == 1:
         size = [0, 1, 2, len(tensor) + 1][rng.integers(4)] if tensor.ndim else 1
-        tensor = np.resize(tensor, (size, *tensor.shape[1:])) if tensor.ndim else np.resize(tensor, 1)
+        tensor = (
+            np.resize(tensor, (size, *tensor.shape[1:]))
+            if tensor.ndim
+            else np.resize(tensor, 1)
+        )
     elif kind == 2:
         with np.errstate(all="ignore"):
             tensor = tensor.astype(["<f4", "<f8", "<i8", "<i4", "|u1"][rng.integers(5)])
     elif kind == 3:
         values = [np.nan, np.inf, 1e300, -1, 0, 2**31 - 1, 2**40, -(2**62)]
         with np.errstate(all="ignore"):
-            tensor = np.full_like(tensor, np.array(values[rng.integers(8)]).astype(tensor.dtype))
+            tensor = np.full_like(
+                tensor, np.array(values[rng.integers(8)]).astype(tensor.dtype)
+            )
     else:
         tensor = tensor.T.copy()
     tensors[node["tensor"]] = tensor
     node["dtype"], node["shape"] = tensor.dtype.str, list(tensor.shape)
 
 
-MUTATIONS: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {"blind": blind, "header": header, "tree": tree}
+MUTATIONS: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
+    "blind": blind,
+    "header": header,
+    "tree": tree,
+}
 
 
 class Watch:
@@ -267,8 +395,12 @@ class Watch:
             self.events.append(f"{event} {arguments!r:.100}")
 
 
-def judge(subject: Subject, content: bytes, sealed_again: bool, path: Path, watch: Watch) -> Verdict:
-    """Load a mutant, predict with what is loaded, and say what is wrong with the outcome, if anything is."""
+def judge(
+    subject: Subject, content: bytes, sealed_again: bool, path: Path, watch: Watch
+) -> Verdict:
+    """Load a mutant, predict with what is loaded, and say what is wrong with the
+    outcome, if anything is.
+    """
     path.write_bytes(content)
     watch.events.clear()
     tracemalloc.start()
@@ -277,7 +409,11 @@ def judge(subject: Subject, content: bytes, sealed_again: bool, path: Path, watc
         model, outcome = load(path), "loaded"
     except ModelFileError as error:
         outcome = "refused"
-        wrong = "" if str(path) in str(error) and "\n" not in str(error) else f"unclear: {error}"
+        wrong = (
+            ""
+            if str(path) in str(error) and "\n" not in str(error)
+            else f"unclear: {error}"
+        )
     except BaseException as error:
         outcome, wrong = "failed", f"load raised {type(error).__name__}: {error}"
     watch.active = False
@@ -298,7 +434,9 @@ def judge(subject: Subject, content: bytes, sealed_again: bool, path: Path, watc
 
 
 def used(model: Any, rows: Any) -> tuple[str, str]:
-    """What the methods of a model that was loaded come to: a result or an error of Python, no access out of bounds."""
+    """What the methods of a model that was loaded come to: a result or an error of
+    Python, no access out of bounds.
+    """
     outcome = "loaded"
     for name in METHODS:
         try:
@@ -307,7 +445,9 @@ def used(model: Any, rows: Any) -> tuple[str, str]:
                 if callable(method := getattr(model, name, None)):
                     method(rows)
         except IndexError as error:
-            if str(error) == "index is out of bounds":  # as compiled loops say it, with NUMBA_BOUNDSCHECK=1
+            if (
+                str(error) == "index is out of bounds"
+            ):  # as compiled loops say it, with NUMBA_BOUNDSCHECK=1
                 return "failed", f"{name} reads outside of an array"
             outcome = type(error).__name__
         except MemoryError:
@@ -317,7 +457,13 @@ def used(model: Any, rows: Any) -> tuple[str, str]:
     return outcome, ""
 
 
-COMMANDS = {"inspect": "none", "predict": "out.csv", "evaluate": "none", "explain": "out.csv", "report": "out.html"}
+COMMANDS = {
+    "inspect": "none",
+    "predict": "out.csv",
+    "evaluate": "none",
+    "explain": "out.csv",
+    "report": "out.html",
+}
 
 
 def judge_command(seed: int, subject: Subject, folder: Path) -> tuple[str, str]:
@@ -325,18 +471,26 @@ def judge_command(seed: int, subject: Subject, folder: Path) -> tuple[str, str]:
     rng, name = np.random.default_rng([seed, 7]), list(COMMANDS)[seed % len(COMMANDS)]
     mutant, table = folder / "mutant", table_of(subject, folder)
     mutant.write_bytes(tree(subject.content, rng, {"target": "y"}))
-    tables = {"inspect": [], "predict": [table[0]], "explain": [table[0]]}.get(name, [table[1]])
+    tables = {"inspect": [], "predict": [table[0]], "explain": [table[0]]}.get(
+        name, [table[1]]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return f"{seed} {name} {subject.name}", command(folder / COMMANDS[name], name, str(mutant), *map(str, tables))
+        return f"{seed} {name} {subject.name}", command(
+            folder / COMMANDS[name], name, str(mutant), *map(str, tables)
+        )
 
 
 def table_of(subject: Subject, folder: Path) -> tuple[Path, Path]:
-    """Files of the rows of a subject, without and with a target "y", five times each for those that need many."""
+    """Files of the rows of a subject, without and with a target "y", five times each
+    for those that need many.
+    """
     paths = folder / f"{subject.name}.csv", folder / f"{subject.name}_y.csv"
     if not paths[1].exists():
         table = pd.concat([pd.DataFrame(subject.rows)] * 5)
-        known = load(folder / subject.name).predict(table if subject.name == "classes" else table.to_numpy())
+        known = load(folder / subject.name).predict(
+            table if subject.name == "classes" else table.to_numpy()
+        )
         table.to_csv(paths[0], index=False)
         table.assign(y=known).to_csv(paths[1], index=False)
     return paths

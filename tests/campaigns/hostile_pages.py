@@ -1,9 +1,12 @@
-"""Report pages, and what notebooks show, of tables and models with hostile names, in a browser.
+"""Report pages, and what notebooks show, of tables and models with hostile names, in a
+browser.
 
-Each case fits a small model to a table whose column names, category values, class labels, target and file name are
-drawn from what injects scripts, leaves its element, steers text or is only long. Nothing may run, be requested or be
-reported in the console; of the report, whose policy would stop what gets through, the elements and attributes are
-looked at too. Fragments for notebooks are put into a page without a policy, as a notebook has none.
+Each case fits a small model to a table whose column names, category values, class
+labels, target and file name are drawn from what injects scripts, leaves its element,
+steers text or is only long. Nothing may run, be requested or be reported in the
+console; of the report, whose policy would stop what gets through, the elements and
+attributes are looked at too. Fragments for notebooks are put into a page without a
+policy, as a notebook has none.
 """
 
 from __future__ import annotations
@@ -77,10 +80,18 @@ ATTACKS = [
     "<b>",
     "&lt;b&gt;",
 ]
-SURROGATES = ["\ud800<script>", "x\udfff", "\udcff\udc80"]  # which frames and columns refuse: for labels and files
-NOTEBOOK = '<!DOCTYPE html><html><head><meta charset="utf-8"><title>ours</title></head><body>{}</body></html>'
+SURROGATES = [
+    "\ud800<script>",
+    "x\udfff",
+    "\udcff\udc80",
+]  # which frames and columns refuse: for labels and files
+NOTEBOOK = (
+    "<!DOCTYPE html><html><head><meta "
+    'charset="utf-8"><title>ours</title></head><body>{}</body></html>'
+)
 FORBIDDEN = (
-    "script, iframe, object, embed, link, base, form, img, math, foreignObject, textarea, template, animate, use"
+    "script, iframe, object, embed, link, base, form, img, math, "
+    "foreignObject, textarea, template, animate, use"
 )
 FOUND = f"""() => {{
     const all = [...document.querySelectorAll('*')], wrong = [...document.querySelectorAll('{FORBIDDEN}')];
@@ -122,7 +133,9 @@ class Table(NamedTuple):
 
 
 class Elements(HTMLParser):
-    """Names of the elements and attributes of a page, and its text, by the parser of Python."""
+    """Names of the elements and attributes of a page, and its text, by the parser of
+    Python.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -144,7 +157,9 @@ class Elements(HTMLParser):
 
 def browser_path() -> str | None:
     """The program of a Chromium, None where there is none."""
-    return os.environ.get("BOCHNER_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    return os.environ.get("BOCHNER_BROWSER") or next(
+        filter(None, map(shutil.which, BROWSERS)), None
+    )
 
 
 class Window:
@@ -154,9 +169,13 @@ class Window:
         self.page = browser.new_context().new_page()
         self.heard: list[str] = []
         self.uri = ""
-        self.page.on("console", lambda message: self.heard.append(f"console: {message.text}"))
+        self.page.on(
+            "console", lambda message: self.heard.append(f"console: {message.text}")
+        )
         self.page.on("pageerror", lambda error: self.heard.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.heard.append("dialog"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.heard.append("dialog"), dialog.dismiss())
+        )
         self.page.on("popup", lambda popup: self.heard.append("popup"))
         self.page.on("request", self._request)
 
@@ -165,13 +184,21 @@ class Window:
             self.heard.append(f"request: {request.url[:100]}")
 
     def look(self, path: Path) -> tuple[str, str, dict[str, Any]]:
-        """Open a file: the first thing that it did, or "", its title, and what is in it."""
+        """Open a file: the first thing that it did, or "", its title, and what is in
+        it.
+        """
         self.heard.clear()
         self.uri = path.as_uri()
         self.page.goto(self.uri)
         found = self.page.evaluate(FOUND)
         self.page.mouse.move(50, 50)
-        heard = self.heard[0] if self.heard else "a script ran" if found["hit"] is not None else ""
+        heard = (
+            self.heard[0]
+            if self.heard
+            else "a script ran"
+            if found["hit"] is not None
+            else ""
+        )
         return heard, self.page.title(), found
 
 
@@ -181,13 +208,17 @@ def window() -> Iterator[Window]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=browser_path(), args=["--no-sandbox"]
+        )
         yield Window(browser)
         browser.close()
 
 
 def hostile_text(rng: np.random.Generator, more: Sequence[str] = ()) -> str:
-    """One attack, two of them together, or one in a place that cuts it, and sometimes characters of all kinds."""
+    """One attack, two of them together, or one in a place that cuts it, and
+    sometimes characters of all kinds.
+    """
     texts = [*ATTACKS, *more]
     text = texts[rng.integers(len(texts))]
     match int(rng.integers(6)):
@@ -203,7 +234,9 @@ def hostile_text(rng: np.random.Generator, more: Sequence[str] = ()) -> str:
 
 
 def hostile_table(rng: np.random.Generator, classes: bool) -> Table:
-    """Rows in whose numbers there is something to learn, with hostile names; columns have different ones."""
+    """Rows in whose numbers there is something to learn, with hostile names; columns
+    have different ones.
+    """
     names: list[str] = []
     while len(names) < 3:  # ends: most draws are new
         text = hostile_text(rng)
@@ -212,12 +245,25 @@ def hostile_table(rng: np.random.Generator, classes: bool) -> Table:
     values = [hostile_text(rng) or "none" for _ in range(3)]
     n = 60
     x, z, kind = rng.normal(size=n), rng.normal(size=n), rng.integers(0, 3, n)
-    X = pd.DataFrame({names[0]: x, names[1]: z, names[2]: pd.Series([values[k] for k in kind], dtype=object)})
+    X = pd.DataFrame(
+        {
+            names[0]: x,
+            names[1]: z,
+            names[2]: pd.Series([values[k] for k in kind], dtype=object),
+        }
+    )
     y = x + (kind == 0) + 0.1 * rng.normal(size=n)
     if classes:
-        labels = np.array([f"{hostile_text(rng, SURROGATES)}{k}" for k in range(3)], dtype=object)
+        labels = np.array(
+            [f"{hostile_text(rng, SURROGATES)}{k}" for k in range(3)], dtype=object
+        )
         y = labels[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
-    return Table(X, y, hostile_text(rng, SURROGATES) or "y", hostile_text(rng, SURROGATES) or "file")
+    return Table(
+        X,
+        y,
+        hostile_text(rng, SURROGATES) or "y",
+        hostile_text(rng, SURROGATES) or "file",
+    )
 
 
 def fitted(table: Table, classes: bool, seed: int) -> Any:
@@ -243,14 +289,21 @@ def fragments(model: Any, table: Table) -> Iterator[tuple[str, Any]]:
 
 def shown(text: str) -> str:
     """The text as a page shows it, without spaces."""
-    codes = (c if c == "\n" or c == " " or (c.isprintable() and c not in STEERING) else ascii(c)[1:-1] for c in text)
+    codes = (
+        c
+        if c == "\n" or c == " " or (c.isprintable() and c not in STEERING)
+        else ascii(c)[1:-1]
+        for c in text
+    )
     return "".join("".join(codes).split())
 
 
 def missing(texts: Sequence[str], content: str, length: int = 12) -> str:
     """The first text whose beginning is not in a page, or ""."""
     content = "".join(content.split())
-    return next((repr(text[:60]) for text in texts if shown(text)[:length] not in content), "")
+    return next(
+        (repr(text[:60]) for text in texts if shown(text)[:length] not in content), ""
+    )
 
 
 def report_of(table: Table, seed: int, path: Path) -> str:
@@ -263,17 +316,24 @@ def report_of(table: Table, seed: int, path: Path) -> str:
 
 
 def judge(seed: int, path: Path, on: Window) -> tuple[str, Verdict]:
-    """One case, in words, and what is wrong with its report or its fragments, if anything is."""
+    """One case, in words, and what is wrong with its report or its fragments, if
+    anything is.
+    """
     classes, start = seed % 2 == 1, time.process_time()
     table = hostile_table(np.random.default_rng(seed), classes)
     report_of(table, seed, path)
     wrong = wrong_report(path, table.texts, on)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shows = [one._repr_html_() for _, one in fragments(fitted(table, classes, seed), table)]
+        shows = [
+            one._repr_html_()
+            for _, one in fragments(fitted(table, classes, seed), table)
+        ]
     path.write_text(NOTEBOOK.format("\n".join(shows)), encoding="utf-8")
     wrong = wrong or wrong_fragments(path, list(table.X.columns), on)
-    return f"{seed} {'classes' if classes else 'numbers'}", Verdict(wrong, time.process_time() - start)
+    return f"{seed} {'classes' if classes else 'numbers'}", Verdict(
+        wrong, time.process_time() - start
+    )
 
 
 def wrong_report(path: Path, texts: Sequence[str], on: Window) -> str:
@@ -286,7 +346,10 @@ def wrong_report(path: Path, texts: Sequence[str], on: Window) -> str:
     if found["elements"] or found["attributes"]:
         return f"report: holds {[*found['elements'], *found['attributes']][0]}"
     if (found["metas"], found["styles"], found["titles"]) != (4, 1, 1):
-        return f"report: {found['metas']} metas, {found['styles']} styles, {found['titles']} titles"
+        return (
+            f"report: {found['metas']} metas, {found['styles']} styles, "
+            f"{found['titles']} titles"
+        )
     lost = missing(texts, found["text"])
     return f"report: does not show {lost}" if lost else ""
 

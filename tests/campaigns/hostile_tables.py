@@ -1,8 +1,9 @@
 """Tables that are damaged or hostile, through the sources, the models and the command.
 
-A case is a small table, written as CSV, TSV, Parquet, Arrow or LIBSVM, and changed: in its bytes, or in its cells and
-names before it is written. Opening and reading it, fitting it by the command and predicting with it must come to an
-end, with a result or a documented error: one line and an exit code of 0, 1 or 2, and no part of an output file.
+A case is a small table, written as CSV, TSV, Parquet, Arrow or LIBSVM, and changed: in
+its bytes, or in its cells and names before it is written. Opening and reading it,
+fitting it by the command and predicting with it must come to an end, with a result or a
+documented error: one line and an exit code of 0, 1 or 2, and no part of an output file.
 """
 
 from __future__ import annotations
@@ -44,8 +45,30 @@ CELLS: list[Any] = [
     "'",
     '"',
 ]
-CELLS += ["\u202e", "\u0000", "a\nb", "a\r\nb", "\\N", "None", "true", "2020-01-01", "99999-99-99", "-0", "+1", "1_000"]
-CELLS += ["9" * 400, "x" * 5000, "\ud83d", "<script>", "$(id)", "../../x", "%s%n", "\x1b[31m"]
+CELLS += [
+    "\u202e",
+    "\u0000",
+    "a\nb",
+    "a\r\nb",
+    "\\N",
+    "None",
+    "true",
+    "2020-01-01",
+    "99999-99-99",
+    "-0",
+    "+1",
+    "1_000",
+]
+CELLS += [
+    "9" * 400,
+    "x" * 5000,
+    "\ud83d",
+    "<script>",
+    "$(id)",
+    "../../x",
+    "%s%n",
+    "\x1b[31m",
+]
 NAMES: list[Any] = [
     "",
     " ",
@@ -85,7 +108,9 @@ def usual(rng: np.random.Generator) -> dict[str, list[Any]]:
     }
 
 
-def hostile_cells(table: dict[str, list[Any]], rng: np.random.Generator) -> dict[str, list[Any]]:
+def hostile_cells(
+    table: dict[str, list[Any]], rng: np.random.Generator
+) -> dict[str, list[Any]]:
     """The table with hostile cells, as text, and hostile names."""
     text = {name: [str(value) for value in values] for name, values in table.items()}
     for _ in range(int(rng.integers(1, 6))):
@@ -107,16 +132,27 @@ def as_text(table: dict[str, list[Any]], rng: np.random.Generator, mark: str) ->
 
     def cell(value: Any) -> str:
         text = str(value)
-        return '"' + text.replace('"', '""') + '"' if quote and any(c in text for c in mark + '"\n\r') else text
+        return (
+            '"' + text.replace('"', '""') + '"'
+            if quote and any(c in text for c in mark + '"\n\r')
+            else text
+        )
 
-    lines = [mark.join(map(cell, row)) for row in [list(table), *zip(*table.values(), strict=True)]]
+    lines = [
+        mark.join(map(cell, row))
+        for row in [list(table), *zip(*table.values(), strict=True)]
+    ]
     return (end.join(lines) + end).encode("utf-8", "surrogatepass")
 
 
 def as_libsvm(table: dict[str, list[Any]]) -> bytes:
     """The numbers of a table in the format of LIBSVM."""
-    rows = zip(table.get("y", [0]), table.get("x0", [0]), table.get("x1", [0]), strict=False)
-    return "".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in rows).encode("utf-8", "surrogatepass")
+    rows = zip(
+        table.get("y", [0]), table.get("x0", [0]), table.get("x1", [0]), strict=False
+    )
+    return "".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in rows).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def as_arrow(table: dict[str, list[Any]], rng: np.random.Generator, kind: str) -> bytes:
@@ -171,7 +207,9 @@ SUFFIXES = (".csv", ".tsv", ".csv.gz", ".parquet", ".arrow", ".svm")
 
 def repair(value: Any) -> Any:
     """The value without what Unicode knows as half of a character."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return (
+        value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    )
 
 
 def file_of(rng: np.random.Generator, folder: Path) -> Path:
@@ -181,14 +219,24 @@ def file_of(rng: np.random.Generator, folder: Path) -> Path:
     if hostile:
         table = hostile_cells(table, rng)
     if suffix in (".parquet", ".arrow"):
-        clean = {name: [repair(value) for value in values] for name, values in table.items()}
+        clean = {
+            name: [repair(value) for value in values] for name, values in table.items()
+        }
         content = as_arrow(clean, rng, suffix[1:])
     else:
-        content = as_libsvm(table) if suffix == ".svm" else as_text(table, rng, "\t" if suffix == ".tsv" else ",")
+        content = (
+            as_libsvm(table)
+            if suffix == ".svm"
+            else as_text(table, rng, "\t" if suffix == ".tsv" else ",")
+        )
     if not hostile or not rng.integers(3):
         content = damaged(content, rng)
     if suffix == ".csv.gz":
-        content = damaged(gzip.compress(content), rng) if not rng.integers(3) else gzip.compress(content)
+        content = (
+            damaged(gzip.compress(content), rng)
+            if not rng.integers(3)
+            else gzip.compress(content)
+        )
     path = folder / f"table{suffix}"
     path.write_bytes(content)
     return path
@@ -230,7 +278,15 @@ def by_library(path: Path, folder: Path, model: Path) -> str:
 def by_fit(path: Path, folder: Path, model: Path) -> str:
     """Fit it by the command."""
     return command(
-        folder / "model.safetensors", "fit", str(path), "--target", "y", "--seed", "0", "--n-components", "16"
+        folder / "model.safetensors",
+        "fit",
+        str(path),
+        "--target",
+        "y",
+        "--seed",
+        "0",
+        "--n-components",
+        "16",
     )
 
 
@@ -262,7 +318,10 @@ def command(out: Path, *arguments: str) -> str:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         if isinstance(result.exception, AssertionError):
             raise result.exception
-        return f"{arguments[0]} raised {type(result.exception).__name__}: {result.exception}"
+        return (
+            f"{arguments[0]} raised {type(result.exception).__name__}: "
+            f"{result.exception}"
+        )
     if result.exit_code not in (0, 1, 2):
         return f"{arguments[0]} ended with {result.exit_code}"
     if "Usage: " in result.output:
@@ -270,7 +329,9 @@ def command(out: Path, *arguments: str) -> str:
     if "Traceback" in result.output:
         return f"{arguments[0]} printed a traceback"
     if any(not (c.isprintable() or c in "\n\t") for c in result.stderr):
-        return f"{arguments[0]} printed what steers a terminal: {result.stderr[-200:]!r}"
+        return (
+            f"{arguments[0]} printed what steers a terminal: {result.stderr[-200:]!r}"
+        )
     if result.exit_code and out.exists():
         return f"{arguments[0]} failed and left {out.name}"
     return ""
@@ -290,10 +351,19 @@ def usual_model(folder: Path) -> Path:
     """A model file that the command made of the usual table."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=40)
-    table = pa.table({"x0": x, "x1": rng.integers(0, 5, 40), "x2": rng.choice(["a", "b", "c"], 40), "y": x})
+    table = pa.table(
+        {
+            "x0": x,
+            "x1": rng.integers(0, 5, 40),
+            "x2": rng.choice(["a", "b", "c"], 40),
+            "y": x,
+        }
+    )
     csv.write_csv(table, folder / "usual.csv")
     model = bo.KernelMachineRegressor(features=bo.LinearFeatures(), random_state=0)
-    bo.save(model.fit(table.drop(["y"]), x), folder / "usual.safetensors", {"target": "y"})
+    bo.save(
+        model.fit(table.drop(["y"]), x), folder / "usual.safetensors", {"target": "y"}
+    )
     return folder / "usual.safetensors"
 
 
@@ -303,7 +373,12 @@ def judge(seed: int, folder: Path, model: Path) -> tuple[str, Verdict]:
     for old in folder.glob("table*"):
         old.unlink()
     path, way = file_of(rng, folder), list(WAYS)[seed % len(WAYS)]
-    start, before, outcome, wrong = time.process_time(), set(os.listdir(folder)), "done", ""
+    start, before, outcome, wrong = (
+        time.process_time(),
+        set(os.listdir(folder)),
+        "done",
+        "",
+    )
     try:
         with within(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -318,4 +393,6 @@ def judge(seed: int, folder: Path, model: Path) -> tuple[str, Verdict]:
     wrong = wrong or (f"left {left[0]}" if left else "")
     for name in set(os.listdir(folder)) - before:
         (folder / name).unlink()
-    return f"{seed} {way} {path.name}", Verdict(outcome, wrong, time.process_time() - start)
+    return f"{seed} {way} {path.name}", Verdict(
+        outcome, wrong, time.process_time() - start
+    )

@@ -1,10 +1,13 @@
-"""Commands that are killed at random moments: the former output file is whole, or the new one is.
+"""Commands that are killed at random moments: the former output file is whole, or the
+new one is.
 
-A trial starts a command that replaces a file, waits for a random time, and sends a signal. After SIGKILL the file is
-the former one or a new one, to the byte or as a model that loads; the next run leaves no temporary file. After SIGINT
-and SIGTERM there is one line and the exit code 130 or 143.
+A trial starts a command that replaces a file, waits for a random time, and sends a
+signal. After SIGKILL the file is the former one or a new one, to the byte or as a model
+that loads; the next run leaves no temporary file. After SIGINT and SIGTERM there is one
+line and the exit code 130 or 143.
 
-A process that compiles loops for an empty cache is killed, and the next one works. It leaves nothing else behind.
+A process that compiles loops for an empty cache is killed, and the next one works. It
+leaves nothing else behind.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ LONGEST = 120  # seconds of a command
 
 
 class Trial(NamedTuple):
-    """What is replaced by which command, and how long that takes when it is left alone."""
+    """What is replaced by which command, and how long that takes when it is left
+    alone.
+    """
 
     name: str
     arguments: tuple[str, ...]
@@ -38,33 +43,56 @@ class Trial(NamedTuple):
     seconds: float
 
 
-def trials(folder: Path, rows: int = 2000, names: Sequence[str] = ("fit", "predict", "report")) -> list[Trial]:
+def trials(
+    folder: Path, rows: int = 2000, names: Sequence[str] = ("fit", "predict", "report")
+) -> list[Trial]:
     """Some of the commands, each of which has run once."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, 3))
-    table = pa.table({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": X[:, 0] + np.sin(X[:, 1])})
+    table = pa.table(
+        {"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": X[:, 0] + np.sin(X[:, 1])}
+    )
     csv.write_csv(table, folder / "rows.csv")
-    model, predictions, page = (folder / name for name in ("model.safetensors", "predictions.csv", "report.html"))
-    data, size = str(folder / "rows.csv"), ("--n-components", "64", "--seed", "0", "--test-size", "0")
+    model, predictions, page = (
+        folder / name
+        for name in ("model.safetensors", "predictions.csv", "report.html")
+    )
+    data, size = (
+        str(folder / "rows.csv"),
+        ("--n-components", "64", "--seed", "0", "--test-size", "0"),
+    )
     found = []
     for name, arguments, out in (
         ("fit", ("fit", data, "--target", "y", "--out", str(model), *size), model),
-        ("predict", ("predict", str(model), data, "--out", str(predictions)), predictions),
+        (
+            "predict",
+            ("predict", str(model), data, "--out", str(predictions)),
+            predictions,
+        ),
         ("report", ("report", str(model), data, "--out", str(page)), page),
     ):
         if name not in names:
             continue
         start = time.perf_counter()
-        done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=LONGEST)
+        done = subprocess.run(
+            [*COMMAND, *arguments], capture_output=True, text=True, timeout=LONGEST
+        )
         assert done.returncode == 0, done.stderr
         found.append(Trial(name, arguments, out, time.perf_counter() - start))
     return found
 
 
 def kill(trial: Trial, number: signal.Signals, rng: np.random.Generator) -> str:
-    """Run a trial, send it a signal at a random moment, and say what is wrong with what is left."""
+    """Run a trial, send it a signal at a random moment, and say what is wrong with
+    what is left.
+    """
     before, moment = trial.out.read_bytes(), rng.uniform(0.1, 1.1) * trial.seconds
-    process = subprocess.Popen([*COMMAND, *trial.arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *trial.arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         process.wait(moment)
     except subprocess.TimeoutExpired:
@@ -77,7 +105,9 @@ def kill(trial: Trial, number: signal.Signals, rng: np.random.Generator) -> str:
         return "" if not err else f"ended by the signal itself, after {err[-300:]!r}"
     if process.returncode not in (0, 128 + number):
         return f"ended with {process.returncode}: {err[-300:]}"
-    if process.returncode and (err.splitlines()[-1:] != ["interrupted"] or "Traceback" in err):
+    if process.returncode and (
+        err.splitlines()[-1:] != ["interrupted"] or "Traceback" in err
+    ):
         return f"said {err[-300:]!r}"
     return f"left {unfinished(trial)}" if unfinished(trial) else ""
 
@@ -98,7 +128,9 @@ def whole(trial: Trial, before: bytes) -> str:
 
 def unfinished(trial: Trial) -> list[str]:
     """Temporary files beside the output."""
-    return [name for name in os.listdir(trial.out.parent) if name.startswith(".bochner")]
+    return [
+        name for name in os.listdir(trial.out.parent) if name.startswith(".bochner")
+    ]
 
 
 LIVES = """
@@ -144,25 +176,60 @@ LOOPS = """
 """
 
 
-def lives(folder: Path, imports: str, life: str, seed: int, seconds: float, most: int) -> tuple[list[int], str]:
-    """Fork processes that do the same and are killed at random moments, up to the one that ends: exit codes, errors."""
-    code = LIVES.format(imports=imports, life=life, seed=seed, seconds=seconds, lives=most)
-    variables = os.environ | {"NUMBA_CACHE_DIR": str(folder / "loops")} if "import numba" in imports else os.environ
+def lives(
+    folder: Path, imports: str, life: str, seed: int, seconds: float, most: int
+) -> tuple[list[int], str]:
+    """Fork processes that do the same and are killed at random moments, up to the
+    one that ends: exit codes, errors.
+    """
+    code = LIVES.format(
+        imports=imports, life=life, seed=seed, seconds=seconds, lives=most
+    )
+    variables = (
+        os.environ | {"NUMBA_CACHE_DIR": str(folder / "loops")}
+        if "import numba" in imports
+        else os.environ
+    )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=10 * LONGEST)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=10 * LONGEST,
+    )
     return [int(word) for word in done.stdout.split()], done.stderr
 
 
 def killed_compilation(seed: int, most: int = 4) -> str:
-    """Kill what compiles loops for an empty cache, and say what is wrong with the last run and the cache."""
+    """Kill what compiles loops for an empty cache, and say what is wrong with the
+    last run and the cache.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         imports = "import numba, sklearn.base, scipy.special, scipy.linalg, pyarrow"
-        codes, err = lives(folder, imports, LOOPS.format(out=str(folder / "found.npy")), seed, 2.0, most)
-        codes_of_next, err_of_next = lives(folder, imports, LOOPS.format(out=str(folder / "next.npy")), seed, 0.0, 1)
+        codes, err = lives(
+            folder,
+            imports,
+            LOOPS.format(out=str(folder / "found.npy")),
+            seed,
+            2.0,
+            most,
+        )
+        codes_of_next, err_of_next = lives(
+            folder, imports, LOOPS.format(out=str(folder / "next.npy")), seed, 0.0, 1
+        )
         if codes[-1:] != [0] or codes_of_next != [0]:
-            return f"ended with {codes} and {codes_of_next}: {err[-300:]}{err_of_next[-300:]}"
+            return (
+                f"ended with {codes} and {codes_of_next}: "
+                f"{err[-300:]}{err_of_next[-300:]}"
+            )
         if (folder / "found.npy").read_bytes() != (folder / "next.npy").read_bytes():
             return "other numbers from the cache"
-        left = [path.name for path in folder.rglob("*") if "tmp" in path.name or path.name.endswith(".lock")]
+        left = [
+            path.name
+            for path in folder.rglob("*")
+            if "tmp" in path.name or path.name.endswith(".lock")
+        ]
         return f"left {left}" if left else ""

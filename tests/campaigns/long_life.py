@@ -1,9 +1,11 @@
-"""A process that lives long: thousands of fits, many threads, forks and interrupts, and the models stay what they are.
+"""A process that lives long: thousands of fits, many threads, forks and interrupts, and
+the models stay what they are.
 
-Each model has predictions that it made alone, at the beginning. Whatever the process has done since, another fit gives
-the same bits. Memory, threads and open files do not grow, an interrupt ends a fit at once and leaves nothing behind,
-processes that are made afterwards can fit, and threads that compute at once are as many as there are processors. The
-kind of Jupyter kernels needs ipykernel (``pip install ipykernel``).
+Each model has predictions that it made alone, at the beginning. Whatever the process
+has done since, another fit gives the same bits. Memory, threads and open files do not
+grow, an interrupt ends a fit at once and leaves nothing behind, processes that are made
+afterwards can fit, and threads that compute at once are as many as there are
+processors. The kind of Jupyter kernels needs ipykernel (``pip install ipykernel``).
 """
 
 from __future__ import annotations
@@ -33,19 +35,35 @@ import bochner as bo
 from bochner.engines.local import n_threads
 from bochner.kernels import Gaussian, Laplacian
 
-Verdict = tuple[str, str, float]  # a case in words, what is wrong with it, and its seconds
-SMALL: dict[str, Any] = {"kernel": Gaussian(), "n_components": 40, "alpha": 1.0, "random_state": 0}
-BINS: dict[str, Any] = {"features": bo.BinningFeatures(Laplacian(4.0), 10, random_state=0), "random_state": 0}
+Verdict = tuple[
+    str, str, float
+]  # a case in words, what is wrong with it, and its seconds
+SMALL: dict[str, Any] = {
+    "kernel": Gaussian(),
+    "n_components": 40,
+    "alpha": 1.0,
+    "random_state": 0,
+}
+BINS: dict[str, Any] = {
+    "features": bo.BinningFeatures(Laplacian(4.0), 10, random_state=0),
+    "random_state": 0,
+}
 MODELS: dict[str, Callable[[], Any]] = {
     "moments": lambda: bo.KernelMachineRegressor(**SMALL),
     "gradients": lambda: bo.KernelMachineRegressor(**SMALL, solver="cg"),
     "bins": lambda: bo.KernelMachineRegressor(**BINS, alpha=1.0),
     "classes": lambda: bo.KernelMachineClassifier(**SMALL),
 }
-WARM, EVERY, GROWTH = 100, 100, 1.05  # fits before the first look, between two looks, and what memory may become
+WARM, EVERY, GROWTH = (
+    100,
+    100,
+    1.05,
+)  # fits before the first look, between two looks, and what memory may become
 LIMIT = 60.0  # seconds of a child
 SETTLED = 2.0  # seconds in which helpers finish what they have begun
-CROWDED = 0.05  # share of looks at which more threads than processors may run, as one begins while another ends
+# Share of looks at which more threads than processors may run, as one begins while
+# another ends
+CROWDED = 0.05
 
 
 @cache
@@ -86,18 +104,28 @@ def differing(found: dict[str, str] | list[tuple[str, str]]) -> str:
 
 def blas_threads() -> list[int]:
     """Threads of each BLAS library."""
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [
+        library["num_threads"]
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    ]
 
 
 def held() -> tuple[int, int, int]:
     """Resident bytes, threads and open files of this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize(), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+    return (
+        pages * resource.getpagesize(),
+        len(os.listdir("/proc/self/task")),
+        len(os.listdir("/proc/self/fd")),
+    )
 
 
 def fits(number: int) -> Iterator[Verdict]:
-    """Fits and predictions one after the other, of each model in turn, and looks at what the process holds."""
+    """Fits and predictions one after the other, of each model in turn, and looks at
+    what the process holds.
+    """
     first: tuple[int, int, int] | None = None
     alone()
     for k in range(number):
@@ -119,7 +147,9 @@ WAYS: dict[str, Callable[[], object]] = {
 }
 
 
-def interrupted(work: Callable[[], object], moment: float, way: Callable[[], object]) -> str:
+def interrupted(
+    work: Callable[[], object], moment: float, way: Callable[[], object]
+) -> str:
     """Interrupt work after some seconds; what is wrong with how it ends."""
 
     def send() -> None:
@@ -140,7 +170,9 @@ def interrupted(work: Callable[[], object], moment: float, way: Callable[[], obj
 
 
 def interrupts(number: int, first: int = 0) -> Iterator[Verdict]:
-    """Fits that are interrupted at random moments, as a notebook does it, each with another fit after it."""
+    """Fits that are interrupted at random moments, as a notebook does it, each with
+    another fit after it.
+    """
     alone()
     for name in MODELS:
         again(name)  # lest the first ones that are timed are slower
@@ -148,7 +180,10 @@ def interrupts(number: int, first: int = 0) -> Iterator[Verdict]:
     before, collects, most = blas_threads(), gc.isenabled(), held()[1] + n_threads()
     for seed in range(first, first + number):
         rng, start = np.random.default_rng(seed), time.perf_counter()
-        name, way = list(MODELS)[seed % len(MODELS)], list(WAYS)[seed // len(MODELS) % len(WAYS)]
+        name, way = (
+            list(MODELS)[seed % len(MODELS)],
+            list(WAYS)[seed // len(MODELS) % len(WAYS)],
+        )
         ignored: list[Any] = []
         former, sys.unraisablehook = sys.unraisablehook, ignored.append
         try:
@@ -164,7 +199,11 @@ def interrupts(number: int, first: int = 0) -> Iterator[Verdict]:
             wrong = "other bits after it"
         if not wrong and held()[1] > most:
             wrong = f"{held()[1]} threads are left"
-        yield f"{seed} {name} by {way}", wrong or (f"ignored {ignored[0]}" if ignored else ""), _since(start)
+        yield (
+            f"{seed} {name} by {way}",
+            wrong or (f"ignored {ignored[0]}" if ignored else ""),
+            _since(start),
+        )
 
 
 def _seconds(name: str) -> float:
@@ -178,7 +217,9 @@ def _since(start: float) -> float:
 
 
 def settled(before: list[int]) -> bool:
-    """Whether BLAS has its threads again, once helpers have finished what they had begun."""
+    """Whether BLAS has its threads again, once helpers have finished what they had
+    begun.
+    """
     deadline = time.monotonic() + SETTLED
     while blas_threads() != before and time.monotonic() < deadline:
         gc.collect()
@@ -187,13 +228,17 @@ def settled(before: list[int]) -> bool:
 
 
 def together(number: int, first: int = 0) -> Iterator[Verdict]:
-    """Threads that fit models of their own, and predict by models that they share, at once."""
+    """Threads that fit models of their own, and predict by models that they share,
+    at once.
+    """
     shared = {name: fitted(name) for name in MODELS}
     for seed in range(first, first + number):
         rng, start = np.random.default_rng(seed), time.perf_counter()
         names, fits_own = rng.choice(list(MODELS), 8), rng.integers(2, size=8)
 
-        def one(k: int, names: Any = names, fits_own: Any = fits_own) -> tuple[str, str]:
+        def one(
+            k: int, names: Any = names, fits_own: Any = fits_own
+        ) -> tuple[str, str]:
             name = str(names[k])
             return name, again(name) if fits_own[k] else bits(shared[name])
 
@@ -215,7 +260,11 @@ def all_again() -> dict[str, str]:
 def forked(meanwhile: bool = False) -> dict[str, str]:
     """The same by a child, forked after a fit, or while another thread fits."""
     stop = threading.Event()
-    busy = threading.Thread(target=lambda: [all_again() for _ in iter(stop.is_set, True)]) if meanwhile else None
+    busy = (
+        threading.Thread(target=lambda: [all_again() for _ in iter(stop.is_set, True)])
+        if meanwhile
+        else None
+    )
     if busy is not None:
         busy.start()
         time.sleep(0.05)
@@ -229,7 +278,11 @@ def forked(meanwhile: bool = False) -> dict[str, str]:
     stop.set()
     os.close(writes)
     try:
-        return alone() if _within(reads) == joblib.hash(alone()) else dict.fromkeys(MODELS, "")
+        return (
+            alone()
+            if _within(reads) == joblib.hash(alone())
+            else dict.fromkeys(MODELS, "")
+        )
     finally:
         os.close(reads)
         os.kill(child, signal.SIGKILL)
@@ -241,7 +294,9 @@ def forked(meanwhile: bool = False) -> dict[str, str]:
 def _within(reads: int) -> str:
     """What a child writes within a limit of time."""
     found: list[bytes] = []
-    thread = threading.Thread(target=lambda: found.append(os.read(reads, 100)), daemon=True)
+    thread = threading.Thread(
+        target=lambda: found.append(os.read(reads, 100)), daemon=True
+    )
     thread.start()
     thread.join(LIMIT)
     return found[0].decode() if found else "nothing"
@@ -256,7 +311,9 @@ def by_processes(method: str) -> dict[str, str]:
 def by_loky() -> dict[str, str]:
     """The same by two processes of joblib."""
     names = list(MODELS)
-    found = joblib.Parallel(n_jobs=2, backend="loky", timeout=LIMIT)(joblib.delayed(again)(name) for name in names)
+    found = joblib.Parallel(n_jobs=2, backend="loky", timeout=LIMIT)(
+        joblib.delayed(again)(name) for name in names
+    )
     return dict(zip(names, found, strict=True))
 
 
@@ -276,7 +333,9 @@ CHILDREN: dict[str, Callable[[], dict[str, str]]] = {
 
 
 def children(number: int) -> Iterator[Verdict]:
-    """Fits in processes and threads that are made after fits here; those that start slowly are a tenth of them."""
+    """Fits in processes and threads that are made after fits here; those that start
+    slowly are a tenth of them.
+    """
     alone()
     quick = list(CHILDREN)[:4]
     for k in range(number):
@@ -292,7 +351,9 @@ def children(number: int) -> Iterator[Verdict]:
 def crowds(number: int) -> Iterator[Verdict]:
     """Fits during which a thread looks at how many of the others run."""
     all_again()
-    time.sleep(0.5)  # OpenBLAS ends its threads before a fork; those that it starts next wait actively, for 0.1 s
+    # OpenBLAS ends its threads before a fork; those that it starts next wait actively,
+    # for 0.1 s
+    time.sleep(0.5)
     cores = len(os.sched_getaffinity(0))
     for k in range(number):
         name, start = list(MODELS)[k % len(MODELS)], time.perf_counter()
@@ -307,7 +368,9 @@ def crowds(number: int) -> Iterator[Verdict]:
         wrong = above > CROWDED * len(looks)
         yield (
             f"{k} {name}",
-            f"{above} of {len(looks)} looks saw more threads than {cores}" if wrong else "",
+            f"{above} of {len(looks)} looks saw more threads than {cores}"
+            if wrong
+            else "",
             _since(start),
         )
 
@@ -318,7 +381,12 @@ def _look(stop: threading.Event, looks: list[int]) -> None:
         running = 0
         for task in os.listdir("/proc/self/task"):
             try:
-                state = Path(f"/proc/self/task/{task}/stat").read_text().rsplit(")", 1)[1].split()[0]
+                state = (
+                    Path(f"/proc/self/task/{task}/stat")
+                    .read_text()
+                    .rsplit(")", 1)[1]
+                    .split()[0]
+                )
             except OSError:  # a thread that has ended
                 continue
             running += int(task) != own and state == "R"
@@ -326,38 +394,66 @@ def _look(stop: threading.Event, looks: list[int]) -> None:
 
 
 def notebooks(number: int) -> Iterator[Verdict]:
-    """Fits in a Jupyter kernel that is interrupted at random moments, each with another fit after it."""
+    """Fits in a Jupyter kernel that is interrupted at random moments, each with
+    another fit after it.
+    """
     from jupyter_client.manager import start_new_kernel
 
     manager, client = start_new_kernel(kernel_name="python3")
 
-    def cell(code: str, found: str = "None", begins: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    def cell(
+        code: str, found: str = "None", begins: Callable[[], None] = lambda: None
+    ) -> dict[str, Any]:
         def hook(message: dict[str, Any]) -> None:
             if message["msg_type"] == "execute_input":
                 begins()
 
         options: dict[str, Any] = {"timeout": LIMIT, "output_hook": hook}
-        return client.execute_interactive(code, user_expressions={"found": found}, **options)["content"]
+        return client.execute_interactive(
+            code, user_expressions={"found": found}, **options
+        )["content"]
 
     try:
-        cell(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import long_life")
-        cell("long_life.MODELS['default'] = lambda: long_life.bo.KernelMachineRegressor(random_state=0)")
+        cell(
+            f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import "
+            "long_life"
+        )
+        cell(
+            "long_life.MODELS['default'] = lambda: "
+            "long_life.bo.KernelMachineRegressor(random_state=0)"
+        )
         cell("long_life.alone()")
         names = [*MODELS, "default"]
-        seconds = {name: float(_shown(cell("", f"long_life._seconds({name!r})"))) for name in names}
+        seconds = {
+            name: float(_shown(cell("", f"long_life._seconds({name!r})")))
+            for name in names
+        }
         for seed in range(number):
             name, start = names[seed % len(names)], time.perf_counter()
             moment = float(np.random.default_rng(seed).uniform(0, seconds[name]))
             button = threading.Timer(moment, manager.interrupt_kernel)
             try:
                 reply = cell(f"long_life.again({name!r})", begins=button.start)
-            except TimeoutError:  # of an interrupt in the kernel's own code, which loses its reply; the next cell tells
+            # Of an interrupt in the kernel's own code, which loses its reply; the next
+            # cell tells
+            except TimeoutError:
                 reply = {}
             button.join()
             time.sleep(0.1)  # for an interrupt after the work
             error = reply.get("ename", "KeyboardInterrupt")
-            wrong = "" if error == "KeyboardInterrupt" else f"{error}: {reply['evalue']}"
-            if not wrong and _shown(cell("", f"long_life.differing({{{name!r}: long_life.again({name!r})}})")) != "''":
+            wrong = (
+                "" if error == "KeyboardInterrupt" else f"{error}: {reply['evalue']}"
+            )
+            if (
+                not wrong
+                and _shown(
+                    cell(
+                        "",
+                        f"long_life.differing({{{name!r}: long_life.again({name!r})}})",
+                    )
+                )
+                != "''"
+            ):
                 wrong = "other bits after it"
             yield f"{seed} {name} in a kernel", wrong, _since(start)
     finally:

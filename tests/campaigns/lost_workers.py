@@ -1,9 +1,10 @@
 """Clusters and pools that lose what works for them, in the midst of a fit.
 
-A trial begins a fit whose passes run elsewhere, and at a random moment a worker is killed or frozen, the scheduler or
-the client is closed, the network becomes slow or loses all connections, or all results come late. The fit gives the
-bits of an undisturbed one, or there is one `EngineError`, within a minute, and no process is left. The scheduler
-forgets fits that are done.
+A trial begins a fit whose passes run elsewhere, and at a random moment a worker is
+killed or frozen, the scheduler or the client is closed, the network becomes slow or
+loses all connections, or all results come late. The fit gives the bits of an
+undisturbed one, or there is one `EngineError`, within a minute, and no process is left.
+The scheduler forgets fits that are done.
 """
 
 from __future__ import annotations
@@ -41,13 +42,31 @@ from bochner.engines.remote import begun
 from bochner.kernels import Gaussian
 from bochner.selection import policy
 
-Verdict = tuple[str, str, float]  # a case in words, what is wrong with it, and its seconds
+Verdict = tuple[
+    str, str, float
+]  # a case in words, what is wrong with it, and its seconds
 N, GROUP, LIMIT = 6000, 250, 60.0
-FROZEN, LATE = 3.0, 0.05  # seconds that a worker stands still, and that a message is late
-PATIENCE, SILENCE = 6.0, "8s"  # of the engine, and of the scheduler with workers that do not answer
-PRELOADED = ["sklearn.linear_model", "pyarrow.parquet", "numba", "distributed", "bochner.engines.dask", "bochner"]
+FROZEN, LATE = (
+    3.0,
+    0.05,
+)  # seconds that a worker stands still, and that a message is late
+PATIENCE, SILENCE = (
+    6.0,
+    "8s",
+)  # of the engine, and of the scheduler with workers that do not answer
+PRELOADED = [
+    "sklearn.linear_model",
+    "pyarrow.parquet",
+    "numba",
+    "distributed",
+    "bochner.engines.dask",
+    "bochner",
+]
 FEATURES = bo.FourierFeatures(Gaussian(0.5), 60, random_state=0)
-FITS: dict[str, dict[str, Any]] = {"moments": {}, "gradients": {"solver": "cg", "tol": 1e-4}}
+FITS: dict[str, dict[str, Any]] = {
+    "moments": {},
+    "gradients": {"solver": "cg", "tol": 1e-4},
+}
 
 
 @contextmanager
@@ -55,7 +74,14 @@ def streams(folder: Path) -> Iterator[Path]:
     """A folder of files, of which fits read so many rows in passes."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(N, 3)).astype(np.float32)
-    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]})
+    table = pa.table(
+        {
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "c": X[:, 2],
+            "y": np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2],
+        }
+    )
     parquet.write_table(table, folder / "rows.parquet", row_group_size=GROUP)
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
     with (
@@ -68,14 +94,18 @@ def streams(folder: Path) -> Iterator[Path]:
 
 def fitted(name: str, folder: Path, engine: Any) -> str:
     """A hash of the coefficients of a fit by an engine."""
-    model = bo.KernelMachineRegressor(features=FEATURES, alpha=1.0, random_state=0, **FITS[name])
+    model = bo.KernelMachineRegressor(
+        features=FEATURES, alpha=1.0, random_state=0, **FITS[name]
+    )
     with bo.settings(engine=engine):
         model.fit(folder / "rows.parquet", "y")
     return sha256(np.ascontiguousarray(model.feature_weights_).tobytes()).hexdigest()
 
 
 class Network:
-    """What connects a scheduler with its workers and clients: it can be slow, and lose all connections."""
+    """What connects a scheduler with its workers and clients: it can be slow, and
+    lose all connections.
+    """
 
     def __init__(self) -> None:
         self.port, self.delay, self._writers = 0, 0.0, WeakSet[asyncio.StreamWriter]()
@@ -87,14 +117,22 @@ class Network:
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             answers, questions = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:  # a scheduler that has ended
             return writer.close()
-        await asyncio.gather(self._carry(reader, questions), self._carry(answers, writer), return_exceptions=True)
+        await asyncio.gather(
+            self._carry(reader, questions),
+            self._carry(answers, writer),
+            return_exceptions=True,
+        )
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._writers.add(writer)
         try:
             while content := await reader.read(1 << 16):
@@ -124,7 +162,11 @@ class Network:
 def cluster() -> Iterator[Client]:
     """Two processes of one thread each, and a network of their own to the scheduler."""
     multiprocessing.set_forkserver_preload(PRELOADED)
-    options: dict[str, Any] = {"processes": True, "dashboard_address": ":0", "silence_logs": 60}
+    options: dict[str, Any] = {
+        "processes": True,
+        "dashboard_address": ":0",
+        "silence_logs": 60,
+    }
     with (
         closing(Network()) as network,
         dask.config.set(
@@ -135,7 +177,10 @@ def cluster() -> Iterator[Client]:
             }
         ),
         LocalCluster(
-            n_workers=0, threads_per_worker=1, scheduler_kwargs={"contact_address": network.address}, **options
+            n_workers=0,
+            threads_per_worker=1,
+            scheduler_kwargs={"contact_address": network.address},
+            **options,
         ) as made,
     ):
         network.port, made.network = made.scheduler.port, network
@@ -194,15 +239,25 @@ def late() -> Iterator[None]:
 
 
 FAULTS: dict[str, Callable[[Client, np.random.Generator], object]] = {
-    "a worker killed": lambda client, rng: signalled(worker_of(client, rng), signal.SIGKILL),
+    "a worker killed": lambda client, rng: signalled(
+        worker_of(client, rng), signal.SIGKILL
+    ),
     "all workers killed": lambda client, rng: [
-        signalled(worker.pid, signal.SIGKILL) for worker in client.cluster.workers.values() if worker.pid
+        signalled(worker.pid, signal.SIGKILL)
+        for worker in client.cluster.workers.values()
+        if worker.pid
     ],
     "a worker frozen": lambda client, rng: frozen(worker_of(client, rng)),
     "results late": lambda client, rng: None,
-    "a network that is slow": lambda client, rng: setattr(client.cluster.network, "delay", LATE),
-    "a worker frozen for good": lambda client, rng: signalled(worker_of(client, rng), signal.SIGSTOP),
-    "scheduler closed": lambda client, rng: client.cluster.sync(client.cluster.scheduler.close),
+    "a network that is slow": lambda client, rng: setattr(
+        client.cluster.network, "delay", LATE
+    ),
+    "a worker frozen for good": lambda client, rng: signalled(
+        worker_of(client, rng), signal.SIGSTOP
+    ),
+    "scheduler closed": lambda client, rng: client.cluster.sync(
+        client.cluster.scheduler.close
+    ),
     "cluster closed": lambda client, rng: client.cluster.close(timeout=5),
     "client closed": lambda client, rng: client.close(timeout=5),
     "connections lost": lambda client, rng: client.cluster.network.cut(),
@@ -210,8 +265,12 @@ FAULTS: dict[str, Callable[[Client, np.random.Generator], object]] = {
 LASTING = list(FAULTS)[5:]  # after which there is no cluster to go on with
 
 
-def end(fit: Callable[[], str], fault: Callable[[], object], moment: float, expected: str) -> str:
-    """Begin a fit and a fault some seconds later; what is wrong with how the fit ends."""
+def end(
+    fit: Callable[[], str], fault: Callable[[], object], moment: float, expected: str
+) -> str:
+    """Begin a fit and a fault some seconds later; what is wrong with how the fit
+    ends.
+    """
     timer = threading.Timer(moment, fault)
     future = begun(fit)
     timer.start()
@@ -226,7 +285,9 @@ def end(fit: Callable[[], str], fault: Callable[[], object], moment: float, expe
     return "" if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
 
 
-def on_dask(number: int, folder: Path, first: int = 0, only: list[str] | None = None) -> Iterator[Verdict]:
+def on_dask(
+    number: int, folder: Path, first: int = 0, only: list[str] | None = None
+) -> Iterator[Verdict]:
     """Fits on a cluster with a fault each. One cluster serves until a fault ends it."""
     names = list(FAULTS) if only is None else only
     with streams(folder):
@@ -239,7 +300,11 @@ def on_dask(number: int, folder: Path, first: int = 0, only: list[str] | None = 
                     if seed not in lasting:
                         yield trial(seed, names, folder, client, found)
                 size = scheduler_keeps(client)
-                yield f"{begin} the scheduler", f"keeps {size}" if any(size.values()) else "", 0.0
+                yield (
+                    f"{begin} the scheduler",
+                    f"keeps {size}" if any(size.values()) else "",
+                    0.0,
+                )
             for seed in lasting:
                 with cluster() as client:
                     undisturbed("moments", folder, client)
@@ -249,13 +314,21 @@ def on_dask(number: int, folder: Path, first: int = 0, only: list[str] | None = 
 
 
 def undisturbed(name: str, folder: Path, client: Client) -> tuple[str, float]:
-    """The bits of a fit that nothing happens to, and its seconds once workers have begun."""
+    """The bits of a fit that nothing happens to, and its seconds once workers have
+    begun.
+    """
     fitted(name, folder, client)
     start = time.perf_counter()
     return fitted(name, folder, client), time.perf_counter() - start
 
 
-def trial(seed: int, names: list[str], folder: Path, client: Client, found: dict[str, tuple[str, float]]) -> Verdict:
+def trial(
+    seed: int,
+    names: list[str],
+    folder: Path,
+    client: Client,
+    found: dict[str, tuple[str, float]],
+) -> Verdict:
     """One fit with a fault, and what is wrong with its end."""
     rng, start = np.random.default_rng(seed), time.perf_counter()
     kind, name = names[seed % len(names)], list(FITS)[seed // len(names) % len(FITS)]
@@ -278,22 +351,34 @@ def trial(seed: int, names: list[str], folder: Path, client: Client, found: dict
             signalled(pid, signal.SIGCONT)
     if not wrong and kind not in LASTING:
         client.wait_for_workers(2, timeout=LIMIT)
-    return f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s", wrong, time.perf_counter() - start
+    return (
+        f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s",
+        wrong,
+        time.perf_counter() - start,
+    )
 
 
 def scheduler_keeps(client: Client) -> dict[str, int]:
     """What the scheduler still knows of fits that are done."""
     scheduler, deadline = client.cluster.scheduler, time.monotonic() + 5
     while True:
-        size = {"tasks": len(scheduler.tasks), "wanted": sum(len(one.wants_what) for one in scheduler.clients.values())}
+        size = {
+            "tasks": len(scheduler.tasks),
+            "wanted": sum(len(one.wants_what) for one in scheduler.clients.values()),
+        }
         if not any(size.values()) or time.monotonic() > deadline:
             return size
         time.sleep(0.05)
 
 
 def _left_over() -> list[int]:
-    """Processes below this one, but the server of forks and the tracker of resources, which serve it to its end."""
-    own = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid}
+    """Processes below this one, but the server of forks and the tracker of
+    resources, which serve it to its end.
+    """
+    own = {
+        forkserver._forkserver._forkserver_pid,
+        resource_tracker._resource_tracker._pid,
+    }
     deadline = time.monotonic() + 10
     while True:
         below = psutil.Process().children(recursive=True)
@@ -325,20 +410,37 @@ def on_pools(number: int, folder: Path, first: int = 0) -> Iterator[Verdict]:
             for name in FITS:
                 fitted(name, folder, executor)
                 start = time.perf_counter()
-                found[name] = fitted(name, folder, executor), time.perf_counter() - start
+                found[name] = (
+                    fitted(name, folder, executor),
+                    time.perf_counter() - start,
+                )
         for seed in range(first, first + number):
             rng, start = np.random.default_rng(seed), time.perf_counter()
             kinds = [*POOL_FAULTS, "the executor shut down"]
-            kind, name = kinds[seed % len(kinds)], list(FITS)[seed // len(kinds) % len(FITS)]
+            kind, name = (
+                kinds[seed % len(kinds)],
+                list(FITS)[seed // len(kinds) % len(FITS)],
+            )
             expected, seconds = found[name]
             with pool() as executor:
-                pid, moment = int(rng.choice(list(executor._processes))), float(rng.uniform(0, 1.1 * seconds))
-                fault: Callable[[], object] = partial(executor.shutdown, wait=False, cancel_futures=True)
+                pid, moment = (
+                    int(rng.choice(list(executor._processes))),
+                    float(rng.uniform(0, 1.1 * seconds)),
+                )
+                fault: Callable[[], object] = partial(
+                    executor.shutdown, wait=False, cancel_futures=True
+                )
                 if kind in POOL_FAULTS:
                     fault = partial(POOL_FAULTS[kind], pid)
                 engine = FuturesEngine(executor, PATIENCE)
-                wrong = end(partial(fitted, name, folder, engine), fault, moment, expected)
+                wrong = end(
+                    partial(fitted, name, folder, engine), fault, moment, expected
+                )
                 signalled(pid, signal.SIGCONT)
             if not wrong and (left := _left_over()):
                 wrong = f"left {left}"
-            yield f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s", wrong, time.perf_counter() - start
+            yield (
+                f"{seed} {name}, {kind} at {moment:.2f} of {seconds:.2f} s",
+                wrong,
+                time.perf_counter() - start,
+            )

@@ -13,9 +13,13 @@ def table_of(seed):
 
 @pytest.fixture(scope="module")
 def window():
-    pytest.importorskip("playwright.sync_api", reason='no Playwright: pip install "bochner[browser]"')
+    pytest.importorskip(
+        "playwright.sync_api", reason='no Playwright: pip install "bochner[browser]"'
+    )
     if hostile_pages.browser_path() is None:
-        pytest.skip("no Chromium: apt-get install chromium, or name one in BOCHNER_BROWSER")
+        pytest.skip(
+            "no Chromium: apt-get install chromium, or name one in BOCHNER_BROWSER"
+        )
     with hostile_pages.window() as own:
         yield own
 
@@ -29,7 +33,9 @@ def unescaped(monkeypatch):
 def test_slice_without_a_browser(seed, tmp_path):
     """The parser of Python stands for that of the browser."""
     table = table_of(seed)
-    page = hostile_pages.Elements(hostile_pages.report_of(table, seed, tmp_path / "report.html"))
+    page = hostile_pages.Elements(
+        hostile_pages.report_of(table, seed, tmp_path / "report.html")
+    )
     assert not page.names & set(hostile_pages.FORBIDDEN.split(", "))
     assert not [name for name in page.attributes if name.startswith("on")]
     assert not hostile_pages.missing(table.texts, page.text)

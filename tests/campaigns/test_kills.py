@@ -1,4 +1,6 @@
-"""What the campaign of killed commands has found. Its commands take too long for a slice."""
+"""What the campaign of killed commands has found. Its commands take too long for a
+slice.
+"""
 
 import os
 import signal
@@ -23,7 +25,12 @@ with replacing("file") as temporary, open(temporary, "w") as file:
 def test_what_a_killed_process_was_writing_is_removed(tmp_path, monkeypatch):
     """But not what another one is writing."""
     monkeypatch.chdir(tmp_path)
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
     try:
         assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 2
         writers[0].kill()
@@ -46,8 +53,17 @@ def test_sigterm_is_told_and_leaves_nothing(tmp_path):
     code = "import time, bochner.cli.app as app\n"
     code += "app.app = lambda **_: (print('ready', flush=True), time.sleep(60))\n"
     code += "from bochner.cli import main; main()"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    assert (*process.communicate(timeout=60), process.returncode) == ("", "interrupted\n", 143)
+    assert (*process.communicate(timeout=60), process.returncode) == (
+        "",
+        "interrupted\n",
+        143,
+    )

@@ -47,7 +47,9 @@ class Library:
 
 
 def interrupting(place, seen, files=(blas.__file__,), events=("call", "line")):
-    """A function for `sys.settrace` that interrupts at the event of this number, of those in some files."""
+    """A function for `sys.settrace` that interrupts at the event of this number, of
+    those in some files.
+    """
 
     def trace(frame, event, argument):
         if frame.f_code.co_filename not in files:
@@ -84,11 +86,17 @@ def test_an_interrupt_at_any_line_gives_blas_its_threads_back(monkeypatch):
 
 
 def test_an_interrupt_at_any_call_leaves_threads_that_work(monkeypatch):
-    """One inside of a lock of `concurrent.futures`, which is written in Python, left it locked for ever.
+    """One inside of a lock of `concurrent.futures`, which is written in Python, left it
+    locked for ever.
 
     Python looks for signals where functions begin and after they return.
     """
-    files = local.__file__, threading.__file__, thread_futures.__file__, futures._base.__file__
+    files = (
+        local.__file__,
+        threading.__file__,
+        thread_futures.__file__,
+        futures._base.__file__,
+    )
     ends = []
 
     def attempt(place):
@@ -116,7 +124,9 @@ def test_an_interrupt_at_any_call_leaves_threads_that_work(monkeypatch):
     assert place > 40
 
 
-def test_an_interrupt_while_others_are_asked_for_help_stops_those_that_help(monkeypatch):
+def test_an_interrupt_while_others_are_asked_for_help_stops_those_that_help(
+    monkeypatch,
+):
     """They went on with all items of a call that had ended."""
     begun, go_on, done = threading.Event(), threading.Event(), []
     submit, asked = local._pool.submit, []

@@ -22,7 +22,9 @@ def test_results_that_are_late(client, tmp_path):
 
 
 def test_what_is_none_of_the_known_ends():
-    """An end is wrong if there are other bits, another error than one of the engine, or none at all."""
+    """An end is wrong if there are other bits, another error than one of the engine,
+    or none at all.
+    """
 
     def refused():
         raise KeyError("x")

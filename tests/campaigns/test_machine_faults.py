@@ -1,4 +1,6 @@
-"""A short slice of the campaign of faults of the machine, and a test for each defect that it has found."""
+"""A short slice of the campaign of faults of the machine, and a test for each defect
+that it has found.
+"""
 
 import contextlib
 import errno
@@ -21,11 +23,15 @@ from bochner.cli.app import app
 from bochner.engines import local, prefetch
 from bochner.loops import compile as loops
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="names, limits and signals as Unix has them")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="names, limits and signals as Unix has them"
+)
 
 
 class Here(machine_faults.Lab):
-    """Commands in this process, which has everything at hand; limits are taken back after each."""
+    """Commands in this process, which has everything at hand; limits are taken back
+    after each.
+    """
 
     def start(self):
         self.mounts = False
@@ -50,7 +56,11 @@ class Here(machine_faults.Lab):
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    return Here(tmp_path_factory.mktemp("faults"), 300, ["predict", "predict parquet", "predict gzip"])
+    return Here(
+        tmp_path_factory.mktemp("faults"),
+        300,
+        ["predict", "predict parquet", "predict gzip"],
+    )
 
 
 @pytest.mark.parametrize("kind", ["full disk", "no place for the output", "paths"])
@@ -71,12 +81,23 @@ for name in sys.argv[1:]:
 
 
 def test_names_that_a_locale_does_not_have(tmp_path):
-    """Of an input and an output, in the locale C without the mode for UTF-8; and names that are no UTF-8."""
+    """Of an input and an output, in the locale C without the mode for UTF-8; and
+    names that are no UTF-8.
+    """
     names = [os.fsencode(tmp_path) + b"/" + name for name in ("é".encode(), b"\xff")]
     for name in names:
         Path(os.fsdecode(name)).write_text("a,b\n1,2\n3,4\n")
-    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run([sys.executable, "-c", COPY, *names], env=environment, capture_output=True, text=True)
+    environment = os.environ | {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", COPY, *names],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     for name in names:
         with gzip.open(name + b".csv.gz", "rt") as file:
@@ -97,7 +118,15 @@ def test_input_that_goes_away_while_it_is_read(lab, tmp_path, monkeypatch, mode)
         return written(*arguments)
 
     monkeypatch.setattr(evaluation, "write_predictions", later)
-    arguments = ["predict", str(lab.folder / "model"), str(data), "--out", str(out), "--memory-limit", "10kB"]
+    arguments = [
+        "predict",
+        str(lab.folder / "model"),
+        str(data),
+        "--out",
+        str(out),
+        "--memory-limit",
+        "10kB",
+    ]
     done = lab.run(arguments, tmp_path)
     assert done.code == 1, done
     assert not machine_faults.complaint(done, "changed|vanished")
@@ -144,7 +173,9 @@ def test_libraries_that_cannot_be_loaded_are_told_in_a_line(monkeypatch):
     class App:
         def find_spec(self, name, *_):
             if name == "bochner.cli.app":
-                raise ImportError("Much\nadvice") from ImportError("libopenblas.so: failed to map\n segment")
+                raise ImportError("Much\nadvice") from ImportError(
+                    "libopenblas.so: failed to map\n segment"
+                )
 
     monkeypatch.delitem(sys.modules, "bochner.cli.app")
     monkeypatch.setattr(sys, "meta_path", [App(), *sys.meta_path])
@@ -152,21 +183,38 @@ def test_libraries_that_cannot_be_loaded_are_told_in_a_line(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as caught:
         cli.main()
-    assert caught.value.code == "error: the libraries cannot be loaded: libopenblas.so: failed to map segment"
+    assert (
+        caught.value.code
+        == "error: the libraries cannot be loaded: libopenblas.so: failed to map "
+        "segment"
+    )
     assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_command_with_few_addresses_does_not_wait_for_ever():
     """OpenBLAS would, while it is loaded."""
-    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)\n" + machine_faults.COMMAND
-    done = subprocess.run([sys.executable, "-c", code, "inspect", "model"], capture_output=True, text=True, timeout=60)
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)\n"
+        + machine_faults.COMMAND
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "inspect", "model"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: The command takes 1.1 GB of addresses, and the limit on the memory of this")
+    assert done.stderr.startswith(
+        "error: The command takes 1.1 GB of addresses, and the limit on the memory "
+        "of this"
+    )
     assert done.stderr.count("\n") == 1
 
 
 def test_a_limit_on_addresses_counts(tmp_path):
-    """A process under ``ulimit -v`` knows what is left, and reads no CSV and loads no loop with too little of it."""
+    """A process under ``ulimit -v`` knows what is left, and reads no CSV and loads
+    no loop with too little of it.
+    """
     path = tmp_path / "rows.csv"
     path.write_text("a,y\n1,2\n3,4\n")
     code = f"""
@@ -186,7 +234,9 @@ except MemoryError as error:
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 print(open_source({str(path)!r}))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert not done.stderr
     refused, *opened = done.stdout.splitlines()
     assert refused.startswith("Reading a CSV file takes 134 MB of addresses")
@@ -230,12 +280,20 @@ def test_a_loop_is_read_from_the_disk(folder_of_loops):
 
 
 def test_two_processes_that_keep_a_loop_for_different_types(tmp_path, monkeypatch):
-    """The second one writes its index between the first one's index and code, by which Numba confuses them."""
-    save_data, save_index, late = IndexDataCacheFile._save_data, IndexDataCacheFile._save_index, []
+    """The second one writes its index between the first one's index and code, by
+    which Numba confuses them.
+    """
+    save_data, save_index, late = (
+        IndexDataCacheFile._save_data,
+        IndexDataCacheFile._save_index,
+        [],
+    )
     files = [loops._LoopFiles(str(tmp_path), "loop", 0) for _ in range(2)]
 
     def data(self, name, content):
-        late.append((self, name, content)) if content == "code of a" else save_data(self, name, content)
+        late.append((self, name, content)) if content == "code of a" else save_data(
+            self, name, content
+        )
 
     def index(self, found):
         if not late:
@@ -262,6 +320,11 @@ def test_what_a_killed_process_was_compiling_is_removed(tmp_path):
 
 def test_a_loop_is_not_loaded_with_few_addresses(folder_of_loops, monkeypatch):
     """LLVM would abort the process."""
-    monkeypatch.setattr(sys.modules["bochner.settings"], "free_addresses", lambda: 1 << 20)
-    with pytest.raises(MemoryError, match=r"A compiled loop takes 134 MB of addresses, .* leaves 1\.0 MB"):
+    monkeypatch.setattr(
+        sys.modules["bochner.settings"], "free_addresses", lambda: 1 << 20
+    )
+    with pytest.raises(
+        MemoryError,
+        match=r"A compiled loop takes 134 MB of addresses, .* leaves 1\.0 MB",
+    ):
         loops.compiled(double)(1.5)

@@ -1,4 +1,6 @@
-"""Categories beyond those that have a column: codes that tell them apart, and which output columns are tied."""
+"""Categories beyond those that have a column: codes that tell them apart, and which
+output columns are tied.
+"""
 
 import datetime as dt
 import subprocess
@@ -30,7 +32,13 @@ def parts(encoder, labels):
     """The columns of an encoded table, by name."""
     Z = encoder.transform(pd.DataFrame({"a": pd.Series(labels, dtype=object)}))
     names = list(encoder.get_feature_names_out())
-    return {"kept": Z[:, :3], "other": Z[:, 3], "code": Z[:, 4:20], "missing": Z[:, 20:], "names": names}
+    return {
+        "kept": Z[:, :3],
+        "other": Z[:, 3],
+        "code": Z[:, 4:20],
+        "missing": Z[:, 20:],
+        "names": names,
+    }
 
 
 def code(text):
@@ -44,13 +52,19 @@ def test_rare_categories_get_a_code_and_frequent_ones_do_not(gap):
     rare = [f"r{i}" for i in range(50)] + ["", "é", "日本"]
     encoder = fitted(FREQUENT * 2 + rare + gap)
     out = parts(encoder, FREQUENT + rare + gap)
-    assert out["names"] == ["a_f0", "a_f1", "a_f2", "a_other", *CODE] + ["a_missing"] * len(gap)
+    assert out["names"] == ["a_f0", "a_f1", "a_f2", "a_other", *CODE] + [
+        "a_missing"
+    ] * len(gap)
     assert encoder.n_features_out_ == len(out["names"])
     np.testing.assert_array_equal(out["kept"], np.eye(len(FREQUENT + rare + gap), 3))
-    np.testing.assert_array_equal(out["other"], [0] * 3 + [1] * len(rare) + [0] * len(gap))
+    np.testing.assert_array_equal(
+        out["other"], [0] * 3 + [1] * len(rare) + [0] * len(gap)
+    )
     expected = [[0] * 16] * 3 + [code(text) for text in rare] + [[0] * 16] * len(gap)
     np.testing.assert_array_equal(out["code"], expected)
-    np.testing.assert_array_equal(out["missing"].ravel(), ([0] * (3 + len(rare)) + [1]) * len(gap))
+    np.testing.assert_array_equal(
+        out["missing"].ravel(), ([0] * (3 + len(rare)) + [1]) * len(gap)
+    )
 
 
 def test_distances_of_codes_follow_the_binomial_law():
@@ -58,11 +72,16 @@ def test_distances_of_codes_follow_the_binomial_law():
     labels = [f"category {i}" for i in range(n)]
     codes = parts(fitted(FREQUENT * 2 + labels), labels)["code"]
     distances = pdist(codes, "cityblock")
-    # Distances of two pairs of labels are independent, even if the pairs share a label, so that the variance of the
-    # mean over all pairs is that of one distance, 16 / 4 / 4^2, over their number.
+    # Distances of two pairs of labels are independent, even if the pairs share a label,
+    # so that the variance of the mean over all pairs is that of one distance, 16 / 4 /
+    # 4^2, over their number.
     pairs = n * (n - 1) / 2
     assert abs(distances.mean() - 2.0) < 4.0 * np.sqrt(0.25 / pairs)
-    assert poisson.ppf(1e-4, pairs / 2**16) < np.count_nonzero(distances == 0) < poisson.ppf(1 - 1e-4, pairs / 2**16)
+    assert (
+        poisson.ppf(1e-4, pairs / 2**16)
+        < np.count_nonzero(distances == 0)
+        < poisson.ppf(1 - 1e-4, pairs / 2**16)
+    )
     apart = np.abs(codes[::2] - codes[1::2]).sum(axis=1)
     bins = np.clip(np.round(apart * 4), 4, 12).astype(int) - 4
     law = np.diff(np.r_[0, binom.cdf(np.arange(4, 12), 16, 0.5), 1])
@@ -84,42 +103,73 @@ def test_codes_are_the_same_everywhere():
     (row,) = parts(fitted([*FREQUENT * 2, "Bern"]), ["Bern"])["code"]
     assert "".join(str(int(bit)) for bit in row * 4) == expected
     program = (
-        "import pandas as pd; from bochner import TableEncoder; X = pd.DataFrame({'a': ['x', 'x', 'Bern']});"
-        "print(*(TableEncoder(max_categories=1).fit_transform(X)[2, 2:] * 4).astype(int), sep='')"
+        "import pandas as pd; from bochner import TableEncoder; X = "
+        "pd.DataFrame({'a': ['x', 'x', 'Bern']});"
+        "print(*(TableEncoder(max_categories=1).fit_transform(X)[2, 2:] * "
+        "4).astype(int), sep='')"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert run.stdout.strip() == expected
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 def test_unseen_categories_have_codes_where_the_fit_saw_rare_ones():
-    rare = parts(fitted([*FREQUENT, *FREQUENT, "r", None]), ["new", "r", "newer", None, "f1"])
+    rare = parts(
+        fitted([*FREQUENT, *FREQUENT, "r", None]), ["new", "r", "newer", None, "f1"]
+    )
     np.testing.assert_array_equal(rare["other"], [1, 1, 1, 0, 0])
-    np.testing.assert_array_equal(rare["code"], [code("new"), code("r"), code("newer"), [0] * 16, [0] * 16])
+    np.testing.assert_array_equal(
+        rare["code"], [code("new"), code("r"), code("newer"), [0] * 16, [0] * 16]
+    )
     np.testing.assert_array_equal(rare["missing"], [[0], [0], [0], [1], [0]])
     complete = parts(fitted([*FREQUENT, *FREQUENT, "r"]), [None, "f0"])
     np.testing.assert_array_equal(complete["code"], 0)
     np.testing.assert_array_equal(complete["other"], 0)
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 def test_no_codes_where_all_categories_have_a_column():
     encoder = fitted([*FREQUENT, None])
-    assert list(encoder.get_feature_names_out()) == ["a_f0", "a_f1", "a_f2", "a_missing"]
+    assert list(encoder.get_feature_names_out()) == [
+        "a_f0",
+        "a_f1",
+        "a_f2",
+        "a_missing",
+    ]
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": ["new"]})), 0)
-    many = pd.DataFrame({"a": [f"f{i % 3}" for i in range(9)], "b": [f"b{i}" for i in range(9)]})
+    many = pd.DataFrame(
+        {"a": [f"f{i % 3}" for i in range(9)], "b": [f"b{i}" for i in range(9)]}
+    )
     names = TableEncoder(max_categories=3).fit(many).get_feature_names_out()
-    assert [name for name in names if "_code" in name] == [f"b_code{i}" for i in range(16)]
+    assert [name for name in names if "_code" in name] == [
+        f"b_code{i}" for i in range(16)
+    ]
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 def test_partial_fit_grows_past_the_limit():
     encoder = fitted(FREQUENT)
     assert encoder.n_features_out_ == 3
     encoder.partial_fit(pd.DataFrame({"a": ["f2", "r1", "f0", "f1"]}))
-    assert list(encoder.get_feature_names_out()) == ["a_f0", "a_f1", "a_f2", "a_other", *CODE]
+    assert list(encoder.get_feature_names_out()) == [
+        "a_f0",
+        "a_f1",
+        "a_f2",
+        "a_other",
+        *CODE,
+    ]
     whole = fitted([*FREQUENT, "f2", "r1", "f0", "f1"])
     X = pd.DataFrame({"a": ["r1", "f2", "new", None]})
     np.testing.assert_array_equal(encoder.transform(X), whole.transform(X))
@@ -161,14 +211,22 @@ def test_an_encoder_with_codes_is_saved(tmp_path):
     np.testing.assert_array_equal(back.transform(more), encoder.transform(more))
     np.testing.assert_array_equal(back.column_groups(), encoder.column_groups())
     assert list(back.get_feature_names_out()) == list(encoder.get_feature_names_out())
-    np.testing.assert_array_equal(back.partial_fit(more).transform(X), encoder.partial_fit(more).transform(X))
+    np.testing.assert_array_equal(
+        back.partial_fit(more).transform(X), encoder.partial_fit(more).transform(X)
+    )
 
 
 def test_a_model_saved_before_there_were_codes_keeps_its_columns():
     encoder = fitted([*FREQUENT * 2, "r", None])
     del vars(encoder.columns_[0])["coded"]
     encoder.n_features_out_ = encoder.columns_[0].width
-    assert list(encoder.get_feature_names_out()) == ["a_f0", "a_f1", "a_f2", "a_other", "a_missing"]
+    assert list(encoder.get_feature_names_out()) == [
+        "a_f0",
+        "a_f1",
+        "a_f2",
+        "a_other",
+        "a_missing",
+    ]
     Z = encoder.transform(pd.DataFrame({"a": ["f1", "r", None]}))
     np.testing.assert_array_equal(Z, np.eye(5)[[1, 3, 4]])
 
@@ -185,7 +243,12 @@ def tied_names(encoder):
 
 def test_ties_of_a_mixed_table():
     days = [dt.datetime(2024, 1, 1 + 3 * i, i) for i in range(8)]
-    X = {"n": [1.0, None, 3, 4, 5, 6, 7, 8], "a": ["x", None, *"yzuvwx"], "t": [None, *days[1:]], "m": range(8)}
+    X = {
+        "n": [1.0, None, 3, 4, 5, 6, 7, 8],
+        "a": ["x", None, *"yzuvwx"],
+        "t": [None, *days[1:]],
+        "m": range(8),
+    }
     encoder = TableEncoder(max_categories=2).fit(pl.DataFrame(X, strict=False))
     assert tied_names(encoder) == [
         ["n"], ["n_missing"], ["a_u"], ["a_x"], ["a_other"], CODE, ["a_missing"],
@@ -195,8 +258,19 @@ def test_ties_of_a_mixed_table():
 
 
 def test_ties_of_times_that_are_only_circles():
-    X = pl.DataFrame({"h": [dt.time(0), dt.time(6)], "s": [dt.timedelta(0), dt.timedelta(1)], "a": ["x", "y"]})
-    assert tied_names(TableEncoder().fit(X)) == [["h_day_cos", "h_day_sin"], ["s_seconds"], ["a_x"], ["a_y"]]
+    X = pl.DataFrame(
+        {
+            "h": [dt.time(0), dt.time(6)],
+            "s": [dt.timedelta(0), dt.timedelta(1)],
+            "a": ["x", "y"],
+        }
+    )
+    assert tied_names(TableEncoder().fit(X)) == [
+        ["h_day_cos", "h_day_sin"],
+        ["s_seconds"],
+        ["a_x"],
+        ["a_y"],
+    ]
 
 
 def test_two_text_columns_are_not_tied_to_one_another():
@@ -205,7 +279,9 @@ def test_two_text_columns_are_not_tied_to_one_another():
     np.testing.assert_array_equal(groups, [0, 1] + [2] * 16 + [3, 4] + [5] * 16)
 
 
-@pytest.mark.parametrize("X", [np.eye(4), sp.csr_array(np.eye(4)), pd.DataFrame(np.eye(4))])
+@pytest.mark.parametrize(
+    "X", [np.eye(4), sp.csr_array(np.eye(4)), pd.DataFrame(np.eye(4))]
+)
 def test_numbers_are_not_tied(X):
     np.testing.assert_array_equal(TableEncoder().fit(X).column_groups(), np.arange(4))
 

@@ -17,7 +17,9 @@ def drawn(means, seed=0, noise=1.0, n=N):
     """Codes 0, 1, ..., and targets of the given means."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(len(means), size=n)
-    return codes.astype(float), (np.array(means)[codes] + noise * rng.standard_normal(n))[:, np.newaxis]
+    return codes.astype(float), (
+        np.array(means)[codes] + noise * rng.standard_normal(n)
+    )[:, np.newaxis]
 
 
 def are_codes(values, y, weight):
@@ -38,20 +40,27 @@ def are_codes(values, y, weight):
         ([0, 1, 1.1, 1, 2, 3], False),  # hardly out of order
         ([0, 1], False),
         (np.sin(np.arange(24) * np.pi / 12), False),  # hours of a day: a smooth curve
-        (np.random.default_rng(0).permutation(np.sin(np.arange(24) * np.pi / 12)), True),
+        (
+            np.random.default_rng(0).permutation(np.sin(np.arange(24) * np.pi / 12)),
+            True,
+        ),
     ],
 )
 def test_means_in_no_order(means, expected):
     codes, y = drawn(means)
     assert are_codes(codes, y, np.ones(N)) == expected
-    assert are_codes(7 - 2 * codes, y, np.ones(N)) == expected  # order and distances do not matter
+    assert (
+        are_codes(7 - 2 * codes, y, np.ones(N)) == expected
+    )  # order and distances do not matter
     codes[::7] = np.nan
     assert are_codes(codes, y, np.ones(N)) == expected
     assert not are_codes(codes + 0.5, y, np.ones(N))
 
 
 def test_chance_is_no_reason():
-    """Of numbers that tell nothing, or the targets in their order, hardly any are taken for codes."""
+    """Of numbers that tell nothing, or the targets in their order, hardly any are
+    taken for codes.
+    """
     found = [
         are_codes(*drawn(slope * np.arange(levels), seed, n=500), np.ones(500))
         for seed in range(100)
@@ -65,7 +74,10 @@ def test_copies_are_one_row():
     X = rng.integers(3, size=(60, 4)).astype(float)
     y = rng.standard_normal((60, 1)) + (X[:, :1] == 1)
     few, many = (
-        TableEncoder().fit(X).with_codes(np.repeat(X, k, axis=0), np.repeat(y, k, axis=0), None, 0) for k in (1, 50)
+        TableEncoder()
+        .fit(X)
+        .with_codes(np.repeat(X, k, axis=0), np.repeat(y, k, axis=0), None, 0)
+        for k in (1, 50)
     )
     assert few.get_feature_names_out().tolist() == many.get_feature_names_out().tolist()
 
@@ -78,16 +90,29 @@ def test_encoding():
     for rows, name in ((frame, "kind"), (X, "x1")):
         encoder = TableEncoder().fit(rows).with_codes(rows, y, None, 0)
         names = encoder.get_feature_names_out().tolist()[1:]
-        assert names == [f"{name}_{suffix}" for suffix in ("0", "10", "20", "30", "40", "missing")]
+        assert names == [
+            f"{name}_{suffix}" for suffix in ("0", "10", "20", "30", "40", "missing")
+        ]
         assert encoder.sources().tolist() == [0, 1, 1, 1, 1, 1, 1]
         assert encoder.codes == {name: [0, 10, 20, 30, 40]}
         assert f"codes of categories: {name!r}" in str(encoder)
         Z = encoder.transform(rows)[:, 1:]
-        truth = [[float(value == code) for code in (0, 10, 20, 30, 40)] + [float(np.isnan(value))] for value in X[:, 1]]
+        truth = [
+            [float(value == code) for code in (0, 10, 20, 30, 40)]
+            + [float(np.isnan(value))]
+            for value in X[:, 1]
+        ]
         np.testing.assert_array_equal(Z, truth)
         unknown = frame[:4].assign(kind=[12.0, 39.0, -7.0, 1e9])
-        between = encoder.transform(unknown if name == "kind" else unknown.to_numpy())[:, 1:6]
-        truth = [[0, 0.8, 0.2, 0, 0], [0, 0, 0, 0.1, 0.9], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+        between = encoder.transform(unknown if name == "kind" else unknown.to_numpy())[
+            :, 1:6
+        ]
+        truth = [
+            [0, 0.8, 0.2, 0, 0],
+            [0, 0, 0, 0.1, 0.9],
+            [1, 0, 0, 0, 0],
+            [0, 0, 0, 0, 1],
+        ]
         np.testing.assert_allclose(between, truth, rtol=1e-6)
 
 
@@ -95,16 +120,27 @@ def test_columns_of_text_beside_codes_stay():
     """Also when the counts of their categories are forgotten, as in a fit."""
     codes, y = drawn([0, 3, -1, 2, 4])
     text = np.char.add("t", np.random.default_rng(0).integers(150, size=N).astype(str))
-    frame = pd.DataFrame({"few": text, "kind": codes, "many": text}).assign(few=lambda X: X["few"].str[:2])
+    frame = pd.DataFrame({"few": text, "kind": codes, "many": text}).assign(
+        few=lambda X: X["few"].str[:2]
+    )
     plain = TableEncoder().fit(frame)
-    names = [name for name in plain.get_feature_names_out() if not name.startswith("kind")]
+    names = [
+        name for name in plain.get_feature_names_out() if not name.startswith("kind")
+    ]
     plain.forget_categories()
     coded = plain.with_codes(frame, y, None, 0)
-    assert [name for name in coded.get_feature_names_out() if not name.startswith("kind")] == names
+    assert [
+        name for name in coded.get_feature_names_out() if not name.startswith("kind")
+    ] == names
     assert "many_other" in names
     assert "kind_2" in coded.get_feature_names_out()
-    others = [np.isin(encoder.get_feature_names_out(), names) for encoder in (plain, coded)]
-    Z = [encoder.transform(frame)[:, own] for encoder, own in zip((plain, coded), others, strict=True)]
+    others = [
+        np.isin(encoder.get_feature_names_out(), names) for encoder in (plain, coded)
+    ]
+    Z = [
+        encoder.transform(frame)[:, own]
+        for encoder, own in zip((plain, coded), others, strict=True)
+    ]
     np.testing.assert_array_equal(*Z)
 
 
@@ -112,24 +148,38 @@ def test_codes_are_as_good_as_categories(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(8, size=(2 * N, 3))
     effects = rng.standard_normal((3, 8)) * 1.2
-    logit = sum(effects[j][X[:, j]] for j in range(3)) + 1.5 * (X[:, 0] == 2) * (X[:, 1] == 1)
+    logit = sum(effects[j][X[:, j]] for j in range(3)) + 1.5 * (X[:, 0] == 2) * (
+        X[:, 1] == 1
+    )
     y = (rng.uniform(size=2 * N) < 1 / (1 + np.exp(-logit))).astype(int)
     X = np.column_stack([X, rng.standard_normal(2 * N)])
     frame = pd.DataFrame(X, columns=list("abcd"))
-    categories = frame.assign(**{name: frame[name].astype(str).astype("category") for name in "abc"})
-    models = [KernelMachineClassifier(random_state=0).fit(rows[:N], y[:N]) for rows in (X, frame, categories)]
+    categories = frame.assign(
+        **{name: frame[name].astype(str).astype("category") for name in "abc"}
+    )
+    models = [
+        KernelMachineClassifier(random_state=0).fit(rows[:N], y[:N])
+        for rows in (X, frame, categories)
+    ]
     rows = (X[N:], frame[N:], categories[N:])
-    losses = [log_loss(y[N:], model.predict_proba(own)) for model, own in zip(models, rows, strict=True)]
+    losses = [
+        log_loss(y[N:], model.predict_proba(own))
+        for model, own in zip(models, rows, strict=True)
+    ]
     assert models[0].encoder_.n_features_out_ == models[2].encoder_.n_features_out_
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert max(losses) < 1.05 * log_loss(y[N:], 1 / (1 + np.exp(-logit[N:])))
     bochner.save(models[1], tmp_path / "model")
     loaded = bochner.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(frame[N:]), models[1].predict_proba(frame[N:]))
+    np.testing.assert_array_equal(
+        loaded.predict_proba(frame[N:]), models[1].predict_proba(frame[N:])
+    )
 
 
 def test_few_numbers_of_many_columns_are_codes_together():
-    """Of three or four numbers one column tells nothing, and the fields of a board do."""
+    """Of three or four numbers one column tells nothing, and the fields of a board
+    do.
+    """
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(N, 6)).astype(float)
     y = (X == 1).sum(axis=1, keepdims=True) + 0.5 * rng.standard_normal((N, 1))
@@ -140,7 +190,9 @@ def test_few_numbers_of_many_columns_are_codes_together():
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"kind": rng.integers(6, size=2600), "size": rng.normal(size=2600)})
+    frame = pd.DataFrame(
+        {"kind": rng.integers(6, size=2600), "size": rng.normal(size=2600)}
+    )
     return frame, np.array([0, 3, -1, 2, 4, 0])[frame["kind"]] + frame["size"]
 
 
@@ -150,18 +202,35 @@ def test_codes_are_in_the_report_and_can_be_refused(table):
     model = KernelMachineRegressor(**options).fit(X, y)
     assert model.report_.codes == {"kind": [0, 1, 2, 3, 4, 5]}
     for text in (str(model.report_), model.report_._repr_html_()):
-        assert "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5); numeric_features=" in text
+        assert (
+            "Taken for codes of categories: kind (0, 1, 2, 3, 4, 5); numeric_features="
+            in text
+        )
     for numeric_features in ("all", "kind", 0, ["kind"], [0], np.array(["kind"])):
-        refused = KernelMachineRegressor(numeric_features=numeric_features, **options).fit(X, y)
+        refused = KernelMachineRegressor(
+            numeric_features=numeric_features, **options
+        ).fit(X, y)
         assert not refused.encoder_.codes
         assert "codes" not in str(refused.report_)
-    assert KernelMachineRegressor(numeric_features=["size"], **options).fit(X, y).encoder_.codes
-    with pytest.raises(ValueError, match="There is no column 'colour': give its number, from 0 to 1, or one of kind"):
-        KernelMachineRegressor(numeric_features=["colour"], **options).fit(X[:100], y[:100])  # also of few rows
+    assert (
+        KernelMachineRegressor(numeric_features=["size"], **options)
+        .fit(X, y)
+        .encoder_.codes
+    )
+    with pytest.raises(
+        ValueError,
+        match="There is no column 'colour': give its number, from 0 to 1, or one of "
+        "kind",
+    ):
+        KernelMachineRegressor(numeric_features=["colour"], **options).fit(
+            X[:100], y[:100]
+        )  # also of few rows
 
 
 def test_a_parabola_of_integers_is_predicted_between_them():
-    """Temperatures of five experiments are numbers, and one between two of them is told from both."""
+    """Temperatures of five experiments are numbers, and one between two of them is
+    told from both.
+    """
     rng = np.random.default_rng(0)
     levels = np.array([10.0, 20, 30, 40, 50])
 
@@ -170,7 +239,9 @@ def test_a_parabola_of_integers_is_predicted_between_them():
         return X, -(((temperature - 30) / 10) ** 2) + 0.5 * X[:, 1]
 
     X, y = draw(levels[rng.integers(5, size=2400)])
-    model = KernelMachineRegressor(random_state=0).fit(X, y + 0.3 * rng.normal(size=2400))
+    model = KernelMachineRegressor(random_state=0).fit(
+        X, y + 0.3 * rng.normal(size=2400)
+    )
     assert not model.encoder_.codes
     between = draw(rng.uniform(10, 50, 500))
     trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
@@ -180,7 +251,22 @@ def test_a_parabola_of_integers_is_predicted_between_them():
 def test_the_command_says_so_and_has_an_option(table, tmp_path, done):
     X, y = table
     X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
-    given = ("fit", str(tmp_path / "rows.csv"), "--target", "y", "--kernel", "gaussian", "--n-components", "64")
-    taken = [note for note in done(*given)["notes"] if note.startswith("Taken for codes of categories: kind (")]
+    given = (
+        "fit",
+        str(tmp_path / "rows.csv"),
+        "--target",
+        "y",
+        "--kernel",
+        "gaussian",
+        "--n-components",
+        "64",
+    )
+    taken = [
+        note
+        for note in done(*given)["notes"]
+        if note.startswith("Taken for codes of categories: kind (")
+    ]
     assert len(taken) == 1
-    assert not [note for note in done(*given, "--numeric", "kind")["notes"] if "codes" in note]
+    assert not [
+        note for note in done(*given, "--numeric", "kind")["notes"] if "codes" in note
+    ]

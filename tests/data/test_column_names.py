@@ -1,4 +1,6 @@
-"""Names of columns that are no strings are kept and compared as strings are; numbered columns are those of an array."""
+"""Names of columns that are no strings are kept and compared as strings are;
+numbered columns are those of an array.
+"""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +30,9 @@ NAMES = {
 MODELS = {
     "encoder": TableEncoder(),
     "map": FourierFeatures(n_components=10, random_state=0),
-    "machine": KernelMachineRegressor(features="fourier", n_components=10, alpha=1.0, random_state=0),
+    "machine": KernelMachineRegressor(
+        features="fourier", n_components=10, alpha=1.0, random_state=0
+    ),
     "components": KernelPCA(n_components=2, random_state=0),
 }
 
@@ -42,14 +46,24 @@ def answer(model, rows):
 def test_other_orders_are_refused(kind, names, tmp_path):
     frame = pd.DataFrame(ROWS, columns=NAMES[names])
     model = MODELS[kind].fit(frame, ROWS[:, 0])
-    assert not hasattr(model, "feature_names_in_")  # which scikit-learn has for strings alone
+    assert not hasattr(
+        model, "feature_names_in_"
+    )  # which scikit-learn has for strings alone
     save(model, tmp_path / "model")
     for one in (model, load(tmp_path / "model")):
-        for rows in (frame, frame[:1], ROWS, pd.DataFrame(ROWS)) if names != "descending" else (frame, ROWS):
-            np.testing.assert_allclose(answer(one, rows), answer(model, frame)[: len(rows)], rtol=1e-6)
+        for rows in (
+            (frame, frame[:1], ROWS, pd.DataFrame(ROWS))
+            if names != "descending"
+            else (frame, ROWS)
+        ):
+            np.testing.assert_allclose(
+                answer(one, rows), answer(model, frame)[: len(rows)], rtol=1e-6
+            )
         for rows in (frame.iloc[:, ::-1], frame.iloc[:1, ::-1]):
             with pytest.raises(
-                ValueError, match=r"must be those of the fit, in their order: these are .*; order them by"
+                ValueError,
+                match=r"must be those of the fit, in their order: these are .*; "
+                r"order them by",
             ):
                 answer(one, rows)
     if names != "numbered":
@@ -61,7 +75,9 @@ def test_numbered_columns_are_those_of_an_array():
     encoder = TableEncoder().fit(ROWS)
     expected = encoder.transform(ROWS)
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame(ROWS)), expected)
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame(ROWS, columns=[10, 20])), expected)
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame(ROWS, columns=[10, 20])), expected
+    )
     with pytest.raises(ValueError, match="these are '0', '1', got '1', '0'"):
         encoder.transform(pd.DataFrame(ROWS)[[1, 0]])
 
@@ -71,7 +87,8 @@ def test_names_in_another_library_are_their_texts():
     encoder = TableEncoder().fit(frame)
     with pytest.warns(UserWarning, match="fitted without feature names"):
         np.testing.assert_array_equal(
-            encoder.transform(pl.DataFrame(ROWS, schema=["10", "20"])), encoder.transform(frame)
+            encoder.transform(pl.DataFrame(ROWS, schema=["10", "20"])),
+            encoder.transform(frame),
         )
 
 

@@ -1,4 +1,6 @@
-"""Sparse matrices that name rows or columns that they do not have: SciPy makes them, and nothing may read by them."""
+"""Sparse matrices that name rows or columns that they do not have: SciPy makes them,
+and nothing may read by them.
+"""
 
 import numpy as np
 import pytest
@@ -53,11 +55,18 @@ FITS = {
     "novelty": lambda X: NoveltyDetector().fit(X),
     "encoder": lambda X: TableEncoder().fit(X),
     "source": open_source,
-    "batches": lambda X: KernelMachineRegressor(n_components=10).fit(open_source(lambda: iter([(X, Y)]))),
+    "batches": lambda X: KernelMachineRegressor(n_components=10).fit(
+        open_source(lambda: iter([(X, Y)]))
+    ),
 } | {
     type(features).__name__: features.fit
     for features in (
-        *(AnchorFeatures(5), BinningFeatures(n_grids=3), FourierFeatures(n_components=4), LinearFeatures()),
+        *(
+            AnchorFeatures(5),
+            BinningFeatures(n_grids=3),
+            FourierFeatures(n_components=4),
+            LinearFeatures(),
+        ),
         NystroemFeatures(n_components=4),
     )
 }
@@ -73,14 +82,20 @@ def test_no_fit_reads_by_them(name, fault):
 MODELS = {
     "regressor": lambda: KernelMachineRegressor(n_components=10).fit(WHOLE, Y).predict,
     "binning": lambda: (
-        KernelMachineRegressor("laplacian", features="binning", n_components=5, alpha=1.0).fit(WHOLE, Y).predict
+        KernelMachineRegressor(
+            "laplacian", features="binning", n_components=5, alpha=1.0
+        )
+        .fit(WHOLE, Y)
+        .predict
     ),
     "pca": lambda: KernelPCA(2).fit(WHOLE).transform,
     "fourier": lambda: FourierFeatures(n_components=4).fit(WHOLE).transform,
     "bins": lambda: BinningFeatures(n_grids=3).fit(WHOLE).transform,
     "encoder": lambda: TableEncoder().fit(WHOLE).transform,
     "metric": lambda: (
-        KernelMachineRegressor(n_components=10, features="fourier").fit(np.eye(30), Y[:30]).metric_.transform
+        KernelMachineRegressor(n_components=10, features="fourier")
+        .fit(np.eye(30), Y[:30])
+        .metric_.transform
     ),
 }
 
@@ -97,7 +112,11 @@ def test_no_fitted_model_reads_by_them(name):
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [
-        *((kind, fault) for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array) for fault in (70, -1, "too many")),
+        *(
+            (kind, fault)
+            for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array)
+            for fault in (70, -1, "too many")
+        ),
         *((sp.coo_array, fault) for fault in (60, -1)),
         (sp.bsr_array, 30),
     ],
@@ -120,8 +139,15 @@ def test_lists_of_rows():
 def test_partitions_of_dask():
     array = pytest.importorskip("dask.array")
     model = KernelMachineRegressor(n_components=10).fit(WHOLE, Y)
-    whole, bad = (array.from_array(sp.csr_matrix(X), chunks=(N, D)) for X in (WHOLE, damaged(25)))
-    np.testing.assert_allclose(model.predict(whole).compute(), model.predict(WHOLE), atol=1e-9)
-    for use in (lambda: model.predict(bad).compute(), lambda: KernelMachineRegressor(n_components=10).fit(bad, Y)):
+    whole, bad = (
+        array.from_array(sp.csr_matrix(X), chunks=(N, D)) for X in (WHOLE, damaged(25))
+    )
+    np.testing.assert_allclose(
+        model.predict(whole).compute(), model.predict(WHOLE), atol=1e-9
+    )
+    for use in (
+        lambda: model.predict(bad).compute(),
+        lambda: KernelMachineRegressor(n_components=10).fit(bad, Y),
+    ):
         with pytest.raises(ValueError, match="damaged sparse matrix"):
             use()

@@ -17,13 +17,21 @@ VALUES = np.random.default_rng(1).standard_normal(2000)
 
 
 def test_sums_are_unbiased():
-    """Horvitz and Thompson: by z-score over draws, for values that have nothing to do with the weights."""
+    """Horvitz and Thompson: by z-score over draws, for values that have nothing to
+    do with the weights.
+    """
     found = []
     for seed in range(400):
         rows, factors = draw_rows(WEIGHT, 100, np.random.default_rng(seed))
         assert len(rows) == 100
         assert (np.diff(rows) > 0).all()
-        found.append(WEIGHT[rows] * factors @ np.column_stack([VALUES[rows], VALUES[rows] ** 2]) * 2000 / 100)
+        found.append(
+            WEIGHT[rows]
+            * factors
+            @ np.column_stack([VALUES[rows], VALUES[rows] ** 2])
+            * 2000
+            / 100
+        )
     exact = WEIGHT @ np.column_stack([VALUES, VALUES**2])
     z = (np.mean(found, axis=0) - exact) / (np.std(found, axis=0) / np.sqrt(len(found)))
     assert (np.abs(z) < 4).all()
@@ -31,7 +39,9 @@ def test_sums_are_unbiased():
 
 def test_a_place_that_rounds_beyond_the_last_row_is_its():
     class Last:
-        """A generator of the largest number below one, which rounds to one when a whole number is added."""
+        """A generator of the largest number below one, which rounds to one when a
+        whole number is added.
+        """
 
         def permutation(self, n):
             return np.arange(n)
@@ -65,18 +75,24 @@ def test_probabilities_are_in_proportion():
     for seed in range(2000):
         rows, factors = draw_rows(weight, 2, np.random.default_rng(seed))
         counts[rows] += 1
-        assert factors == pytest.approx(2 / 5 / np.where(rows == 5, 1.0, weight[rows] / 8))
+        assert factors == pytest.approx(
+            2 / 5 / np.where(rows == 5, 1.0, weight[rows] / 8)
+        )
     assert counts[0] == 0
     assert counts[5] == 2000
     share = np.array([1, 1, 2, 4]) / 8
-    assert (np.abs(counts[1:5] / 2000 - share) < 4 * np.sqrt(share * (1 - share) / 2000)).all()
+    assert (
+        np.abs(counts[1:5] / 2000 - share) < 4 * np.sqrt(share * (1 - share) / 2000)
+    ).all()
 
 
 def test_equal_weights_are_drawn_uniformly():
     for weight in (unit_weights(50), np.full(50, 0.3)):
         rows, factors = draw_rows(weight, 7, np.random.default_rng(3))
         assert factors is None
-        np.testing.assert_array_equal(rows, np.sort(np.random.default_rng(3).choice(50, 7, replace=False)))
+        np.testing.assert_array_equal(
+            rows, np.sort(np.random.default_rng(3).choice(50, 7, replace=False))
+        )
     rows, factors = draw_rows(np.array([1.0, 0.0, 5.0]), 2, np.random.default_rng(0))
     assert list(rows) == [0, 2]
     assert factors is None
@@ -104,7 +120,9 @@ def test_a_sample_keeps_the_mean_weight():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_leave_one_out_errors_of_few_heavy_rows(seed):
-    """A tenth of a per cent of the rows has half of the weight: they are among those that are looked at."""
+    """A tenth of a per cent of the rows has half of the weight: they are among those
+    that are looked at.
+    """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((30_000, 2))
     rare = np.arange(30_000) % 1000 == 0
@@ -114,14 +132,19 @@ def test_leave_one_out_errors_of_few_heavy_rows(seed):
     design = Design(ArraySource(X, y, np.where(rare, 999.0, 1.0)), features, np.float64)
     factor = factorise(design, 2)
     alphas = np.array([1.0, 100.0])
-    some, every = scored_rows(design, factor, RidgeProblem("auto", 1e-2, seed)), PrimalLeaveOneOut(design, factor)
+    some, every = (
+        scored_rows(design, factor, RidgeProblem("auto", 1e-2, seed)),
+        PrimalLeaveOneOut(design, factor),
+    )
     assert some.design.source.n_rows == 4096
     np.testing.assert_allclose(some(alphas), every(alphas), rtol=0.1)
 
 
 @pytest.mark.parametrize("alpha", ["auto", "loo"])
 def test_rows_that_judge_are_left_out_with_all_their_copies(alpha):
-    """Those that were not drawn too; on 1,500 rows in four copies, as by rows of fourfold weight."""
+    """Those that were not drawn too; on 1,500 rows in four copies, as by rows of
+    fourfold weight.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 2))
     y = np.sin(2 * X[:, :1]) + 0.3 * rng.standard_normal((1500, 1))
@@ -131,9 +154,16 @@ def test_rows_that_judge_are_left_out_with_all_their_copies(alpha):
     weighted = Design(ArraySource(X, y, np.full(1500, 4.0)), features, np.float64)
     factor = factorise(design, 2)
     alphas = np.array([1e-3, 1.0, 100.0])
-    found, expected = scored_rows(design, factor, RidgeProblem(alpha, 1e-2, 0)), PrimalLeaveOneOut(weighted, factor)
+    found, expected = (
+        scored_rows(design, factor, RidgeProblem(alpha, 1e-2, 0)),
+        PrimalLeaveOneOut(weighted, factor),
+    )
     assert found.design.source.n_rows > 1400
-    np.testing.assert_allclose(found(alphas), expected(alphas), rtol=0.1 if alpha == "auto" else 1e-9)
+    np.testing.assert_allclose(
+        found(alphas), expected(alphas), rtol=0.1 if alpha == "auto" else 1e-9
+    )
     rows = found.design.source.X
     where = (rows[:, np.newaxis] == X).all(axis=2).argmax(axis=1)
-    np.testing.assert_allclose(found.predict(1.0), expected.predict(1.0)[where], atol=1e-10)
+    np.testing.assert_allclose(
+        found.predict(1.0), expected.predict(1.0)[where], atol=1e-10
+    )

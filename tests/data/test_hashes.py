@@ -45,7 +45,11 @@ def test_numbers_hash_the_same_in_every_form(form):
 def test_equal_rows_alone_have_equal_hashes():
     _, group = np.unique(X, axis=0, return_inverse=True)
     _, found = np.unique(row_hashes(X), return_inverse=True)
-    assert len(np.unique(group)) == len(np.unique(found)) == len(np.unique(group * 1000 + found))
+    assert (
+        len(np.unique(group))
+        == len(np.unique(found))
+        == len(np.unique(group * 1000 + found))
+    )
     assert len(np.unique(row_hashes(X[:, [0, 1]]))) < 82
     np.testing.assert_array_equal(row_hashes(-X[:, :1] * 0), row_hashes(X[:, :1] * 0))
     assert (row_hashes(X[:, ::-1]) != row_hashes(X)).mean() > 0.9
@@ -54,7 +58,14 @@ def test_equal_rows_alone_have_equal_hashes():
 def test_small_whole_numbers_and_rows_that_differ_by_a_hair_do_not_collide():
     many = np.stack(np.meshgrid(*[np.arange(60.0)] * 3), axis=-1).reshape(-1, 3)
     assert len(np.unique(row_hashes(many))) == len(many)
-    assert len(np.unique(row_hashes(1 + np.arange(1000)[:, np.newaxis] * np.finfo(float).eps))) == 1000
+    assert (
+        len(
+            np.unique(
+                row_hashes(1 + np.arange(1000)[:, np.newaxis] * np.finfo(float).eps)
+            )
+        )
+        == 1000
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -62,15 +73,26 @@ def test_tables(name):
     """Rows by themselves, and in any order, hash as they do together."""
     frame = pd.DataFrame({"number": np.repeat([0.0, 1.0], 6), "column": TABLES[name]})
     hashes = row_hashes(frame)
-    np.testing.assert_array_equal(np.concatenate([row_hashes(frame[a : a + 1]) for a in range(12)]), hashes)
+    np.testing.assert_array_equal(
+        np.concatenate([row_hashes(frame[a : a + 1]) for a in range(12)]), hashes
+    )
     np.testing.assert_array_equal(row_hashes(frame[::-1])[::-1], hashes)
-    assert len(np.unique(hashes)) == len(frame.astype({"column": object}).astype(str).drop_duplicates())
+    assert len(np.unique(hashes)) == len(
+        frame.astype({"column": object}).astype(str).drop_duplicates()
+    )
 
 
 def test_libraries_agree():
     moments = [datetime.datetime(2020, 1, 1, 12), None, datetime.datetime(1969, 5, 5)]
-    columns = {"a": [1, 2, 3], "text": ["x", None, "y"], "time": moments, "flag": [True, False, True]}
-    np.testing.assert_array_equal(row_hashes(pd.DataFrame(columns)), row_hashes(pl.DataFrame(columns)))
+    columns = {
+        "a": [1, 2, 3],
+        "text": ["x", None, "y"],
+        "time": moments,
+        "flag": [True, False, True],
+    }
+    np.testing.assert_array_equal(
+        row_hashes(pd.DataFrame(columns)), row_hashes(pl.DataFrame(columns))
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

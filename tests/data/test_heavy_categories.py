@@ -1,4 +1,6 @@
-"""Columns with more categories than can be counted: the heaviest are found, within a guaranteed error."""
+"""Columns with more categories than can be counted: the heaviest are found, within a
+guaranteed error.
+"""
 
 from collections import Counter
 from itertools import pairwise
@@ -25,7 +27,9 @@ def few(monkeypatch):
 
 
 def statistic(rows, weight=None):
-    return TableStatistic.of(pd.DataFrame({"a": TEXTS[rows]}), None if weight is None else weight[rows])
+    return TableStatistic.of(
+        pd.DataFrame({"a": TEXTS[rows]}), None if weight is None else weight[rows]
+    )
 
 
 def folded(parts):
@@ -44,11 +48,15 @@ def tree(parts):
 @pytest.mark.parametrize("order", [folded, tree])
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_counts_are_too_small_by_the_guarantee_at_most(order, weight):
-    """Agarwal et al. (2012), theorem 1: by the total weight over k + 1, in any order of sums."""
+    """Agarwal et al. (2012), theorem 1: by the total weight over k + 1, in any order
+    of sums.
+    """
     edges = np.linspace(0, len(TEXTS), 65).astype(int)
     total = order([statistic(slice(a, b), weight) for a, b in pairwise(edges)])
     exact = Counter()
-    for text, w in zip(TEXTS, np.ones(len(TEXTS)) if weight is None else weight, strict=True):
+    for text, w in zip(
+        TEXTS, np.ones(len(TEXTS)) if weight is None else weight, strict=True
+    ):
         exact[text] += w
     found = total.categories["0"]
     assert len(found) <= LIMIT
@@ -86,7 +94,10 @@ def test_an_identifier_has_codes_alone():
     for start in range(20, len(frame), 20):
         total += TableStatistic.of(frame[start : start + 20])
     encoder = TableEncoder.of(total)
-    assert list(encoder.get_feature_names_out()) == ["a_other", *(f"a_code{i}" for i in range(16))]
+    assert list(encoder.get_feature_names_out()) == [
+        "a_other",
+        *(f"a_code{i}" for i in range(16)),
+    ]
     np.testing.assert_array_equal(encoder.transform(frame)[:, 0], 1)
 
 
@@ -98,7 +109,11 @@ def test_an_encoder_of_such_a_column_is_saved(tmp_path):
     frame = pd.DataFrame({"a": TEXTS[:100]})
     np.testing.assert_array_equal(back.transform(frame), encoder.transform(frame))
     assert back.statistic_.undercounts == total.undercounts
-    assert back.partial_fit(frame).n_features_out_ == encoder.partial_fit(frame).n_features_out_ == 20
+    assert (
+        back.partial_fit(frame).n_features_out_
+        == encoder.partial_fit(frame).n_features_out_
+        == 20
+    )
 
 
 def test_the_heaviest_less_the_next():

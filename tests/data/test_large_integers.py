@@ -17,7 +17,10 @@ LARGE = 2**60 + np.arange(N)[::-1]  # spaced by 256 in double precision
 OTHER = np.random.default_rng(0).normal(size=N)
 FRAME = pd.DataFrame({"id": LARGE, "x": OTHER})
 FAST = {"features": "fourier", "n_components": 10, "random_state": 0}
-MESSAGE = "Column '{}' counts as constant: .* subtract the least of them, or give the column as text"
+MESSAGE = (
+    "Column '{}' counts as constant: .* subtract the least of them, or give "
+    "the column as text"
+)
 
 
 def noted(work):
@@ -39,7 +42,16 @@ def noted(work):
         (pl.from_pandas(FRAME), "id"),
         (pa.Table.from_pandas(FRAME), "id"),
     ],
-    ids=["array", "unsigned", "csr", "pandas", "nullable", "pandas unsigned", "polars", "arrow"],
+    ids=[
+        "array",
+        "unsigned",
+        "csr",
+        "pandas",
+        "nullable",
+        "pandas unsigned",
+        "polars",
+        "arrow",
+    ],
 )
 def test_the_column_is_named(rows, name):
     with pytest.warns(UserWarning, match=MESSAGE.format(name)):
@@ -53,7 +65,9 @@ def test_one_note_in_a_fit(tmp_path):
     for fit in (
         lambda: KernelMachineRegressor(**FAST).fit(FRAME, OTHER),
         lambda: KernelMachineRegressor(**FAST).fit(tmp_path / "rows.csv", "y"),
-        lambda: KernelMachineRegressor(**FAST, uncertainty="intervals").fit(FRAME, OTHER),
+        lambda: KernelMachineRegressor(**FAST, uncertainty="intervals").fit(
+            FRAME, OTHER
+        ),
     ):
         assert [text[:11] for text in noted(fit)] == ["Column 'id'"]
 
@@ -72,7 +86,9 @@ def test_integers_that_floats_tell_apart_are_not_named():
 @pytest.mark.parametrize("base", [2**53, 2**50 - 1, -(2**53) - 1, 2**60, 2**62])
 @pytest.mark.parametrize("step", [1, 7, N])
 def test_the_statistic_is_the_same_for_any_blocks(base, step):
-    X = np.column_stack([base + np.arange(N) % 2, np.full(N, base), base + np.arange(N) ** 4])
+    X = np.column_stack(
+        [base + np.arange(N) % 2, np.full(N, base), base + np.arange(N) ** 4]
+    )
     whole, first = TableStatistic.of(X), TableStatistic.of(X[:0])
     for start in range(0, N, step):
         first += TableStatistic.of(X[start : start + step])
@@ -81,7 +97,11 @@ def test_the_statistic_is_the_same_for_any_blocks(base, step):
 
 def test_rows_without_weight_do_not_count():
     weight = np.r_[1.0, np.zeros(N - 1)]
-    for rows in (FRAME, FRAME[["id"]].to_numpy(), sp.csr_array(FRAME[["id"]].to_numpy())):
+    for rows in (
+        FRAME,
+        FRAME[["id"]].to_numpy(),
+        sp.csr_array(FRAME[["id"]].to_numpy()),
+    ):
         assert TableStatistic.of(rows, weight).equal_integers() == []
 
 
@@ -94,12 +114,16 @@ def test_rows_added_later_are_noted_once():
 
 def test_targets():
     model = KernelMachineRegressor(**FAST)
-    with pytest.warns(UserWarning, match=r"A target counts as constant: .* subtract the least"):
+    with pytest.warns(
+        UserWarning, match=r"A target counts as constant: .* subtract the least"
+    ):
         model.fit(OTHER[:, np.newaxis], LARGE)
     model.fit(OTHER[:, np.newaxis], LARGE - 2**60)
 
 
 def test_classes_of_large_integers_stay_distinct():
-    model = KernelMachineClassifier(**FAST).fit(OTHER[:, np.newaxis], 2**60 + (OTHER > 0))
+    model = KernelMachineClassifier(**FAST).fit(
+        OTHER[:, np.newaxis], 2**60 + (OTHER > 0)
+    )
     assert model.classes_.tolist() == [2**60, 2**60 + 1]
     assert model.score(OTHER[:, np.newaxis], 2**60 + (OTHER > 0)) > 0.9

@@ -1,4 +1,6 @@
-"""Mean targets of categories: scikit-learn and sums over the rows as the outside truth, no row tells its own."""
+"""Mean targets of categories: scikit-learn and sums over the rows as the outside
+truth, no row tells its own.
+"""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,9 @@ SEED = 3
 
 
 def towns(n, levels, seed=0):
-    """Rows whose target has a mean of its own for each town, and these means by the names of the towns."""
+    """Rows whose target has a mean of its own for each town, and these means by the
+    names of the towns.
+    """
     rng = np.random.default_rng(seed)
     effect = np.random.default_rng(9).standard_normal(levels)
     town, x = rng.integers(levels, size=n), rng.standard_normal(n)
@@ -31,10 +35,14 @@ def coded(frame):
 
 
 def analysis_of_variance(labels, y):
-    """Rows that the mean of all is worth: the variance in a category over that between them."""
+    """Rows that the mean of all is worth: the variance in a category over that
+    between them.
+    """
     groups = [y[labels == one] for one in np.unique(labels)]
     n, total = np.array([len(own) for own in groups]), len(y)
-    within = sum(((own - own.mean()) ** 2).sum() for own in groups) / (total - len(groups))
+    within = sum(((own - own.mean()) ** 2).sum() for own in groups) / (
+        total - len(groups)
+    )
     squares = sum(len(own) * (own.mean() - y.mean()) ** 2 for own in groups)
     between = (squares - (len(groups) - 1) * within) / (total - (n**2).sum() / total)
     return within / between
@@ -44,7 +52,9 @@ def test_means_are_those_of_scikit_learn():
     X, y = towns(2000, 60)
     more = analysis_of_variance(X["town"].to_numpy(), y)
     other = TargetEncoder(smooth=more, target_type="continuous").fit(X[["town"]], y)
-    others, _ = level_means(*coded(X), np.zeros(2000, int), y[:, np.newaxis], np.ones(2000))
+    others, _ = level_means(
+        *coded(X), np.zeros(2000, int), y[:, np.newaxis], np.ones(2000)
+    )
     truth = dict(zip(other.categories_[0], other.encodings_[0], strict=True))
     codes, labels = coded(X)
     own = others.of(codes, labels)[:, 0] / others.directions[0, 0] + y.mean()
@@ -63,22 +73,32 @@ def test_a_row_has_the_mean_of_rows_in_other_folds():
     centred = (y - y.mean()) * these.directions[0, 0]
     for i in range(0, 1500, 97):
         some = (codes == codes[i]) & (fold != fold[i])
-        assert got[i] == pytest.approx(centred[some].sum() / (some.sum() + more), rel=1e-9)
+        assert got[i] == pytest.approx(
+            centred[some].sum() / (some.sum() + more), rel=1e-9
+        )
 
 
 def test_common_categories_have_one_mean_without_the_validation_rows():
     codes, rng = np.repeat([0, 1, 2, 2, 2, 2], 500), np.random.default_rng(0)
-    fold, y = rng.integers(5, size=3000), (np.array([0.0, 1.0, 5.0])[codes] + rng.normal(size=3000))[:, np.newaxis]
+    fold, y = (
+        rng.integers(5, size=3000),
+        (np.array([0.0, 1.0, 5.0])[codes] + rng.normal(size=3000))[:, np.newaxis],
+    )
     _, these = level_means(codes, ["a", "b", "c"], fold, y, np.ones(3000))
     for code in range(3):
         got = these.of(np.full(5, code), ["a", "b", "c"], np.arange(5))[:, 0]
         seen = y[(codes == code) & (fold > 0)].mean() - y.mean()
-        np.testing.assert_allclose(got, seen * these.directions[0, 0], rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(
+            got, seen * these.directions[0, 0], rtol=2e-3, atol=2e-3
+        )
 
 
 def test_unknown_categories_have_the_mean_of_all_and_missing_ones_are_a_category():
     codes = np.tile(np.arange(-1, 19), 50)
-    y = np.where(codes == -1, 4.0, codes % 2)[:, np.newaxis] + np.random.default_rng(0).normal(size=(1000, 1)) / 9
+    y = (
+        np.where(codes == -1, 4.0, codes % 2)[:, np.newaxis]
+        + np.random.default_rng(0).normal(size=(1000, 1)) / 9
+    )
     labels = [f"c{i}" for i in range(19)]
     means, _ = level_means(codes, labels, np.zeros(1000, int), y, np.ones(1000))
     assert means.of(np.array([1]), ["other", "never seen"])[0, 0] == 0
@@ -88,10 +108,24 @@ def test_unknown_categories_have_the_mean_of_all_and_missing_ones_are_a_category
 
 def test_categories_of_single_rows_or_without_effect_have_none():
     rng = np.random.default_rng(0)
-    fold, y, noise = np.arange(1000) % 5, np.arange(1000.0)[:, np.newaxis] % 600, rng.normal(size=(1000, 1))
-    assert level_means(np.arange(1000) % 600, [str(i) for i in range(600)], fold, y, np.ones(1000)) is None
+    fold, y, noise = (
+        np.arange(1000) % 5,
+        np.arange(1000.0)[:, np.newaxis] % 600,
+        rng.normal(size=(1000, 1)),
+    )
+    assert (
+        level_means(
+            np.arange(1000) % 600, [str(i) for i in range(600)], fold, y, np.ones(1000)
+        )
+        is None
+    )
     equal = np.repeat(noise[:100] - noise[:100].mean(), 10, axis=0)
-    assert level_means(np.tile(np.arange(10), 100), list("abcdefghij"), fold, equal, np.ones(1000)) is None
+    assert (
+        level_means(
+            np.tile(np.arange(10), 100), list("abcdefghij"), fold, equal, np.ones(1000)
+        )
+        is None
+    )
 
 
 def test_columns_whose_categories_all_have_columns_have_none():
@@ -104,15 +138,24 @@ def test_columns_whose_categories_all_have_columns_have_none():
 def test_many_outputs_have_few_directions():
     rng = np.random.default_rng(0)
     codes = rng.integers(30, size=3000)
-    y = np.where(codes[:, np.newaxis] % 10 == np.arange(10), 1.0, -1.0) + rng.normal(size=(3000, 10)) / 5
-    means, _ = level_means(codes, [str(i) for i in range(30)], np.zeros(3000, int), y, np.ones(3000))
+    y = (
+        np.where(codes[:, np.newaxis] % 10 == np.arange(10), 1.0, -1.0)
+        + rng.normal(size=(3000, 10)) / 5
+    )
+    means, _ = level_means(
+        codes, [str(i) for i in range(30)], np.zeros(3000, int), y, np.ones(3000)
+    )
     assert means.n_outputs == 3
     spread = means.of(codes, [str(i) for i in range(30)]).std(axis=0)
     np.testing.assert_allclose(spread, 1, rtol=0.05)
 
 
 def encoders(X, y, weight=None):
-    return TableEncoder().fit(X, sample_weight=weight).with_level_means(X, y[:, np.newaxis], weight, SEED)
+    return (
+        TableEncoder()
+        .fit(X, sample_weight=weight)
+        .with_level_means(X, y[:, np.newaxis], weight, SEED)
+    )
 
 
 def test_validation_rows_have_the_means_of_all_others():
@@ -135,7 +178,9 @@ def test_frames_of_any_library_are_encoded_alike():
     X, y = towns(3000, 150)
     _, these = encoders(X, y)
     other = pl.DataFrame({name: X[name].tolist() for name in X})
-    np.testing.assert_array_equal(these.encode(X, np.float64), these.encode(other, np.float64))
+    np.testing.assert_array_equal(
+        these.encode(X, np.float64), these.encode(other, np.float64)
+    )
 
 
 def test_weights_are_repeated_rows():
@@ -146,27 +191,41 @@ def test_weights_are_repeated_rows():
     two, _ = encoders(X.iloc[place], y[place])
     three, _ = encoders(X, y, 7.5 * weight)
     for other in (two, three):
-        np.testing.assert_allclose(one.encode(X, np.float64)[:, -1], other.encode(X, np.float64)[:, -1], rtol=1e-9)
+        np.testing.assert_allclose(
+            one.encode(X, np.float64)[:, -1],
+            other.encode(X, np.float64)[:, -1],
+            rtol=1e-9,
+        )
 
 
 @pytest.fixture(scope="module")
 def fitted():
     X, y = towns(4000, 300)
-    return KernelMachineRegressor(features="fourier", n_components=100, random_state=0).fit(X, y)
+    return KernelMachineRegressor(
+        features="fourier", n_components=100, random_state=0
+    ).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 def test_many_categories_are_learned(fitted):
     X, y = towns(2000, 300, seed=1)
-    assert np.mean((fitted.predict(X) - y) ** 2) < 0.2 * y.var()  # .09 is noise, of 1.5; without means .5
-    assert np.isfinite(fitted.predict(pd.DataFrame({"x": [0.0, 1.0], "town": ["elsewhere", None]}))).all()
+    assert (
+        np.mean((fitted.predict(X) - y) ** 2) < 0.2 * y.var()
+    )  # .09 is noise, of 1.5; without means .5
+    assert np.isfinite(
+        fitted.predict(pd.DataFrame({"x": [0.0, 1.0], "town": ["elsewhere", None]}))
+    ).all()
     assert fitted.feature_importances_.shape == (2,)
 
 
 def test_saved_models_have_the_means(fitted, tmp_path):
     X, _ = towns(500, 300, seed=1)
     save(fitted, tmp_path / "model.bochner")
-    np.testing.assert_array_equal(load(tmp_path / "model.bochner").predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.bochner").predict(X), fitted.predict(X)
+    )
     assert b"town 299" not in (tmp_path / "model.bochner").read_bytes()
 
 
@@ -181,9 +240,17 @@ def test_refit_learns_the_means_again(fitted):
 
 def test_classes_have_them_too():
     X, y = towns(4000, 200)
-    model = KernelMachineClassifier(features="fourier", n_components=100, random_state=0)
+    model = KernelMachineClassifier(
+        features="fourier", n_components=100, random_state=0
+    )
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
     model = clone(model).fit(X, labels)
     X_test, y_test = towns(2000, 200, seed=1)
     assert model.encoder_.has_level_means
-    assert model.score(X_test, np.array(["low", "middle", "high"])[np.digitize(y_test, [-0.5, 0.5])]) > 0.78
+    assert (
+        model.score(
+            X_test,
+            np.array(["low", "middle", "high"])[np.digitize(y_test, [-0.5, 0.5])],
+        )
+        > 0.78
+    )

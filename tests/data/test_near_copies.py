@@ -24,26 +24,42 @@ def test_plain_rows_have_none(X):
 @pytest.mark.parametrize("noise", [0, 1e-10])
 @pytest.mark.parametrize(
     "kind",
-    [np.asarray, pd.DataFrame, pl.DataFrame, lambda X: X.astype(object), lambda X: pd.DataFrame(X).astype(object)],
+    [
+        np.asarray,
+        pd.DataFrame,
+        pl.DataFrame,
+        lambda X: X.astype(object),
+        lambda X: pd.DataFrame(X).astype(object),
+    ],
     ids=["array", "pandas", "polars", "objects", "frame of objects"],
 )
 def test_the_first_of_several_stands_for_all(X, noise, kind):
     rng = np.random.default_rng(1)
     copies = np.tile(X, (3, 1)) * (1 + noise * rng.normal(size=(1500, 3)))
     first = near_copies(kind(copies))
-    # A value on the border of two multiples may be told from its copy, which one of 1,000 is.
+    # A value on the border of two multiples may be told from its copy, which one of
+    # 1,000 is.
     assert np.mean(first == np.tile(np.arange(500), 3)) > 0.98
 
 
 def test_columns_of_text_few_values_and_constants_have_to_be_equal():
-    frame = pd.DataFrame({"a": [1.0, 1.0 + 1e-9, 2.0, 1.0], "b": list("xyxx"), "c": 7.0, "d": [0.0, 0.0, 0.0, 1e-12]})
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, 1.0 + 1e-9, 2.0, 1.0],
+            "b": list("xyxx"),
+            "c": 7.0,
+            "d": [0.0, 0.0, 0.0, 1e-12],
+        }
+    )
     assert near_copies(frame) is None
     np.testing.assert_array_equal(near_copies(frame.assign(b="x", d=0.0)), [0, 0, 2, 0])
     assert near_copies(np.array([[1.0], [1.0 + 1e-15], [1.0]])).tolist() == [0, 1, 0]
 
 
 def test_objects_have_to_be_equal():
-    X = np.array([["1", "a"], ["1", "b"], [None, "a"], ["1", "a"], [None, "a"]], dtype=object)
+    X = np.array(
+        [["1", "a"], ["1", "b"], [None, "a"], ["1", "a"], [None, "a"]], dtype=object
+    )
     assert near_copies(X).tolist() == [0, 1, 2, 0, 2]
 
 
@@ -62,9 +78,14 @@ def test_targets_of_near_copies_are_held_out_together(X):
     rng = np.random.default_rng(0)
     y = X[:, 0] + rng.normal(size=500)
     copies = np.tile(X, (3, 1)) * (1 + 1e-10 * rng.normal(size=(1500, 3)))
-    model = KernelMachineRegressor("gaussian", n_components=256, uncertainty="intervals", random_state=0)
+    model = KernelMachineRegressor(
+        "gaussian", n_components=256, uncertainty="intervals", random_state=0
+    )
     new = rng.normal(size=(1000, 3)) * [1, 1e6, 1e-6]
     low, high = model.fit(copies, np.tile(y, 3)).predict_interval(new, 0.9).T
     target = new[:, 0] + rng.normal(size=1000)
-    # Of 500 rows .9 is covered with a standard error of .013; it was .5 where copies told of one another.
-    assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(0.09 * (1 / 500 + 1 / 1000))
+    # Of 500 rows .9 is covered with a standard error of .013; it was .5 where copies
+    # told of one another.
+    assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(
+        0.09 * (1 / 500 + 1 / 1000)
+    )

@@ -1,4 +1,6 @@
-"""Values far beyond all others of a column: they set no unit, and a warning names them."""
+"""Values far beyond all others of a column: they set no unit, and a warning names
+them.
+"""
 
 import numpy as np
 import pandas as pd
@@ -17,15 +19,21 @@ def rows():
 
 
 def regressor(**options):
-    return KernelMachineRegressor("gaussian", n_components=128, random_state=0, **options)
+    return KernelMachineRegressor(
+        "gaussian", n_components=128, random_state=0, **options
+    )
 
 
 def error(model, new):
-    return np.sqrt(np.mean(np.square(model.predict(new) - np.sin(2 * new[:, 0]) - new[:, 1])))
+    return np.sqrt(
+        np.mean(np.square(model.predict(new) - np.sin(2 * new[:, 0]) - new[:, 1]))
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "count"), [(1e6, 1), (1e12, 1), (-999999999.0, 5), (1e300, 2)], ids=["1e6", "1e12", "sentinel", "1e300"]
+    ("value", "count"),
+    [(1e6, 1), (1e12, 1), (-999999999.0, 5), (1e300, 2)],
+    ids=["1e6", "1e12", "sentinel", "1e300"],
 )
 def test_outliers_do_not_end_the_use_of_a_column(rows, value, count):
     X, y, new = rows
@@ -34,15 +42,22 @@ def test_outliers_do_not_end_the_use_of_a_column(rows, value, count):
     X[7 : 7 + count, 0] = value
     more = f" and {count - 1} more" if count > 1 else ""
     with pytest.warns(
-        UserWarning, match=rf"column 'x0', row 7{more}: {value:g} lies .* make it NaN".replace("+", r"\+")
+        UserWarning,
+        match=rf"column 'x0', row 7{more}: {value:g} lies .* make it NaN".replace(
+            "+", r"\+"
+        ),
     ):
         model = regressor().fit(X, y)
-    assert error(model, new) < 3 * plain  # the rows themselves are noise; without robust units it was 20 times
+    assert (
+        error(model, new) < 3 * plain
+    )  # the rows themselves are noise; without robust units it was 20 times
     inside = X[:, 0][np.abs(X[:, 0]) < 100]
     ends = np.array([[value, 0, 0], [np.sign(value) * np.abs(inside).max() * 3, 0, 0]])
     nearest = inside.max() if value > 0 else inside.min()
     expected = (nearest - inside.mean()) / inside.std()
-    np.testing.assert_allclose(model.encoder_.transform(ends)[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.encoder_.transform(ends)[:, 0], expected, rtol=1e-6
+    )
 
 
 def test_units_are_those_of_the_others_by_weight():
@@ -54,7 +69,9 @@ def test_units_are_those_of_the_others_by_weight():
         encoder = encoder.without_outliers(X, weight)
     mean = np.average(X[:200, 0], weights=weight[:200])
     deviation = np.sqrt(np.average((X[:200, 0] - mean) ** 2, weights=weight[:200]))
-    np.testing.assert_allclose(encoder.transform(X[:5])[:, 0], (X[:5, 0] - mean) / deviation, rtol=1e-5)
+    np.testing.assert_allclose(
+        encoder.transform(X[:5])[:, 0], (X[:5, 0] - mean) / deviation, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -65,7 +82,9 @@ def test_frames_with_missing_values_and_text(rows, kind, tmp_path):
     with pytest.warns(UserWarning, match="column 'a', row 4: 1e"):
         model = regressor().fit(kind(frame), y)
     save(model, tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model").predict(kind(frame)), model.predict(kind(frame)))
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").predict(kind(frame)), model.predict(kind(frame))
+    )
 
 
 def test_infinity_is_refused_still(rows):
@@ -98,7 +117,11 @@ def test_other_estimators_have_robust_units_too(rows):
         ),  # incomes, mostly none
         lambda rng: rng.integers(0, 2, size=(5000, 2)) * 1e9,
         lambda rng: np.full((50, 2), 3.0),
-        lambda rng: np.where(rng.uniform(size=(3000, 2)) < 0.8, 1e-12 * rng.normal(size=(3000, 2)), rng.uniform(1, 10)),
+        lambda rng: np.where(
+            rng.uniform(size=(3000, 2)) < 0.8,
+            1e-12 * rng.normal(size=(3000, 2)),
+            rng.uniform(1, 10),
+        ),
         lambda rng: 1 / (1 + np.exp(15 * rng.normal(size=(3000, 2)) + 20)),
         lambda rng: rng.normal(size=(8192, 2)) + np.resize([0, 1e6], (8192, 1)),
     ],
@@ -118,12 +141,18 @@ def test_other_estimators_have_robust_units_too(rows):
 def test_columns_with_heavy_tails_are_left_as_they_are(draw):
     X = draw(np.random.default_rng(0))
     encoder = TableEncoder().fit(X)
-    assert encoder.without_outliers(X, None) is encoder  # and no warning, which would be an error
+    assert (
+        encoder.without_outliers(X, None) is encoder
+    )  # and no warning, which would be an error
 
 
 def test_fences_by_columns_and_at_once_agree():
     X = np.random.default_rng(0).normal(size=(101, 3))
-    for one, other in zip(farthest_fences(X), farthest_fences(np.vstack([X, np.full(3, np.nan)])), strict=True):
+    for one, other in zip(
+        farthest_fences(X),
+        farthest_fences(np.vstack([X, np.full(3, np.nan)])),
+        strict=True,
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -141,7 +170,9 @@ def test_large_arrow_tables():
     column = rng.normal(size=20_000)
     column[7] = 1e9
     with pytest.warns(UserWarning, match="column 'a', row 7"):
-        TableEncoder().fit(pa.table({"a": column})).without_outliers(pa.table({"a": column}), None)
+        TableEncoder().fit(pa.table({"a": column})).without_outliers(
+            pa.table({"a": column}), None
+        )
 
 
 def test_an_outlier_among_codes_is_no_code():

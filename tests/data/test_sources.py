@@ -16,9 +16,16 @@ X, Y = POINTS[DRAWN], rng.standard_normal((200, 2))
 WEIGHT = rng.integers(0, 4, 200).astype(float)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda X: pd.DataFrame(X, columns=list("abc"))])
+@pytest.mark.parametrize(
+    "form", [np.asarray, sp.csr_array, lambda X: pd.DataFrame(X, columns=list("abc"))]
+)
 def test_equal_rows_are_one_with_their_mean_target(form):
-    source = ArraySource(form(X), Y, WEIGHT, lambda part: part.to_numpy() if isinstance(part, pd.DataFrame) else part)
+    source = ArraySource(
+        form(X),
+        Y,
+        WEIGHT,
+        lambda part: part.to_numpy() if isinstance(part, pd.DataFrame) else part,
+    )
     merged, kept = source.merged(source.first_duplicates(source.row_hashes()))
     means = pd.DataFrame(Y * WEIGHT[:, np.newaxis]).groupby(DRAWN, sort=False).sum()
     totals = pd.Series(WEIGHT).groupby(DRAWN, sort=False).sum()

@@ -1,4 +1,6 @@
-"""Tables: the same matrix whatever the library, scikit-learn as the outside truth, blocks as one."""
+"""Tables: the same matrix whatever the library, scikit-learn as the outside truth,
+blocks as one.
+"""
 
 import datetime as dt
 import os
@@ -26,7 +28,9 @@ from bochner.data.table import TableEncoder, TableStatistic
 FRAMES = {
     "pandas": pd.DataFrame,
     "pandas arrow": lambda data: pa.table(data).to_pandas(types_mapper=pd.ArrowDtype),
-    "pandas object": lambda data: pd.DataFrame({name: pd.Series(v, dtype=object) for name, v in data.items()}),
+    "pandas object": lambda data: pd.DataFrame(
+        {name: pd.Series(v, dtype=object) for name, v in data.items()}
+    ),
     "polars": pl.DataFrame,
     "pyarrow": pa.table,
 }
@@ -39,8 +43,20 @@ MIXED = {
     "flag": [True, False, None, True, True],
     "price": [Decimal("1.50"), None, Decimal("2.25"), Decimal("0.75"), Decimal("8.00")],
     "city": ["Oslo", None, "Rome", "Oslo", ""],
-    "moment": [dt.datetime(2024, 2, 29, 6), None, dt.datetime(1969, 7, 20, 20, 17), dt.datetime(2000, 1, 1), None],
-    "span": [dt.timedelta(days=1), dt.timedelta(seconds=-3), None, dt.timedelta(milliseconds=5), dt.timedelta(0)],
+    "moment": [
+        dt.datetime(2024, 2, 29, 6),
+        None,
+        dt.datetime(1969, 7, 20, 20, 17),
+        dt.datetime(2000, 1, 1),
+        None,
+    ],
+    "span": [
+        dt.timedelta(days=1),
+        dt.timedelta(seconds=-3),
+        None,
+        dt.timedelta(milliseconds=5),
+        dt.timedelta(0),
+    ],
     "hour": [dt.time(6), None, dt.time(18, 30), dt.time(0), dt.time(12)],
 }
 
@@ -75,7 +91,12 @@ def test_every_library_gives_the_same_matrix(frame):
 def test_tags_tell_scikit_learn_what_is_taken():
     tags = get_tags(TableEncoder())
     inputs = tags.input_tags
-    assert (inputs.sparse, inputs.allow_nan, inputs.categorical, inputs.string) == (True, True, True, True)
+    assert (inputs.sparse, inputs.allow_nan, inputs.categorical, inputs.string) == (
+        True,
+        True,
+        True,
+        True,
+    )
     assert tags.transformer_tags.preserves_dtype == ["float32"]
 
 
@@ -84,26 +105,48 @@ def test_object_array_equals_frame():
     np.testing.assert_array_equal(encoded(rows)[0], encoded(pa.table(MIXED))[0])
     assert encoded(rows)[1][:3] == ["x0", "x0_missing", "x1"]
     columns = [0, 1, 5]
-    np.testing.assert_array_equal(encoded(rows[:, columns].tolist())[0], encoded(rows[:, columns])[0])
+    np.testing.assert_array_equal(
+        encoded(rows[:, columns].tolist())[0], encoded(rows[:, columns])[0]
+    )
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64]
+)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_numbers_agree_with_standard_scaler(dtype, order):
-    X = np.asarray(np.random.default_rng(0).integers(0, 50, (20_000, 30)), dtype=dtype, order=order)
+    X = np.asarray(
+        np.random.default_rng(0).integers(0, 50, (20_000, 30)), dtype=dtype, order=order
+    )
     X.flags.writeable = False
     expected = StandardScaler().fit_transform(X.astype(np.float64))
     np.testing.assert_allclose(encoded(X)[0], expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(encoded(X, with_std=False)[0], X.astype(np.float64) - X.mean(0, dtype=float), rtol=1e-6)
+    np.testing.assert_allclose(
+        encoded(X, with_std=False)[0],
+        X.astype(np.float64) - X.mean(0, dtype=float),
+        rtol=1e-6,
+    )
     weight = np.arange(20_000) % 4
-    expected = StandardScaler().fit(X.astype(np.float64), sample_weight=weight).transform(X.astype(np.float64))
-    np.testing.assert_allclose(TableEncoder().fit(X, sample_weight=weight).transform(X), expected, rtol=1e-6, atol=1e-6)
+    expected = (
+        StandardScaler()
+        .fit(X.astype(np.float64), sample_weight=weight)
+        .transform(X.astype(np.float64))
+    )
+    np.testing.assert_allclose(
+        TableEncoder().fit(X, sample_weight=weight).transform(X),
+        expected,
+        rtol=1e-6,
+        atol=1e-6,
+    )
 
 
 @frames
 def test_text_agrees_with_one_hot_encoder(frame):
     rng = np.random.default_rng(1)
-    data = {"a": rng.choice(list("zebra"), 200).tolist(), "b": rng.choice(["1", "10", "9"], 200).tolist()}
+    data = {
+        "a": rng.choice(list("zebra"), 200).tolist(),
+        "b": rng.choice(["1", "10", "9"], 200).tolist(),
+    }
     oracle = OneHotEncoder(sparse_output=False).fit(pd.DataFrame(data))
     Z, names = encoded(frame(data))
     np.testing.assert_array_equal(Z, oracle.transform(pd.DataFrame(data)))
@@ -113,16 +156,24 @@ def test_text_agrees_with_one_hot_encoder(frame):
 def test_text_arrays():
     X = np.array([["a", "x"], ["b", "x"]])
     np.testing.assert_array_equal(encoded(X)[0], [[1, 0, 1], [0, 1, 1]])
-    np.testing.assert_array_equal(encoded(X.astype(np.dtypes.StringDType()))[0], [[1, 0, 1], [0, 1, 1]])
+    np.testing.assert_array_equal(
+        encoded(X.astype(np.dtypes.StringDType()))[0], [[1, 0, 1], [0, 1, 1]]
+    )
 
 
 def test_two_values_become_zero_and_one():
     X = np.array([[3.0, 1], [7, 1], [7, 0]])
     encoder = TableEncoder().fit(X)
     np.testing.assert_array_equal(encoder.transform(X), [[0, 1], [1, 1], [1, 0]])
-    np.testing.assert_array_equal(encoder.transform([[5.0, 2], [11, 0]]), [[0.5, 2], [2, 0]])
-    np.testing.assert_allclose(TableEncoder(with_std=False).fit_transform(X), X - X.mean(0), rtol=1e-6)
-    np.testing.assert_array_equal(encoded(np.array([[True], [False], [True]]))[0], [[1], [0], [1]])
+    np.testing.assert_array_equal(
+        encoder.transform([[5.0, 2], [11, 0]]), [[0.5, 2], [2, 0]]
+    )
+    np.testing.assert_allclose(
+        TableEncoder(with_std=False).fit_transform(X), X - X.mean(0), rtol=1e-6
+    )
+    np.testing.assert_array_equal(
+        encoded(np.array([[True], [False], [True]]))[0], [[1], [0], [1]]
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.1, 1e15, -1e300, True])
@@ -130,9 +181,13 @@ def test_constant_columns_are_zero(value):
     X = np.full((1001, 2), value)
     np.testing.assert_array_equal(encoded(X)[0], 0.0)
     np.testing.assert_array_equal(encoded(pd.DataFrame(X, columns=["a", "b"]))[0], 0.0)
-    # Nothing was learnt about such a column, so that another value later on must not move the row.
+    # Nothing was learnt about such a column, so that another value later on must not
+    # move the row.
     assert TableEncoder().fit(np.full((9, 1), 5.0)).transform([[6e6]])[0, 0] == 0.0
-    assert TableEncoder(with_std=False).fit(np.full((9, 1), 5.0)).transform([[6.0]])[0, 0] == 1.0
+    assert (
+        TableEncoder(with_std=False).fit(np.full((9, 1), 5.0)).transform([[6.0]])[0, 0]
+        == 1.0
+    )
 
 
 def test_rounding_is_not_variation():
@@ -148,8 +203,12 @@ def test_variance_far_from_zero():
     np.testing.assert_allclose(Z.std(0, dtype=float), 1, rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
-@pytest.mark.parametrize("frame", [np.array, pd.DataFrame, lambda X: pl.DataFrame(X, orient="row")])
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
+@pytest.mark.parametrize(
+    "frame", [np.array, pd.DataFrame, lambda X: pl.DataFrame(X, orient="row")]
+)
 def test_missing_numbers(frame):
     nan = np.nan
     X = np.array([[1.0, 1, nan], [nan, 2, nan], [5, 4, nan], [3, 5, nan]])
@@ -158,7 +217,9 @@ def test_missing_numbers(frame):
     assert Z.shape == (4, 3)
     np.testing.assert_array_equal(Z[:, 1], [0, 1, 0, 0])
     np.testing.assert_allclose(Z[:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5), 0], rtol=1e-6)
-    np.testing.assert_array_equal(encoder.transform(frame(np.array([[nan, nan, np.inf]]))), [[0, 1, 0]])
+    np.testing.assert_array_equal(
+        encoder.transform(frame(np.array([[nan, nan, np.inf]]))), [[0, 1, 0]]
+    )
 
 
 def test_missing_binary_takes_the_mean():
@@ -171,7 +232,9 @@ def test_empty_columns_have_no_output_and_are_ignored(frame):
     encoder = TableEncoder().fit(frame({"a": [None, None], "b": [1.0, 2.0]}))
     assert list(encoder.get_feature_names_out()) == ["b"]
     for other in ([1.0, 2.0], ["x", "y"]):
-        np.testing.assert_array_equal(encoder.transform(frame({"a": other, "b": [1.0, 2.0]})), [[0], [1]])
+        np.testing.assert_array_equal(
+            encoder.transform(frame({"a": other, "b": [1.0, 2.0]})), [[0], [1]]
+        )
     assert TableEncoder().fit_transform(np.full((3, 2), np.nan)).shape == (3, 0)
 
 
@@ -180,16 +243,26 @@ def test_infinity_is_named(bad):
     X = np.ones((30_000, 10))
     X[[20_001, 20_005], [7, 3]] = bad
     X[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"):
+    with pytest.raises(
+        ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"
+    ):
         TableEncoder().fit(X)
-    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"):
+    with pytest.raises(
+        ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"
+    ):
         TableEncoder().fit(np.where(np.isinf(X), 0, X)).transform(X)
     data = {"a": [1.0, 2.0, 3.0], "b": [None, 1.0, bad]}
     for frame in FRAMES.values():
-        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2; drop or clip"):
+        with pytest.raises(
+            ValueError, match=r"infinity: column 'b', row 2; drop or clip"
+        ):
             TableEncoder().fit(frame(data))
-        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2; drop or clip"):
-            TableEncoder().fit(frame({"a": [1.0, 2.0], "b": [1.0, 2.0]})).transform(frame(data))
+        with pytest.raises(
+            ValueError, match=r"infinity: column 'b', row 2; drop or clip"
+        ):
+            TableEncoder().fit(frame({"a": [1.0, 2.0], "b": [1.0, 2.0]})).transform(
+                frame(data)
+            )
     with pytest.raises(ValueError, match=r"infinity: column 'x1', row 2; drop or clip"):
         TableEncoder().fit(sp.csr_array([[0, 0], [1, 0], [0, bad]]))
 
@@ -198,31 +271,56 @@ def test_values_too_large_are_named():
     with pytest.raises(ValueError, match="column 'x1' holds values too large"):
         TableEncoder().fit([[1.0, 1e308], [2.0, -1e308], [2.0, 0.0]])
     with pytest.raises(ValueError, match="column 'x1', row 1: value too large"):
-        TableEncoder().fit(np.arange(6.0).reshape(3, 2)).transform([[0.0, 0.0], [0.0, 1e60]])
+        TableEncoder().fit(np.arange(6.0).reshape(3, 2)).transform(
+            [[0.0, 0.0], [0.0, 1e60]]
+        )
 
 
 @pytest.mark.parametrize("size", [1e160, 1e200, 1e300, 1e-170, 1e-310])
 def test_numbers_whose_squares_are_none(size):
-    """Their range takes the place of their deviation, which would be infinite or zero."""
+    """Their range takes the place of their deviation, which would be infinite or
+    zero.
+    """
     X = np.array([[0.0], [3.0], [4.0]]) * size
     Z = TableEncoder().fit_transform(X)
     np.testing.assert_allclose(np.diff(Z[:, 0]), [0.75, 0.25], rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 def test_frequent_categories_and_the_rest():
     X = pd.DataFrame({"a": [*"ddccbbba", None]})
     encoder = TableEncoder(max_categories=2).fit(X)
     code = [f"a_code{i}" for i in range(16)]
-    assert list(encoder.get_feature_names_out()) == ["a_b", "a_c", "a_other", *code, "a_missing"]
-    Z = np.delete(encoder.transform(pd.DataFrame({"a": ["d", "a", "new", "b", None]})), range(3, 19), axis=1)
+    assert list(encoder.get_feature_names_out()) == [
+        "a_b",
+        "a_c",
+        "a_other",
+        *code,
+        "a_missing",
+    ]
+    Z = np.delete(
+        encoder.transform(pd.DataFrame({"a": ["d", "a", "new", "b", None]})),
+        range(3, 19),
+        axis=1,
+    )
     np.testing.assert_array_equal(Z.argmax(1), [2, 2, 2, 0, 3])
     np.testing.assert_array_equal(Z.sum(1), 1)
     encoder = TableEncoder(max_categories=4).fit(X[:-1])
     assert list(encoder.get_feature_names_out()) == ["a_a", "a_b", "a_c", "a_d"]
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": ["new", None]})), 0)
-    encoder = TableEncoder(max_categories=1).fit(X, sample_weight=[1, 1, 1, 1, 1, 1, 1, 9, 1])
-    assert list(encoder.get_feature_names_out()) == ["a_a", "a_other", *code, "a_missing"]
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame({"a": ["new", None]})), 0
+    )
+    encoder = TableEncoder(max_categories=1).fit(
+        X, sample_weight=[1, 1, 1, 1, 1, 1, 1, 9, 1]
+    )
+    assert list(encoder.get_feature_names_out()) == [
+        "a_a",
+        "a_other",
+        *code,
+        "a_missing",
+    ]
 
 
 def test_categorical_types():
@@ -233,17 +331,28 @@ def test_categorical_types():
         pl.Series(labels, dtype=pl.Categorical),
         pl.Series(labels, dtype=pl.Enum(["b", "z", "a"])),
         pa.array(labels).dictionary_encode(),
-        pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["b", "a", None])),
+        pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 2, 0]), pa.array(["b", "a", None])
+        ),
     ):
-        module = {"pandas": pd.DataFrame, "polars": pl.DataFrame}.get(type(column).__module__.split(".")[0], pa.table)
+        module = {"pandas": pd.DataFrame, "polars": pl.DataFrame}.get(
+            type(column).__module__.split(".")[0], pa.table
+        )
         Z, other_names = encoded(module({"a": column}))
         np.testing.assert_array_equal(Z, expected)
         assert other_names == names
     encoder = TableEncoder().fit(pd.DataFrame({"a": pd.Categorical([1, 2, None])}))
     assert list(encoder.get_feature_names_out()) == ["a_1", "a_2", "a_missing"]
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": pd.Categorical([2])})), [[0, 1, 0]])
-    assert encoded(pd.DataFrame({"a": pd.cut([0.5, 1.5], [0, 1, 2])}))[1] == ["a_(0, 1]", "a_(1, 2]"]
-    repeated_labels = pd.DataFrame({"a": pd.Categorical([1, "1"], categories=[1, "1", "unused"])})
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame({"a": pd.Categorical([2])})), [[0, 1, 0]]
+    )
+    assert encoded(pd.DataFrame({"a": pd.cut([0.5, 1.5], [0, 1, 2])}))[1] == [
+        "a_(0, 1]",
+        "a_(1, 2]",
+    ]
+    repeated_labels = pd.DataFrame(
+        {"a": pd.Categorical([1, "1"], categories=[1, "1", "unused"])}
+    )
     np.testing.assert_array_equal(encoded(repeated_labels)[0], [[1], [1]])
 
 
@@ -251,26 +360,40 @@ def test_categorical_types():
 def test_dates(frame):
     days = [dt.date(1970, 1, 1), None, dt.date(2024, 12, 31), dt.date(1969, 12, 29)]
     Z, names = encoded(pl.DataFrame({"d": days}), with_std=False)
-    assert names == ["d_days"] + [f"d_{part}_{w}" for part in ("year", "week") for w in ("cos", "sin")] + ["d_missing"]
+    assert names == ["d_days"] + [
+        f"d_{part}_{w}" for part in ("year", "week") for w in ("cos", "sin")
+    ] + ["d_missing"]
     number = np.array([0, 20088, -3.0])
     known = [0, 2, 3]
     np.testing.assert_allclose(Z[known, 0], number - number.mean(), rtol=1e-6)
     angle = 2 * np.pi * np.array([0, 365 / 366, 362 / 365])
-    np.testing.assert_allclose(Z[known, 1:3], np.c_[np.cos(angle), np.sin(angle)], atol=1e-6)
+    np.testing.assert_allclose(
+        Z[known, 1:3], np.c_[np.cos(angle), np.sin(angle)], atol=1e-6
+    )
     angle = 2 * np.pi * np.array([3, 1, 0]) / 7
-    np.testing.assert_allclose(Z[known, 3:5], np.c_[np.cos(angle), np.sin(angle)], atol=1e-6)
+    np.testing.assert_allclose(
+        Z[known, 3:5], np.c_[np.cos(angle), np.sin(angle)], atol=1e-6
+    )
     np.testing.assert_array_equal(Z[1], [0, 0, 0, 0, 0, 1])
     if frame is not FRAMES["pandas"]:
         np.testing.assert_array_equal(encoded(frame({"d": days}), with_std=False)[0], Z)
 
 
 def test_moments():
-    naive = [dt.datetime(2024, 6, 3, 6), dt.datetime(2024, 1, 7, 18), dt.datetime(2023, 1, 2, 12)]
+    naive = [
+        dt.datetime(2024, 6, 3, 6),
+        dt.datetime(2024, 1, 7, 18),
+        dt.datetime(2023, 1, 2, 12),
+    ]
     Z, names = encoded(pl.DataFrame({"t": naive}))
     assert names[-2:] == ["t_day_cos", "t_day_sin"]
     np.testing.assert_allclose(Z[:, -2:], [[0, 1], [0, -1], [-1, 0]], atol=1e-6)
-    np.testing.assert_allclose(Z[0, 3:5], [np.cos(np.pi / 14), np.sin(np.pi / 14)], rtol=1e-6)
-    zoned = pl.DataFrame({"t": naive}).with_columns(pl.col("t").dt.replace_time_zone("Asia/Tokyo"))
+    np.testing.assert_allclose(
+        Z[0, 3:5], [np.cos(np.pi / 14), np.sin(np.pi / 14)], rtol=1e-6
+    )
+    zoned = pl.DataFrame({"t": naive}).with_columns(
+        pl.col("t").dt.replace_time_zone("Asia/Tokyo")
+    )
     objects = np.array([[value] for value in naive], dtype=object)
     for X in (
         zoned,
@@ -290,10 +413,18 @@ def test_circles_without_variation_are_dropped():
 
 
 def test_spans_and_hours():
-    X = pl.DataFrame({"s": [dt.timedelta(0), dt.timedelta(hours=1), dt.timedelta(milliseconds=-500)]})
-    np.testing.assert_allclose(encoded(X, with_std=False)[0][:, 0], np.array([0, 3600, -0.5]) - 3599.5 / 3, rtol=1e-6)
+    X = pl.DataFrame(
+        {"s": [dt.timedelta(0), dt.timedelta(hours=1), dt.timedelta(milliseconds=-500)]}
+    )
+    np.testing.assert_allclose(
+        encoded(X, with_std=False)[0][:, 0],
+        np.array([0, 3600, -0.5]) - 3599.5 / 3,
+        rtol=1e-6,
+    )
     X = pl.DataFrame({"h": [dt.time(0), dt.time(6), None]})
-    np.testing.assert_allclose(encoded(X)[0], [[1, 0, 0], [0, 1, 0], [0, 0, 1]], atol=1e-6)
+    np.testing.assert_allclose(
+        encoded(X)[0], [[1, 0, 0], [0, 1, 0], [0, 0, 1]], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,17 +443,24 @@ def test_spans_and_hours():
 def test_objects_are_judged_by_what_they_hold(values, names):
     values = pd.Series(values, dtype=object)
     assert encoded(pd.DataFrame({"a": values}))[1] == names
-    assert encoded(values.to_numpy()[:, None])[1] == [name.replace("a", "x0", 1) for name in names]
+    assert encoded(values.to_numpy()[:, None])[1] == [
+        name.replace("a", "x0", 1) for name in names
+    ]
 
 
 def test_objects_far_down_count():
     values = ["x"] * 200 + [1]
-    assert encoded(pd.DataFrame({"a": pd.Series(values, dtype=object)}))[1] == ["a_1", "a_x"]
+    assert encoded(pd.DataFrame({"a": pd.Series(values, dtype=object)}))[1] == [
+        "a_1",
+        "a_x",
+    ]
 
 
 def test_mixed_objects_read_numbers_as_text():
     encoder = TableEncoder().fit(np.array([["a"], [1]], dtype=object))
-    np.testing.assert_array_equal(encoder.transform(np.array([[1]], dtype=object)), [[1, 0]])
+    np.testing.assert_array_equal(
+        encoder.transform(np.array([[1]], dtype=object)), [[1, 0]]
+    )
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({0: ["a"]})), [[0, 1]])
     encoder.partial_fit(np.array([[2]], dtype=object)).partial_fit(np.array([["b"]]))
     assert list(encoder.get_feature_names_out()) == ["x0_1", "x0_2", "x0_a", "x0_b"]
@@ -335,7 +473,9 @@ def test_mixed_objects_read_numbers_as_text():
         pl.DataFrame({"ok": [1], "bad": [{"f": 1}]}),
         pl.DataFrame({"ok": [1], "bad": [b"x"]}),
         pl.DataFrame({"ok": [1], "bad": pl.Series([object()], dtype=pl.Object)}),
-        pa.table({"ok": [1], "bad": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))}),
+        pa.table(
+            {"ok": [1], "bad": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))}
+        ),
         pd.DataFrame({"ok": [1], "bad": [{"f": 1}]}),
         pd.DataFrame({"ok": [1, 2], "bad": [1, [2]]}),
         pd.DataFrame({"ok": [1, 2], "bad": [1, dt.date(2020, 1, 1)]}),
@@ -345,12 +485,17 @@ def test_mixed_objects_read_numbers_as_text():
     ids=lambda X: str(X["bad"].type if isinstance(X, pa.Table) else X["bad"].dtype),
 )
 def test_unusable_types_are_named(X):
-    with pytest.raises(TypeError, match=r"'bad' has type .* argument must be .* string.* number: drop the column"):
+    with pytest.raises(
+        TypeError,
+        match=r"'bad' has type .* argument must be .* string.* number: drop the column",
+    ):
         TableEncoder().fit(X)
 
 
 def test_unusable_arrays():
-    with pytest.raises(TypeError, match=r"column 'x1' has type .* argument must be .* string.* number"):
+    with pytest.raises(
+        TypeError, match=r"column 'x1' has type .* argument must be .* string.* number"
+    ):
         TableEncoder().fit(np.array([[1.0, {"a": 1}]], dtype=object))
     with pytest.raises(TypeError, match="column 'x0' has type binary"):
         TableEncoder().fit(np.array([[b"a"]]))
@@ -371,7 +516,9 @@ def test_complex_is_refused(X):
         TableEncoder().fit(X)
 
 
-@pytest.mark.filterwarnings("ignore:.*(levels that the fit did not see|missing values, and had none)")
+@pytest.mark.filterwarnings(
+    "ignore:.*(levels that the fit did not see|missing values, and had none)"
+)
 @frames
 def test_names_and_kinds_must_stay(frame):
     encoder = TableEncoder().fit(frame({"a": [1.0, 2.0, 4.0], "b": ["x", "y", "x"]}))
@@ -380,11 +527,19 @@ def test_names_and_kinds_must_stay(frame):
     with pytest.raises(ValueError, match="Feature names unseen at fit time:\n- c"):
         encoder.transform(frame({"a": [1.0], "c": ["x"]}))
     for method in (encoder.transform, encoder.partial_fit):
-        with pytest.raises(ValueError, match="column 'a' holds text values where the fit saw number values"):
+        with pytest.raises(
+            ValueError,
+            match="column 'a' holds text values where the fit saw number values",
+        ):
             method(frame({"a": ["1.0"], "b": ["x"]}))
-        with pytest.raises(ValueError, match="column 'b' holds number values where the fit saw text values"):
+        with pytest.raises(
+            ValueError,
+            match="column 'b' holds number values where the fit saw text values",
+        ):
             method(frame({"a": [1.0], "b": [1]}))
-    np.testing.assert_array_equal(encoder.transform(frame({"a": [None], "b": [None]})), [[0, 0, 0]])
+    np.testing.assert_array_equal(
+        encoder.transform(frame({"a": [None], "b": [None]})), [[0, 0, 0]]
+    )
 
 
 def test_repeated_column_names():
@@ -395,20 +550,31 @@ def test_repeated_column_names():
 
 
 @pytest.mark.parametrize(
-    "X", [np.ones((0, 2)), pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": []}), sp.csr_array((0, 2))]
+    "X",
+    [
+        np.ones((0, 2)),
+        pd.DataFrame({"a": []}),
+        pl.DataFrame({"a": []}),
+        pa.table({"a": []}),
+        sp.csr_array((0, 2)),
+    ],
 )
 def test_no_rows(X):
     with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\)"):
         TableEncoder().fit(X)
 
 
-@pytest.mark.parametrize("X", [np.ones((2, 0)), pd.DataFrame(index=[0, 1]), sp.csr_array((2, 0))])
+@pytest.mark.parametrize(
+    "X", [np.ones((2, 0)), pd.DataFrame(index=[0, 1]), sp.csr_array((2, 0))]
+)
 def test_no_columns(X):
     with pytest.raises(ValueError, match=r"Found array with 0 feature\(s\)"):
         TableEncoder().fit(X)
 
 
-@pytest.mark.parametrize("X", [np.ones(3), pd.Series([1, 2]), pl.Series([1, 2]), sp.coo_array([1, 2])])
+@pytest.mark.parametrize(
+    "X", [np.ones(3), pd.Series([1, 2]), pl.Series([1, 2]), sp.coo_array([1, 2])]
+)
 def test_one_dimension(X):
     with pytest.raises(ValueError, match="Reshape your data"):
         TableEncoder().fit(X)
@@ -422,23 +588,51 @@ def test_refusals():
     for bad in (0, 1.5):
         with pytest.raises(ValueError, match="max_categories must be an integer"):
             TableEncoder(max_categories=bad).fit([[1.0]])
-    with pytest.raises(ValueError, match="sample_weight must not be negative; row 1 has -1"):
+    with pytest.raises(
+        ValueError, match="sample_weight must not be negative; row 1 has -1"
+    ):
         TableEncoder().fit([[1.0], [2.0]], sample_weight=[1, -1])
 
 
 def test_odd_frames():
-    X = pd.DataFrame({"column_names": [1, 2, 4], "dtype": [0, 1, 2], "shape": [2, 3, 5]})
-    np.testing.assert_allclose(encoded(X)[0], StandardScaler().fit_transform(X), rtol=1e-6, atol=1e-7)
+    X = pd.DataFrame(
+        {"column_names": [1, 2, 4], "dtype": [0, 1, 2], "shape": [2, 3, 5]}
+    )
+    np.testing.assert_allclose(
+        encoded(X)[0], StandardScaler().fit_transform(X), rtol=1e-6, atol=1e-7
+    )
     assert encoded(pd.DataFrame([[1.0], [2.0]]))[1] == ["x0"]
-    sparse = pd.DataFrame({"a": pd.arrays.SparseArray([0, 5, 0]), "b": pd.array([1, None, 2], dtype="Int64")})
-    np.testing.assert_array_equal(encoded(sparse)[0], [[0, 0, 0], [1, 0.5, 1], [0, 1, 0]])
+    sparse = pd.DataFrame(
+        {
+            "a": pd.arrays.SparseArray([0, 5, 0]),
+            "b": pd.array([1, None, 2], dtype="Int64"),
+        }
+    )
+    np.testing.assert_array_equal(
+        encoded(sparse)[0], [[0, 0, 0], [1, 0.5, 1], [0, 1, 0]]
+    )
 
 
 def test_output_names_are_unique():
-    X = pd.DataFrame({"a": ["missing", None, "b"], "a_b": [1, 2, 4], "a_missing": [3, None, 1], "a_b_2": [1, 3, 9]})
+    X = pd.DataFrame(
+        {
+            "a": ["missing", None, "b"],
+            "a_b": [1, 2, 4],
+            "a_missing": [3, None, 1],
+            "a_b_2": [1, 3, 9],
+        }
+    )
     names = encoded(X)[1]
     assert len(set(names)) == len(names)
-    assert names == ["a_b", "a_missing", "a_missing_2", "a_b_3", "a_missing_3", "a_missing_missing", "a_b_2"]
+    assert names == [
+        "a_b",
+        "a_missing",
+        "a_missing_2",
+        "a_b_3",
+        "a_missing_3",
+        "a_missing_missing",
+        "a_b_2",
+    ]
 
 
 def test_set_output_keeps_the_index():
@@ -449,7 +643,9 @@ def test_set_output_keeps_the_index():
     assert (Z.dtypes == np.float32).all()
 
 
-@pytest.mark.parametrize("container", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_array])
+@pytest.mark.parametrize(
+    "container", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_array]
+)
 def test_sparse_is_scaled_and_not_centred(container):
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(300, 6)) * (rng.random((300, 6)) < 0.3)
@@ -465,10 +661,14 @@ def test_sparse_is_scaled_and_not_centred(container):
     assert isinstance(Z, sp.sparray) == isinstance(X, sp.sparray)
     expected = dense / np.array([dense[:, 0].std(), 3, 2, np.inf, 1, dense[:, 5].std()])
     np.testing.assert_allclose(Z.toarray(), expected, rtol=1e-6, atol=1e-300)
-    np.testing.assert_allclose(encoder.transform(dense), expected, rtol=1e-6, atol=1e-300)
+    np.testing.assert_allclose(
+        encoder.transform(dense), expected, rtol=1e-6, atol=1e-300
+    )
     shift = TableEncoder().fit_transform(dense) - Z.toarray()
     np.testing.assert_allclose(shift, np.broadcast_to(shift[0], shift.shape), atol=1e-6)
-    np.testing.assert_allclose(TableEncoder(with_std=False).fit_transform(X).toarray(), dense, rtol=1e-6)
+    np.testing.assert_allclose(
+        TableEncoder(with_std=False).fit_transform(X).toarray(), dense, rtol=1e-6
+    )
 
 
 def test_sparse_blocks_and_weights():
@@ -480,7 +680,9 @@ def test_sparse_blocks_and_weights():
     blocks = TableEncoder()
     for rows in (slice(0, 7), slice(7, 50), slice(50, 60)):
         blocks.partial_fit(X[rows], sample_weight=weight[rows])
-    np.testing.assert_allclose(blocks.transform(X).toarray(), repeated_rows.transform(X).toarray(), rtol=1e-6)
+    np.testing.assert_allclose(
+        blocks.transform(X).toarray(), repeated_rows.transform(X).toarray(), rtol=1e-6
+    )
     with pytest.raises(ValueError, match="all dense or all sparse"):
         blocks.partial_fit(dense)
     with pytest.raises(ValueError, match="fitted on dense data"):
@@ -492,8 +694,12 @@ def test_sparse_blocks_and_weights():
 
 
 def test_sparse_duplicates_are_summed_and_kept():
-    X = sp.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
-    np.testing.assert_array_equal(TableEncoder().fit(X).transform(X).toarray(), [[1, 0], [0, 1]])
+    X = sp.csr_array(
+        (np.ones(3), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2)
+    )
+    np.testing.assert_array_equal(
+        TableEncoder().fit(X).transform(X).toarray(), [[1, 0], [0, 1]]
+    )
     assert X.nnz == 3
 
 
@@ -516,7 +722,9 @@ def same(a, b):
     assert a.categories == b.categories
     np.testing.assert_array_equal(a.missing, b.missing)
     for name, array in vars(a.summary).items():
-        tolerance = {"atol": 1e-6, "rtol": 1e-9} if name in ("mean", "squares") else {"rtol": 0}
+        tolerance = (
+            {"atol": 1e-6, "rtol": 1e-9} if name in ("mean", "squares") else {"rtol": 0}
+        )
         np.testing.assert_allclose(vars(b.summary)[name], array, **tolerance)
 
 
@@ -524,14 +732,20 @@ def as_objects(frame):
     return np.array(frame.rows(), dtype=object)
 
 
-@given(data=rows, cuts=st.tuples(st.integers(0, 25), st.integers(0, 25)), library=st.sampled_from(["pl", "pa", "np"]))
+@given(
+    data=rows,
+    cuts=st.tuples(st.integers(0, 25), st.integers(0, 25)),
+    library=st.sampled_from(["pl", "pa", "np"]),
+)
 @settings(derandomize=True, deadline=None, max_examples=120)
 def test_blocks_add_up_to_the_whole(data, cuts, library):
     frame = pl.DataFrame(data, schema=TYPES, orient="row")
     i, j = sorted(min(cut, len(frame)) for cut in cuts)
-    convert = {"pl": lambda X: X, "pa": pl.DataFrame.to_arrow, "np": lambda X: np.array(X.rows(), dtype=object)}[
-        library
-    ]
+    convert = {
+        "pl": lambda X: X,
+        "pa": pl.DataFrame.to_arrow,
+        "np": lambda X: np.array(X.rows(), dtype=object),
+    }[library]
     blocks = [frame[:i], frame[i:j], frame[j:]]
     if library == "np":
         blocks = [block for block in blocks if len(block)]
@@ -557,7 +771,9 @@ def test_weights_are_repeated_rows(data, weights):
     assert weighted.rows == np.count_nonzero(weight)
     assert weighted.categories == again.categories
     for name, array in vars(again.summary).items():
-        np.testing.assert_allclose(vars(weighted.summary)[name], array, rtol=1e-9, atol=1e-6)
+        np.testing.assert_allclose(
+            vars(weighted.summary)[name], array, rtol=1e-9, atol=1e-6
+        )
 
 
 @given(cuts=st.lists(st.integers(1, 499), max_size=4, unique=True))
@@ -570,7 +786,9 @@ def test_partial_fit_of_numbers(cuts):
     for block in np.split(X, sorted(cuts)):
         encoder.partial_fit(block)
     whole = TableEncoder().fit(X)
-    np.testing.assert_allclose(encoder.transform(X), whole.transform(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.transform(X), whole.transform(X), rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_array_equal(whole.transform(X[17:18]), whole.transform(X)[17:18])
 
 
@@ -581,7 +799,9 @@ def test_blocks_of_the_array_path_agree(monkeypatch):
     monkeypatch.setattr("bochner.data.table.BLOCK_ENTRIES", 70)
     monkeypatch.setattr("bochner.data.table_statistic.BLOCK_ENTRIES", 70)
     np.testing.assert_allclose(encoded(X)[0], expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(encoded(pd.DataFrame(X))[0], expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        encoded(pd.DataFrame(X))[0], expected, rtol=1e-5, atol=1e-7
+    )
 
 
 def test_fit_forgets_and_inputs_stay():
@@ -596,7 +816,9 @@ def test_fit_forgets_and_inputs_stay():
 
 
 def test_state_is_plain():
-    """Nothing but numbers, strings, lists, dicts, numeric arrays, and classes of this package."""
+    """Nothing but numbers, strings, lists, dicts, numeric arrays, and classes of
+    this package.
+    """
 
     def walk(value):
         if isinstance(value, np.ndarray):
@@ -640,13 +862,24 @@ def test_adult():
 def test_dates_and_datetimes_stand_for_one_another(module):
     days = [dt.date(2021, 3, 4), dt.date(2022, 11, 30), None, dt.date(2023, 1, 1)]
     moments = [day and dt.datetime(day.year, day.month, day.day, 18) for day in days]
-    table = pa.table({"t": pa.array(days, pa.date32())}), pa.table({"t": pa.array(moments, pa.timestamp("us"))})
-    turn = {"pandas": pa.Table.to_pandas, "polars": pl.from_arrow, "pyarrow": lambda t: t}[module]
+    table = (
+        pa.table({"t": pa.array(days, pa.date32())}),
+        pa.table({"t": pa.array(moments, pa.timestamp("us"))}),
+    )
+    turn = {
+        "pandas": pa.Table.to_pandas,
+        "polars": pl.from_arrow,
+        "pyarrow": lambda t: t,
+    }[module]
     for mine, other in ((0, 1), (1, 0)):
         encoder = TableEncoder().fit(turn(table[mine]))
-        same, crossed = encoder.transform(turn(table[mine])), encoder.transform(turn(table[other]))
+        same, crossed = (
+            encoder.transform(turn(table[mine])),
+            encoder.transform(turn(table[other])),
+        )
         assert same.shape == crossed.shape
-        # At most one day of some 666 apart on the line, and of 7 on the circle of the week.
+        # At most one day of some 666 apart on the line, and of 7 on the circle of the
+        # week.
         np.testing.assert_allclose(crossed, same, atol=2 * np.pi / 7)
 
 
@@ -674,11 +907,16 @@ def test_plain_pandas_numbers_are_encoded_as_arrays():
     X = np.random.default_rng(0).normal(size=(40, 3))
     X[3, 1] = np.nan
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(c=range(40))
-    np.testing.assert_array_equal(TableEncoder().fit_transform(frame), TableEncoder().fit_transform(frame.to_numpy()))
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(frame),
+        TableEncoder().fit_transform(frame.to_numpy()),
+    )
 
 
 def test_forgotten_categories_leave_the_encoding_as_it_is():
-    frame = pd.DataFrame({"a": [f"person {i % 150}" for i in range(400)], "b": np.arange(400.0)})
+    frame = pd.DataFrame(
+        {"a": [f"person {i % 150}" for i in range(400)], "b": np.arange(400.0)}
+    )
     encoder = TableEncoder().fit(frame)
     before = encoder.transform(frame)
     encoder.forget_categories()
@@ -691,19 +929,36 @@ def test_forgotten_categories_leave_the_encoding_as_it_is():
 def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
     """Like the plain array that they are, not column by column."""
     rng = np.random.default_rng(0)
-    columns = {"f": rng.standard_normal(50), "g": rng.standard_normal(50).astype(np.float32)}
+    columns = {
+        "f": rng.standard_normal(50),
+        "g": rng.standard_normal(50).astype(np.float32),
+    }
     columns |= {"i": rng.integers(0, 9, 50)} if "i" in kinds else {}
     columns |= {"b": rng.integers(0, 2, 50).astype(bool)} if "b" in kinds else {}
     gaps = "n" in kinds
     lists = {
-        name: [None if gaps and k == 7 else value for k, value in enumerate(values.tolist())]
+        name: [
+            None if gaps and k == 7 else value
+            for k, value in enumerate(values.tolist())
+        ]
         for name, values in columns.items()
     }
-    plain = np.array([[np.nan if value is None else float(value) for value in values] for values in lists.values()]).T
-    plain = plain if gaps else np.column_stack([values.astype(float) for values in columns.values()])
+    plain = np.array(
+        [
+            [np.nan if value is None else float(value) for value in values]
+            for values in lists.values()
+        ]
+    ).T
+    plain = (
+        plain
+        if gaps
+        else np.column_stack([values.astype(float) for values in columns.values()])
+    )
     source = lists if gaps else columns
     frame = {
-        "pandas": lambda: pd.DataFrame(columns if not gaps else {k: np.array(v, float) for k, v in lists.items()}),
+        "pandas": lambda: pd.DataFrame(
+            columns if not gaps else {k: np.array(v, float) for k, v in lists.items()}
+        ),
         "nullable": lambda: pd.DataFrame(source).convert_dtypes(),
         "polars": lambda: pl.DataFrame(source),
         "arrow": lambda: pa.table(source),
@@ -715,14 +970,24 @@ def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
 
 
 def test_integers_beyond_64_bits():
-    frame = pl.DataFrame({"a": pl.Series(range(6), dtype=pl.Int128), "b": np.arange(6.0)})
-    np.testing.assert_allclose(np.diff(TableEncoder().fit_transform(frame)[:, 0]), 1 / np.std(np.arange(6)), rtol=1e-6)
+    frame = pl.DataFrame(
+        {"a": pl.Series(range(6), dtype=pl.Int128), "b": np.arange(6.0)}
+    )
+    np.testing.assert_allclose(
+        np.diff(TableEncoder().fit_transform(frame)[:, 0]),
+        1 / np.std(np.arange(6)),
+        rtol=1e-6,
+    )
 
 
-@pytest.mark.parametrize("fit", [TableEncoder().fit, FourierFeatures().fit, KernelMachineRegressor().fit])
+@pytest.mark.parametrize(
+    "fit", [TableEncoder().fit, FourierFeatures().fit, KernelMachineRegressor().fit]
+)
 def test_more_columns_than_there_is_memory_for(fit):
     X = sp.csr_matrix((5, 2 * 10**9))
-    match = "A table of 2,000,000,000 columns needs 320 GB and .* are free.*FeatureHasher"
+    match = (
+        "A table of 2,000,000,000 columns needs 320 GB and .* are free.*FeatureHasher"
+    )
     with bochner.settings(memory_limit="4 GB"), pytest.raises(MemoryError, match=match):
         fit(X, np.arange(5.0))
 
@@ -730,11 +995,15 @@ def test_more_columns_than_there_is_memory_for(fit):
 @pytest.mark.parametrize("kind", ["frame", "array", "strings"])
 def test_half_of_a_surrogate_pair_is_named(kind):
     values = np.array(["x", "y", "a\ud800", "z"], dtype=object).reshape(-1, 1)
-    X = {"frame": pd.DataFrame(values, columns=["town"], dtype=object), "array": values, "strings": values.astype(str)}[
-        kind
-    ]
+    X = {
+        "frame": pd.DataFrame(values, columns=["town"], dtype=object),
+        "array": values,
+        "strings": values.astype(str),
+    }[kind]
     name = "town" if kind == "frame" else "x0"
-    match = rf"column '{name}', row 2: 'a\\ud800' holds half of a surrogate pair; replace"
+    match = (
+        rf"column '{name}', row 2: 'a\\ud800' holds half of a surrogate pair; replace"
+    )
     with pytest.raises(ValueError, match=match):
         TableEncoder().fit(X)
     if kind == "frame":

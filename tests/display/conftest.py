@@ -21,9 +21,15 @@ def texts(ax):
     ticks = []
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
-        ticks += [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
+        ticks += [
+            tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high
+        ]
     hidden = [text for tick in ticks for text in (tick.label1, tick.label2)]
-    return [text for text in ax.findobj(Text) if text.get_visible() and text.get_text() and text not in hidden]
+    return [
+        text
+        for text in ax.findobj(Text)
+        if text.get_visible() and text.get_text() and text not in hidden
+    ]
 
 
 @pytest.fixture
@@ -33,7 +39,14 @@ def crowded():
     def pairs(figure):
         figure.draw_without_rendering()
         drawn = [text for ax in figure.axes if ax.axison for text in texts(ax)]
-        boxes = [(text.get_text(), text.get_window_extent().padded(-1)) for text in drawn]
-        return [(a, b) for i, (a, box) in enumerate(boxes) for b, other in boxes[:i] if box.overlaps(other)]
+        boxes = [
+            (text.get_text(), text.get_window_extent().padded(-1)) for text in drawn
+        ]
+        return [
+            (a, b)
+            for i, (a, box) in enumerate(boxes)
+            for b, other in boxes[:i]
+            if box.overlaps(other)
+        ]
 
     return pairs

@@ -3,12 +3,20 @@ import numpy as np
 import pytest
 
 from bochner import KernelMachineRegressor
-from bochner.display import BeeswarmDisplay, EffectDisplay, ImportanceDisplay, InteractionDisplay, WaterfallDisplay
+from bochner.display import (
+    BeeswarmDisplay,
+    EffectDisplay,
+    ImportanceDisplay,
+    InteractionDisplay,
+    WaterfallDisplay,
+)
 from bochner.explanations import Explanation
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(40, 12)) * np.arange(12, 0, -1)
-DATA = np.array([[f"town {i % 3}", *row] for i, row in enumerate(RNG.normal(size=(40, 11)))], object)
+DATA = np.array(
+    [[f"town {i % 3}", *row] for i, row in enumerate(RNG.normal(size=(40, 11)))], object
+)
 FROM = {
     BeeswarmDisplay: "from_explanation",
     EffectDisplay: "from_effects",
@@ -17,9 +25,17 @@ FROM = {
     WaterfallDisplay: "from_explanation",
 }
 NAMES = tuple(f"column {j}" for j in range(12))
-ONE = Explanation(VALUES, np.float64(3.0), DATA, NAMES, ("prediction",), "unit of the target", 100)
+ONE = Explanation(
+    VALUES, np.float64(3.0), DATA, NAMES, ("prediction",), "unit of the target", 100
+)
 SEVERAL = Explanation(
-    np.stack([VALUES, -VALUES], axis=2), np.array([1.0, 2.0]), DATA, NAMES, ("low", "high"), "log-odds", 100
+    np.stack([VALUES, -VALUES], axis=2),
+    np.array([1.0, 2.0]),
+    DATA,
+    NAMES,
+    ("low", "high"),
+    "log-odds",
+    100,
 )
 
 
@@ -49,7 +65,11 @@ def test_swarms_are_of_the_largest_columns_and_do_not_overlap():
 @pytest.mark.parametrize(
     ("kind", "method", "attribute"),
     [
-        (ImportanceDisplay, lambda model, X, y: model.importance(X, y, n_repeats=2, random_state=0), "values"),
+        (
+            ImportanceDisplay,
+            lambda model, X, y: model.importance(X, y, n_repeats=2, random_state=0),
+            "values",
+        ),
         (EffectDisplay, lambda model, X, y: model.effects(X, [0]), "outputs"),
         (BeeswarmDisplay, lambda model, X, y: model.explain(X), "values"),
         (WaterfallDisplay, lambda model, X, y: model.explain(X[:1]), "values"),
@@ -58,19 +78,29 @@ def test_swarms_are_of_the_largest_columns_and_do_not_overlap():
 )
 def test_displays_of_estimators_are_those_of_their_results(kind, method, attribute):
     X = RNG.normal(size=(60, 3))
-    model = KernelMachineRegressor("gaussian", n_components=20, alpha=1.0, random_state=0).fit(X, X[:, 0])
+    model = KernelMachineRegressor(
+        "gaussian", n_components=20, alpha=1.0, random_state=0
+    ).fit(X, X[:, 0])
     asked = {
         ImportanceDisplay: ((X, X[:, 0]), {"n_repeats": 2, "random_state": 0}),
         EffectDisplay: ((X, [0]), {}),
     }
     given, options = asked.get(kind, ((X,), {}))
-    display, result = kind.from_estimator(model, *given, **options), method(model, X, X[:, 0])
-    np.testing.assert_array_equal(getattr(display, attribute), getattr(kind, FROM[kind])(result).__dict__[attribute])
+    display, result = (
+        kind.from_estimator(model, *given, **options),
+        method(model, X, X[:, 0]),
+    )
+    np.testing.assert_array_equal(
+        getattr(display, attribute),
+        getattr(kind, FROM[kind])(result).__dict__[attribute],
+    )
 
 
 def test_one_of_several_outputs_is_named():
     assert "high" in SEVERAL.plot(0, output="high").title
-    assert np.array_equal(SEVERAL.plot(output=1).values, SEVERAL.plot(output="high").values)
+    assert np.array_equal(
+        SEVERAL.plot(output=1).values, SEVERAL.plot(output="high").values
+    )
     with pytest.raises(ValueError, match="low, high"):
         SEVERAL.plot()
     with pytest.raises(ValueError, match="must be one of"):

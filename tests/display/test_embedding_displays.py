@@ -13,19 +13,27 @@ MODEL = KernelPCA(5, random_state=0).fit(X)
 
 def test_scree():
     display = ScreeDisplay.from_estimator(MODEL).plot()
-    assert [bar.get_height() for bar in display.bars_] == MODEL.explained_variance_ratio_.tolist()
-    np.testing.assert_allclose(display.line_.get_ydata(), np.cumsum(MODEL.explained_variance_ratio_))
+    assert [
+        bar.get_height() for bar in display.bars_
+    ] == MODEL.explained_variance_ratio_.tolist()
+    np.testing.assert_allclose(
+        display.line_.get_ydata(), np.cumsum(MODEL.explained_variance_ratio_)
+    )
 
 
 def test_correlations():
     left, right = X[:, :32], X[:, 32:]
     model = KernelCCA(4, random_state=0).fit(left[:300], right[:300])
-    display = CorrelationDisplay.from_estimator(model, left[300:600], right[300:600]).plot()
+    display = CorrelationDisplay.from_estimator(
+        model, left[300:600], right[300:600]
+    ).plot()
     assert [bar.get_height() for bar in display.bars_] == model.correlations_.tolist()
     A, B = model.transform(left[300:600], right[300:600])
     expected = [np.corrcoef(a, b)[0, 1] for a, b in zip(A.T, B.T, strict=True)]
     np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
-    np.testing.assert_array_equal(display.points_.get_offsets(), np.column_stack([A[:, 0], B[:, 0]]))
+    np.testing.assert_array_equal(
+        display.points_.get_offsets(), np.column_stack([A[:, 0], B[:, 0]])
+    )
     alone = CorrelationDisplay.from_estimator(model).plot()
     assert alone.line_ is alone.points_ is None
     with pytest.raises(ValueError, match="X comes without y"):
@@ -37,11 +45,15 @@ def test_embedding_of_categories_and_numbers():
     display = EmbeddingDisplay.from_estimator(MODEL, X, y, components=(1, 3)).plot()
     assert len(display.points_) == 10
     assert display.colorbar_ is None
-    np.testing.assert_array_equal(display.points_[4].get_offsets(), scores[y == 4][:, [1, 3]])
+    np.testing.assert_array_equal(
+        display.points_[4].get_offsets(), scores[y == 4][:, [1, 3]]
+    )
     shades = EmbeddingDisplay.from_estimator(MODEL, X, X.sum(axis=1)).plot()
     np.testing.assert_array_equal(shades.points_[0].get_array(), X.sum(axis=1))
     assert shades.colorbar_ is not None
-    many = EmbeddingDisplay(scores[:, :2], [f"name {i % 30}" for i in range(len(X))]).plot()
+    many = EmbeddingDisplay(
+        scores[:, :2], [f"name {i % 30}" for i in range(len(X))]
+    ).plot()
     assert many.ax_.get_legend().get_texts()[-1].get_text() == "10 others"
     assert len(EmbeddingDisplay(scores[:, :2]).plot().points_) == 1
 

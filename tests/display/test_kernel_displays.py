@@ -1,4 +1,6 @@
-"""Kernels, their matrices and their errors as drawn are what NumPy makes of the formulas."""
+"""Kernels, their matrices and their errors as drawn are what NumPy makes of the
+formulas.
+"""
 
 import warnings
 
@@ -32,19 +34,29 @@ def distances(p, Y=X):
 
 def test_the_kernel_and_the_estimate_over_distance():
     features = clone(FOURIER).fit(X)
-    display = KernelDisplay.from_estimator(features, X, direction=1, max_distance=5.0).plot()
+    display = KernelDisplay.from_estimator(
+        features, X, direction=1, max_distance=5.0
+    ).plot()
     t = display.distances
     np.testing.assert_allclose(display.kernel, np.exp(-(t**2) / 8), atol=1e-12)
-    np.testing.assert_allclose(display.estimate, np.cos(np.outer(t, features.frequencies_[1])).mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        display.estimate,
+        np.cos(np.outer(t, features.frequencies_[1])).mean(axis=1),
+        atol=1e-12,
+    )
     np.testing.assert_array_equal(display.kernel_line_.get_data(), [t, display.kernel])
-    np.testing.assert_array_equal(display.estimate_line_.get_data(), [t, display.estimate])
+    np.testing.assert_array_equal(
+        display.estimate_line_.get_data(), [t, display.estimate]
+    )
     assert display.ax_.get_xlabel() == "Distance t along x1"
     assert "20 draws" in display.band_.get_label()
     assert "500 features" in display.estimate_line_.get_label()
 
 
 def test_the_known_band_is_that_of_the_draws():
-    """The standard error of a standard deviation of n normal numbers is 1 / sqrt(2 (n - 1)) of it: 7 % for 100."""
+    """The standard error of a standard deviation of n normal numbers is 1 / sqrt(2
+    (n - 1)) of it: 7 % for 100.
+    """
     known = KernelDisplay.from_estimator(FOURIER, X, n_draws=0, max_distance=8.0)
     drawn = KernelDisplay.from_estimator(FOURIER, X, n_draws=100, max_distance=8.0)
     t = known.distances
@@ -61,42 +73,64 @@ def test_bins_are_learned_on_the_line_in_the_grids_of_the_map():
     features = clone(BINS).fit(X)
     display = KernelDisplay.from_estimator(features, X, direction=2, n_draws=3)
     line = X[0] + np.outer(display.distances, [0.0, 0.0, 1.0])
-    cells = np.floor((line[:, np.newaxis] - features.shifts_[:, 0]) / features.pitches_[:, 0])
-    np.testing.assert_allclose(display.estimate, (cells == cells[0]).all(axis=2).mean(axis=1), atol=1e-12)
+    cells = np.floor(
+        (line[:, np.newaxis] - features.shifts_[:, 0]) / features.pitches_[:, 0]
+    )
+    np.testing.assert_allclose(
+        display.estimate, (cells == cells[0]).all(axis=2).mean(axis=1), atol=1e-12
+    )
     np.testing.assert_allclose(display.kernel, np.exp(-display.distances / 2))
     assert "400 grids" in display.plot().estimate_line_.get_label()
 
 
 @pytest.mark.parametrize("smaller", [0.5, 0.8])
 def test_grids_of_some_of_the_columns_estimate_another_kernel(smaller):
-    some = BinningFeatures(Laplacian(2.0) + Laplacian(1.0), 3000, column_share=smaller, random_state=0)
+    some = BinningFeatures(
+        Laplacian(2.0) + Laplacian(1.0), 3000, column_share=smaller, random_state=0
+    )
     display = GramDisplay.from_estimator(some, X[:20], sizes=[3000], order="given")
     gaps = np.abs(X[:20, np.newaxis] - X[:20])
-    mixed = [np.prod(1 - smaller + smaller * np.exp(-gaps / l), axis=2) for l in (2.0, 1.0)]
+    mixed = [
+        np.prod(1 - smaller + smaller * np.exp(-gaps / l), axis=2) for l in (2.0, 1.0)
+    ]
     np.testing.assert_allclose(display.exact, sum(mixed))
     assert display.max_errors[0] < 5 * 2 * np.sqrt(0.25 / 3000) * np.sqrt(2)
 
 
 def test_a_direction_is_made_a_unit_vector():
-    display = KernelDisplay.from_estimator(FOURIER, direction=[3.0, 4.0], max_distance=2.0, n_draws=2)
+    display = KernelDisplay.from_estimator(
+        FOURIER, direction=[3.0, 4.0], max_distance=2.0, n_draws=2
+    )
     np.testing.assert_allclose(display.kernel, np.exp(-(display.distances**2) / 8))
 
 
 def test_the_line_reaches_to_where_the_kernel_is_small():
-    wide = KernelDisplay.from_estimator(FourierFeatures(Gaussian(1e4), 20), X, n_draws=2)
+    wide = KernelDisplay.from_estimator(
+        FourierFeatures(Gaussian(1e4), 20), X, n_draws=2
+    )
     assert 0 < wide.kernel[-1] < 0.01
-    assert wide.distances[-1] == pytest.approx(5 * 1e4 * np.sqrt(2 * np.log(2)), rel=0.05)
+    assert wide.distances[-1] == pytest.approx(
+        5 * 1e4 * np.sqrt(2 * np.log(2)), rel=0.05
+    )
 
 
 def test_matrices_and_their_errors(crowded):
-    display = GramDisplay.from_estimator(FOURIER, X, sizes=(100, 10_000), order="given").plot()
+    display = GramDisplay.from_estimator(
+        FOURIER, X, sizes=(100, 10_000), order="given"
+    ).plot()
     exact = np.exp(-(distances(2) ** 2) / 8)
     np.testing.assert_allclose(display.exact, exact, atol=1e-12)
-    for image, matrix in zip(display.images_, [display.exact, *display.estimates], strict=True):
+    for image, matrix in zip(
+        display.images_, [display.exact, *display.estimates], strict=True
+    ):
         np.testing.assert_array_equal(image.get_array(), matrix)
     wrong = [estimate - exact for estimate in display.estimates]
-    np.testing.assert_allclose(display.max_errors, [np.abs(error).max() for error in wrong])
-    np.testing.assert_allclose(display.rms_errors, [np.sqrt((error**2).mean()) for error in wrong])
+    np.testing.assert_allclose(
+        display.max_errors, [np.abs(error).max() for error in wrong]
+    )
+    np.testing.assert_allclose(
+        display.rms_errors, [np.sqrt((error**2).mean()) for error in wrong]
+    )
     assert 3 < display.rms_errors[0] / display.rms_errors[1] < 30
     assert [ax.get_title(loc="left").split("\n")[0] for ax in display.axes_] == [
         "Exact kernel",
@@ -113,7 +147,9 @@ def test_rows_are_ordered_by_their_first_component():
     t = rng.permutation(40.0 * np.arange(50) / 50)
     rows = np.column_stack([t, 3 * t, np.zeros(50)])
     display = GramDisplay.from_estimator(FOURIER, rows, sizes=[10])
-    np.testing.assert_allclose(display.exact, np.exp(-(distances(2, rows[np.argsort(t)]) ** 2) / 8), atol=1e-12)
+    np.testing.assert_allclose(
+        display.exact, np.exp(-(distances(2, rows[np.argsort(t)]) ** 2) / 8), atol=1e-12
+    )
     many = GramDisplay.from_estimator(FOURIER, np.vstack([X] * 10), sizes=[10])
     assert many.exact.shape == (500, 500)
 
@@ -127,10 +163,13 @@ def test_errors_fall_as_the_root_of_the_number_of_features():
         display = ErrorDisplay.from_estimator(features, X, sizes, n_draws=8)
         assert display.mean_errors.shape == display.max_errors.shape == (4, 8)
         slopes = [
-            np.polyfit(np.log(sizes), np.log(e.mean(axis=1)), 1)[0] for e in (display.mean_errors, display.max_errors)
+            np.polyfit(np.log(sizes), np.log(e.mean(axis=1)), 1)[0]
+            for e in (display.mean_errors, display.max_errors)
         ]
         np.testing.assert_allclose(slopes, -0.5, atol=0.12)
-        one = clone(features).set_params(**{"n_grids" if features is BINS else "n_components": 1024})
+        one = clone(features).set_params(
+            **{"n_grids" if features is BINS else "n_components": 1024}
+        )
         Z = one.fit_transform(X)
         pairs = np.triu_indices(60, 1)
         wrong = np.abs((Z @ Z.T - formula(distances(p)))[pairs])
@@ -138,28 +177,52 @@ def test_errors_fall_as_the_root_of_the_number_of_features():
 
 
 def test_error_lines(crowded):
-    display = ErrorDisplay.from_estimator(FOURIER, X, (16, 64, 256), n_draws=3, bound=lambda D: 9 / D).plot()
-    np.testing.assert_allclose(display.mean_line_.get_ydata(), display.mean_errors.mean(axis=1))
-    np.testing.assert_allclose(display.max_line_.get_ydata(), display.max_errors.mean(axis=1))
-    np.testing.assert_allclose(display.bound_line_.get_ydata(), [9 / 16, 9 / 64, 9 / 256])
-    for fit, errors in zip(display.fits_, [display.mean_errors, display.max_errors], strict=True):
+    display = ErrorDisplay.from_estimator(
+        FOURIER, X, (16, 64, 256), n_draws=3, bound=lambda D: 9 / D
+    ).plot()
+    np.testing.assert_allclose(
+        display.mean_line_.get_ydata(), display.mean_errors.mean(axis=1)
+    )
+    np.testing.assert_allclose(
+        display.max_line_.get_ydata(), display.max_errors.mean(axis=1)
+    )
+    np.testing.assert_allclose(
+        display.bound_line_.get_ydata(), [9 / 16, 9 / 64, 9 / 256]
+    )
+    for fit, errors in zip(
+        display.fits_, [display.mean_errors, display.max_errors], strict=True
+    ):
         c = fit.get_ydata() * np.sqrt([16, 64, 256])
-        np.testing.assert_allclose(c, np.exp(np.log(errors.mean(axis=1) * np.sqrt([16, 64, 256])).mean()))
+        np.testing.assert_allclose(
+            c, np.exp(np.log(errors.mean(axis=1) * np.sqrt([16, 64, 256])).mean())
+        )
     assert (display.ax_.get_xscale(), display.ax_.get_yscale()) == ("log", "log")
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert labels == ["bound", "largest of the pairs", "mean of the pairs", "c / √D"]
     assert not crowded(display.figure_)
     one = ErrorDisplay.from_estimator(FOURIER, X, [16], n_draws=1, bound=[0.5]).plot()
     assert one.ax_.get_title(loc="left") == "One draw"
-    assert ErrorDisplay.from_estimator(BINS, X, [16], n_draws=1).plot().bound_line_ is None
+    assert (
+        ErrorDisplay.from_estimator(BINS, X, [16], n_draws=1).plot().bound_line_ is None
+    )
 
 
 def test_the_same_seed_draws_the_same():
     unseeded = FourierFeatures(Gaussian(2.0), 50)
     for make in (
-        lambda seed: KernelDisplay.from_estimator(unseeded, X, n_draws=2, random_state=seed).estimate,
-        lambda seed: GramDisplay.from_estimator(unseeded, X, [20], random_state=seed).estimates[0],
-        lambda seed: ErrorDisplay.from_estimator(unseeded, X, [20], n_draws=2, random_state=seed).mean_errors,
+        lambda seed: (
+            KernelDisplay.from_estimator(
+                unseeded, X, n_draws=2, random_state=seed
+            ).estimate
+        ),
+        lambda seed: GramDisplay.from_estimator(
+            unseeded, X, [20], random_state=seed
+        ).estimates[0],
+        lambda seed: (
+            ErrorDisplay.from_estimator(
+                unseeded, X, [20], n_draws=2, random_state=seed
+            ).mean_errors
+        ),
     ):
         np.testing.assert_array_equal(make(0), make(0))
         assert not np.array_equal(make(0), make(1))
@@ -180,42 +243,72 @@ def test_rows_of_any_kind(features, fitted, crowded):
         return
     for rows in (X.tolist(), X.astype(np.float32), X[:1], np.zeros((5, 3)), X[:, :1]):
         KernelDisplay.from_estimator(features, rows, n_draws=2).plot()
-        assert not crowded(GramDisplay.from_estimator(features, rows, [10, 20, 30]).plot().figure_)
+        assert not crowded(
+            GramDisplay.from_estimator(features, rows, [10, 20, 30]).plot().figure_
+        )
 
 
 def test_a_model_draws_its_map():
     y = X[:, 0]
-    model = KernelMachineRegressor(Gaussian(1.0), n_components=100, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(Gaussian(1.0), n_components=100, random_state=0).fit(
+        X, y
+    )
     display = KernelDisplay.from_estimator(model, X, max_distance=3.0, n_draws=2)
     W = model.features_.frequencies_
-    np.testing.assert_allclose(display.estimate, np.cos(np.outer(display.distances, W[0])).mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        display.estimate,
+        np.cos(np.outer(display.distances, W[0])).mean(axis=1),
+        atol=1e-12,
+    )
     Z = model.encoder_.encode(X, np.float64)
     gram = GramDisplay.from_estimator(model, X, [50], order="given")
-    np.testing.assert_allclose(gram.exact, np.exp(-(distances(2, Z) ** 2) / 2), atol=1e-12)
+    np.testing.assert_allclose(
+        gram.exact, np.exp(-(distances(2, Z) ** 2) / 2), atol=1e-12
+    )
     ErrorDisplay.from_estimator(model, X, [16, 32], n_draws=2).plot()
 
 
 @pytest.mark.parametrize("fitted", [False, True])
 def test_maps_of_learned_coordinates_and_maps_side_by_side(fitted):
-    metric = Metric(3, [0, 2], [10.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 4.0]], slopes=[0.5])
-    features = ConcatenatedFeatures([LinearFeatures(), MetricFeatures(metric, FOURIER), BINS])
+    metric = Metric(
+        3,
+        [0, 2],
+        [10.0, 1.0],
+        warped=[1],
+        knots=[[0.0, 1.0]],
+        levels=[[0.0, 4.0]],
+        slopes=[0.5],
+    )
+    features = ConcatenatedFeatures(
+        [LinearFeatures(), MetricFeatures(metric, FOURIER), BINS]
+    )
     U = metric.transform(X)
     if fitted:
         features.fit(X)
     display = GramDisplay.from_estimator(features, X, [50], order="given")
-    np.testing.assert_allclose(display.exact, np.exp(-(distances(2, U) ** 2) / 8), atol=1e-12)
-    assert KernelDisplay.from_estimator(features, X, direction=1, n_draws=2).along == "w(x2)"
+    np.testing.assert_allclose(
+        display.exact, np.exp(-(distances(2, U) ** 2) / 8), atol=1e-12
+    )
+    assert (
+        KernelDisplay.from_estimator(features, X, direction=1, n_draws=2).along
+        == "w(x2)"
+    )
 
 
 def test_a_warning_about_rows_alone_is_not_one_about_the_picture():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GramDisplay.from_estimator(BinningFeatures(Laplacian(0.01), 10), np.vstack([X, X + 9]), [10])
+        GramDisplay.from_estimator(
+            BinningFeatures(Laplacian(0.01), 10), np.vstack([X, X + 9]), [10]
+        )
 
 
 @pytest.mark.parametrize("layout", ["constrained", None])
 def test_axes_are_taken(layout, crowded):
-    one, two = KernelDisplay.from_estimator(FOURIER, X, n_draws=2), ErrorDisplay.from_estimator(FOURIER, X, [16, 64])
+    one, two = (
+        KernelDisplay.from_estimator(FOURIER, X, n_draws=2),
+        ErrorDisplay.from_estimator(FOURIER, X, [16, 64]),
+    )
     figure, (left, right) = plt.subplots(1, 2, layout=layout, figsize=(14, 4))
     assert one.plot(ax=left).ax_ is left
     assert two.plot(ax=right).figure_ is figure

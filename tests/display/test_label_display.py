@@ -27,11 +27,18 @@ def test_classes_shades_and_labels(crowded):
         marks = display.known_[str(k)]
         assert len(marks.get_offsets()) == (k == Y).sum()
         np.testing.assert_array_equal(
-            drawn.get_facecolor()[:, :3], np.tile(marks.get_facecolor()[0, :3], (rows.sum(), 1))
+            drawn.get_facecolor()[:, :3],
+            np.tile(marks.get_facecolor()[0, :3], (rows.sum(), 1)),
         )
         assert tuple(marks.get_edgecolor()[0]) == to_rgba("black")
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["0", "1"]
-    assert display.ax_.get_title(loc="left") == "10 of 400 rows with a label; shades: certainty"
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == [
+        "0",
+        "1",
+    ]
+    assert (
+        display.ax_.get_title(loc="left")
+        == "10 of 400 rows with a label; shades: certainty"
+    )
     assert not crowded(display.figure_)
 
 
@@ -50,7 +57,10 @@ def test_a_label_against_all_around_it_is_drawn_as_it_is():
 
 def test_many_columns_and_words():
     digits, labels = load_digits(return_X_y=True)
-    digits, labels = digits[:600], np.array(["zero", "one", *"23456789"], object)[labels[:600]]
+    digits, labels = (
+        digits[:600],
+        np.array(["zero", "one", *"23456789"], object)[labels[:600]],
+    )
     y = np.where(np.arange(600) < 60, labels, None)
     model = SemiSupervisedClassifier(random_state=0).fit(digits, y)
     display = LabelDisplay.from_estimator(model, digits, y).plot()

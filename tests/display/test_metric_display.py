@@ -24,7 +24,10 @@ def learned(request):
     return learn_metric(X, Y, metric=request.param, random_state=0)
 
 
-@pytest.fixture(scope="module", params=[("laplacian", "ard", 1), ("laplacian", "full", 1), ("gaussian", "ard", 2)])
+@pytest.fixture(
+    scope="module",
+    params=[("laplacian", "ard", 1), ("laplacian", "full", 1), ("gaussian", "ard", 2)],
+)
 def metrics(request):
     """A learned metric, and the order of the norm of its distance."""
     kernel, metric, order = request.param
@@ -36,7 +39,12 @@ def warped(relevance, spans):
     d = len(relevance)
     levels = np.outer(spans, [0.0, 0.5, 1.0])
     knots = np.tile([-1.0, 0.0, 2.0], (d, 1))
-    warps = {"warped": np.arange(d), "knots": knots, "levels": levels, "slopes": np.zeros(d)}
+    warps = {
+        "warped": np.arange(d),
+        "knots": knots,
+        "levels": levels,
+        "slopes": np.zeros(d),
+    }
     return Metric(d, np.arange(d), np.ones(d), **warps, relevance=relevance)
 
 
@@ -48,12 +56,16 @@ def test_bars_are_relevances(learned):
     display = learned.plot(NAMES)
     lengths = [bar.get_width() for bar in display.bars_]
     assert lengths == sorted(learned.relevance_, reverse=True)
-    assert names(display.axes_[0]) == [NAMES[j] for j in np.argsort(-learned.relevance_)]
+    assert names(display.axes_[0]) == [
+        NAMES[j] for j in np.argsort(-learned.relevance_)
+    ]
     assert "Share" in display.axes_[0].get_xlabel()
 
 
 def test_lines_are_distances_along_a_column(metrics):
-    """By the coordinates of a fine grid of values of a column, which the lines know at their knots alone."""
+    """By the coordinates of a fine grid of values of a column, which the lines know
+    at their knots alone.
+    """
     metric, order = metrics
     display = MetricDisplay.from_metric(metric, n_warps=20).plot()
     assert len(display.lines_) == len(np.unique(metric.source_[metric.warped_])) == 9
@@ -64,15 +76,27 @@ def test_lines_are_distances_along_a_column(metrics):
         rows = np.tile(X[:1], (len(grid), 1))
         rows[:, int(ax.get_xlabel().removeprefix("x"))] = grid
         steps = np.linalg.norm(np.diff(metric.transform(rows), axis=0), order, axis=1)
-        np.testing.assert_allclose(np.interp(grid, x, w), [0.0, *np.cumsum(steps)], atol=1e-9 * w[-1])
+        np.testing.assert_allclose(
+            np.interp(grid, x, w), [0.0, *np.cumsum(steps)], atol=1e-9 * w[-1]
+        )
 
 
 def test_a_column_of_value_and_rank_rises_where_either_does():
-    """Beyond the last rank the distance goes on by the value: 3 and 4 in two coordinates are 5."""
-    warps = {"warped": [1], "knots": [[0.0, 1.0, 2.0]], "levels": [[0.0, 4.0, 4.0]], "slopes": [0.0]}
+    """Beyond the last rank the distance goes on by the value: 3 and 4 in two
+    coordinates are 5.
+    """
+    warps = {
+        "warped": [1],
+        "knots": [[0.0, 1.0, 2.0]],
+        "levels": [[0.0, 4.0, 4.0]],
+        "slopes": [0.0],
+    }
     metric = Metric(1, [0, 0], [3.0, 1.0], **warps, relevance=[1.0])
     (line,) = metric.plot().lines_
-    assert [part.tolist() for part in line.get_data()] == [[0.0, 1.0, 2.0], [0.0, 5.0, 8.0]]
+    assert [part.tolist() for part in line.get_data()] == [
+        [0.0, 1.0, 2.0],
+        [0.0, 5.0, 8.0],
+    ]
 
 
 def test_the_picture_is_the_linear_map():
@@ -143,23 +167,37 @@ def test_warps_have_one_scale_or_their_own():
 def test_numbers_and_dates_are_in_the_units_of_the_table():
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), "D")
-    frame = pd.DataFrame({"town": rng.choice(["Bern", "Jena"], 300), "price": rng.uniform(1000, 9000, 300)})
+    frame = pd.DataFrame(
+        {
+            "town": rng.choice(["Bern", "Jena"], 300),
+            "price": rng.uniform(1000, 9000, 300),
+        }
+    )
     frame["built"] = days
     encoder = TableEncoder().fit(frame)
     Z = encoder.transform(frame)
     metric = learn_metric(Z, Z[:, 2] ** 2 + np.sign(Z[:, 3]), random_state=0)
-    display = MetricDisplay.from_estimator(SimpleNamespace(metric_=metric, encoder_=encoder)).plot()
-    shown = {ax.get_xlabel(): line.get_xdata() for ax, line in zip(display.axes_[1:], display.lines_, strict=True)}
+    display = MetricDisplay.from_estimator(
+        SimpleNamespace(metric_=metric, encoder_=encoder)
+    ).plot()
+    shown = {
+        ax.get_xlabel(): line.get_xdata()
+        for ax, line in zip(display.axes_[1:], display.lines_, strict=True)
+    }
     assert {"price", "built_days"} <= set(shown)
     assert set(names(display.axes_[0])) == {"town", "price", "built"}
     price, since_1970 = frame["price"], (days - pd.Timestamp(0)).days
     np.testing.assert_allclose(np.ptp(shown["price"]), np.ptp(price), rtol=0.02)
     np.testing.assert_allclose(shown["price"].min(), price.min(), rtol=0.02)
-    np.testing.assert_allclose(shown["built_days"][[0, -1]], [since_1970.min(), since_1970.max()], atol=20)
+    np.testing.assert_allclose(
+        shown["built_days"][[0, -1]], [since_1970.min(), since_1970.max()], atol=20
+    )
 
 
 def test_names_are_no_formulas():
-    display = Metric(2, [0, 1], [1.0, 1.0], relevance=[0.6, 0.4]).plot(["$a_1$ and $b", "x" * 100])
+    display = Metric(2, [0, 1], [1.0, 1.0], relevance=[0.6, 0.4]).plot(
+        ["$a_1$ and $b", "x" * 100]
+    )
     first, second = display.axes_[0].get_yticklabels()
     display.figure_.canvas.draw()
     assert first.get_text() == r"\$a_1\$ and \$b"
@@ -179,7 +217,9 @@ def test_axes_are_taken(crowded):
         assert not right.axison
         assert left.axison
         assert not crowded(figure)
-        assert all(ax.get_position().x0 >= left.get_position().x1 for ax in display.axes_)
+        assert all(
+            ax.get_position().x0 >= left.get_position().x1 for ax in display.axes_
+        )
     alone = plt.figure().add_axes([0.1, 0.1, 0.8, 0.8])
     with pytest.raises(ValueError, match="3 panels"):
         metric.plot(ax=alone)
@@ -203,11 +243,18 @@ def test_refusals():
 def test_a_column_of_text_has_one_bar():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
-        {"size": rng.standard_normal(400), "sex": np.array(["female", "male"])[rng.integers(0, 2, 400)]}
+        {
+            "size": rng.standard_normal(400),
+            "sex": np.array(["female", "male"])[rng.integers(0, 2, 400)],
+        }
     )
     y = frame["size"] + 2.0 * (frame["sex"] == "male")
-    model = KernelMachineRegressor(metric="ard", n_components=100, random_state=0).fit(frame, y)
+    model = KernelMachineRegressor(metric="ard", n_components=100, random_state=0).fit(
+        frame, y
+    )
     display = MetricDisplay.from_estimator(model)
     assert display.feature_names == ["size", "sex"]
-    np.testing.assert_allclose(display.relevance, relevance_in_distance(model), atol=1e-12)
+    np.testing.assert_allclose(
+        display.relevance, relevance_in_distance(model), atol=1e-12
+    )
     assert len(display.plot().bars_) == 2

@@ -24,7 +24,9 @@ def test_the_surface_is_the_score_of_the_plane():
     display = NoveltyDisplay.from_estimator(detector, X, max_rows=100)
     x, y = display.axes  # in the units of the columns
     assert np.abs(X[:, 1] - display.points[:, 1, np.newaxis]).min(axis=1).max() < 1e-9
-    assert display.surface[7, 31] == pytest.approx(detector.score_samples([[x[31], y[7]]])[0])
+    assert display.surface[7, 31] == pytest.approx(
+        detector.score_samples([[x[31], y[7]]])[0]
+    )
     assert len(display.points) == 100
 
 

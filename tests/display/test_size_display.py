@@ -13,7 +13,13 @@ from bochner import KernelMachineRegressor
 from bochner.display import MetricDisplay, SizeDisplay
 from bochner.selection import Candidate, Report
 
-SIZES = [("bins", 0.0, 0.5), ("map", 1.0, 0.4), ("bins", 1.0, 0.35), ("bins", 0.5, 0.45), ("map", 1.5, 0.42)]
+SIZES = [
+    ("bins", 0.0, 0.5),
+    ("map", 1.0, 0.4),
+    ("bins", 1.0, 0.35),
+    ("bins", 0.5, 0.45),
+    ("map", 1.5, 0.42),
+]
 CANDIDATES = [
     Candidate("bins", 800, 0.34, 0.02, 1.25),
     Candidate("Fourier features", 2048, 0.6, 0.03, 0.001),
@@ -28,8 +34,14 @@ def test_lines_are_the_losses_of_the_sizes(crowded):
     bins, mapped = display.lines_
     np.testing.assert_array_equal(bins.get_data(), [[0.0, 0.5, 1.0], [0.5, 0.45, 0.35]])
     np.testing.assert_array_equal(mapped.get_data(), [[1.0, 1.5], [0.4, 0.42]])
-    assert [star.get_xydata().tolist() for star in display.minima_] == [[[1.0, 0.35]], [[1.0, 0.4]]]
-    assert [text.get_text() for text in display.axes_[0].get_legend().get_texts()] == ["bins", "map"]
+    assert [star.get_xydata().tolist() for star in display.minima_] == [
+        [[1.0, 0.35]],
+        [[1.0, 0.4]],
+    ]
+    assert [text.get_text() for text in display.axes_[0].get_legend().get_texts()] == [
+        "bins",
+        "map",
+    ]
     assert "log2" in display.axes_[0].get_xlabel()
     assert "squared error" in display.axes_[0].get_ylabel()
     assert not crowded(display.figure_)
@@ -50,23 +62,40 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
     ]
     assert [label.get_fontweight() for label in labels] == ["normal", "bold", "normal"]
     assert len({point.get_color() for point in points}) == 2
-    assert display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]  # the best on top
+    assert (
+        display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]
+    )  # the best on top
     assert "1,234 validation rows" in display.axes_[1].get_title(loc="left")
 
 
 @pytest.mark.parametrize("n", [1, 5])
-@pytest.mark.parametrize(("sizes", "candidates"), [(SIZES, []), ([], CANDIDATES)], ids=["sizes", "candidates"])
+@pytest.mark.parametrize(
+    ("sizes", "candidates"),
+    [(SIZES, []), ([], CANDIDATES)],
+    ids=["sizes", "candidates"],
+)
 def test_panels_that_do_not_apply_are_left_out(sizes, candidates, n, crowded):
     display = SizeDisplay(sizes[:n], candidates[:n], criterion="log loss").plot()
     assert len(display.axes_) == 1
-    assert (bool(display.lines_), bool(display.errorbars_)) == (bool(sizes), bool(candidates))
+    assert (bool(display.lines_), bool(display.errorbars_)) == (
+        bool(sizes),
+        bool(candidates),
+    )
     assert not crowded(display.figure_)
 
 
 def test_losses_that_differ_by_factors_are_drawn_by_factors():
-    scale = [SizeDisplay([("bins", 0.0, 1.0), ("bins", 1.0, loss)]).plot().axes_[0].get_yscale() for loss in (0.5, 0.1)]
+    scale = [
+        SizeDisplay([("bins", 0.0, 1.0), ("bins", 1.0, loss)])
+        .plot()
+        .axes_[0]
+        .get_yscale()
+        for loss in (0.5, 0.1)
+    ]
     assert scale == ["linear", "log"]
-    assert SizeDisplay([("bins", 0.0, np.inf), ("bins", 1.0, 0.5)]).plot().minima_[0].get_xdata() == [1.0]
+    assert SizeDisplay([("bins", 0.0, np.inf), ("bins", 1.0, 0.5)]).plot().minima_[
+        0
+    ].get_xdata() == [1.0]
 
 
 def test_axes_are_taken(crowded):
@@ -86,14 +115,18 @@ def test_a_model_tells_how_it_was_chosen():
     model = KernelMachineRegressor(features="binning", random_state=0).fit(X, y)
     display = SizeDisplay.from_estimator(model).plot()
     assert len(display.errorbars_) == len(model.report_.candidates)
-    assert sum(len(line.get_xdata()) for line in display.lines_) == len(model.report_.sizes)
+    assert sum(len(line.get_xdata()) for line in display.lines_) == len(
+        model.report_.sizes
+    )
     shown = MetricDisplay.from_estimator(model).plot().axes_[0].get_yticklabels()
     assert {label.get_text() for label in shown} == set(X.columns)
 
 
 def test_a_model_that_learned_nothing_says_why():
     X, y = load_diabetes(return_X_y=True)
-    model = KernelMachineRegressor(n_components=64, metric="isotropic", random_state=0).fit(X[:100], y[:100])
+    model = KernelMachineRegressor(
+        n_components=64, metric="isotropic", random_state=0
+    ).fit(X[:100], y[:100])
     with pytest.raises(ValueError, match="metric='isotropic', or on too few rows"):
         SizeDisplay.from_estimator(model)
 
@@ -106,5 +139,8 @@ def test_refusals():
 
 
 def test_matplotlib_is_loaded_for_drawing_only():
-    code = "import sys, bochner.display, bochner.features; sys.exit('matplotlib' in sys.modules)"
+    code = (
+        "import sys, bochner.display, bochner.features; sys.exit('matplotlib' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -8,7 +8,13 @@ from scipy import stats
 from scipy.special import ive
 from sklearn.base import clone
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, KernelMachineRegressor, LinearFeatures
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineRegressor,
+    LinearFeatures,
+)
 from bochner.display import SpectrumDisplay
 from bochner.kernels import Gabor, Gaussian, Hat, Laplacian, Matern, Periodic, Subspace
 
@@ -23,31 +29,51 @@ LAWS = {
     "cauchy": (Laplacian(3.0), stats.cauchy(scale=1 / 3).pdf),
     "student": (Matern(1.0, nu=1.5), stats.t(3).pdf),
     "fejer": (Hat(1.0), lambda w: np.sinc(w / (2 * np.pi)) ** 2 / (2 * np.pi)),
-    "sum": (3 * Gaussian(1.0) + Laplacian(1.0), lambda w: 0.75 * stats.norm.pdf(w) + 0.25 * stats.cauchy.pdf(w)),
+    "sum": (
+        3 * Gaussian(1.0) + Laplacian(1.0),
+        lambda w: 0.75 * stats.norm.pdf(w) + 0.25 * stats.cauchy.pdf(w),
+    ),
     "product": (Gaussian(1.0) * Gaussian(1.0), stats.norm(scale=np.sqrt(2)).pdf),
-    "centred elsewhere": (Gabor(1.0, 0.5), lambda w: (stats.norm.pdf(w - np.pi) + stats.norm.pdf(w + np.pi)) / 2),
+    "centred elsewhere": (
+        Gabor(1.0, 0.5),
+        lambda w: (stats.norm.pdf(w - np.pi) + stats.norm.pdf(w + np.pi)) / 2,
+    ),
 }
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_density_is_that_of_the_law(law):
-    """About 400 of 300,000 quasi-random frequencies a cell, and seven cells under the filter: below 2 % of the peak."""
+    """About 400 of 300,000 quasi-random frequencies a cell, and seven cells under
+    the filter: below 2 % of the peak.
+    """
     kernel, pdf = LAWS[law]
-    display = SpectrumDisplay.from_estimator(FourierFeatures(kernel, 100, random_state=0), X)
+    display = SpectrumDisplay.from_estimator(
+        FourierFeatures(kernel, 100, random_state=0), X
+    )
     w, f = display.grid, display.density
     np.testing.assert_allclose(f, pdf(w), atol=0.02 * pdf(w).max())
-    inside = np.trapezoid(pdf(np.linspace(w[0], w[-1], 100_001)), dx=(w[-1] - w[0]) / 100_000)
+    inside = np.trapezoid(
+        pdf(np.linspace(w[0], w[-1], 100_001)), dx=(w[-1] - w[0]) / 100_000
+    )
     assert np.trapezoid(f, w) == pytest.approx(inside, abs=0.005)
     assert inside > 0.95
 
 
 def test_lengths_follow_the_chi_law():
-    """The filter is 0.067 wide: 4.5 deviations of a density of 0.47 are 4.5 sqrt(0.47 / (300,000 x 0.067))."""
+    """The filter is 0.067 wide: 4.5 deviations of a density of 0.47 are 4.5
+    sqrt(0.47 / (300,000 x 0.067)).
+    """
     features = clone(FOURIER).fit(X)
     display = SpectrumDisplay.from_estimator(features, coordinate="length")
-    np.testing.assert_allclose(display.density, stats.chi(3, scale=1 / 0.8).pdf(display.grid), atol=0.022)
-    np.testing.assert_allclose(display.drawn, np.linalg.norm(features.frequencies_, axis=0))
-    one = SpectrumDisplay.from_estimator(FourierFeatures(Gaussian(), 10), X[:, :1], coordinate="length")
+    np.testing.assert_allclose(
+        display.density, stats.chi(3, scale=1 / 0.8).pdf(display.grid), atol=0.022
+    )
+    np.testing.assert_allclose(
+        display.drawn, np.linalg.norm(features.frequencies_, axis=0)
+    )
+    one = SpectrumDisplay.from_estimator(
+        FourierFeatures(Gaussian(), 10), X[:, :1], coordinate="length"
+    )
     np.testing.assert_allclose(one.density, 2 * stats.norm.pdf(one.grid), atol=0.015)
 
 
@@ -56,24 +82,32 @@ def test_the_frequencies_drawn_are_those_of_the_map(crowded):
     display = SpectrumDisplay.from_estimator(features, coordinate=2).plot()
     np.testing.assert_array_equal(display.drawn, features.frequencies_[2])
     np.testing.assert_array_equal(display.rug_.get_xdata(), features.frequencies_[2])
-    np.testing.assert_array_equal(display.density_line_.get_data(), [display.grid, display.density])
+    np.testing.assert_array_equal(
+        display.density_line_.get_data(), [display.grid, display.density]
+    )
     areas = [bar.get_width() * bar.get_height() for bar in display.histogram_]
     low, high = display.ax_.get_xlim()
-    assert sum(areas) == pytest.approx(np.mean((display.drawn >= low) & (display.drawn <= high)))
+    assert sum(areas) == pytest.approx(
+        np.mean((display.drawn >= low) & (display.drawn <= high))
+    )
     assert "x2" in display.ax_.get_xlabel()
     assert not crowded(display.figure_)
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(1.0), Matern(1.0, nu=0.5), Hat(2.0)])
 def test_heavy_tails_do_not_hide_the_middle(kernel, crowded):
-    display = SpectrumDisplay.from_estimator(FourierFeatures(kernel, 1000, random_state=0), X).plot()
+    display = SpectrumDisplay.from_estimator(
+        FourierFeatures(kernel, 1000, random_state=0), X
+    ).plot()
     assert np.ptp(display.grid) < 40
     assert "beyond" in display.ax_.get_xlabel()
     assert not crowded(display.figure_)
 
 
 def test_harmonics_are_points():
-    """exp(-z) I_n(z) at 2 pi n / period; the column that the kernel does not see has the frequency 0."""
+    """exp(-z) I_n(z) at 2 pi n / period; the column that the kernel does not see has
+    the frequency 0.
+    """
     periodic = FourierFeatures(Periodic(1.0, 2.0), 100, random_state=0)
     display = SpectrumDisplay.from_estimator(periodic, X).plot()
     n = np.rint(display.atoms / np.pi)
@@ -81,23 +115,38 @@ def test_harmonics_are_points():
     np.testing.assert_allclose(display.atom_shares, ive(n, 1.0), atol=0.003)
     assert len(display.atom_lines_.get_segments()) == len(n)
     assert np.trapezoid(display.density, display.grid) < 0.001
-    held_out_predictions = FourierFeatures(Subspace(Gaussian(), [1]), 100, random_state=0)
-    assert SpectrumDisplay.from_estimator(held_out_predictions, X).plot().atoms.tolist() == [0.0]
+    held_out_predictions = FourierFeatures(
+        Subspace(Gaussian(), [1]), 100, random_state=0
+    )
+    assert SpectrumDisplay.from_estimator(
+        held_out_predictions, X
+    ).plot().atoms.tolist() == [0.0]
 
 
 def test_weights_of_leverage_count():
-    features = FourierFeatures(Gaussian(1.0), 200, sampling="leverage", random_state=0).fit(X)
+    features = FourierFeatures(
+        Gaussian(1.0), 200, sampling="leverage", random_state=0
+    ).fit(X)
     display = SpectrumDisplay.from_estimator(features)
-    np.testing.assert_allclose(display.weights, features.amplitudes_**2 / (features.amplitudes_**2).sum())
-    cosines = SpectrumDisplay.from_estimator(FourierFeatures(n_components=7, random_state=0), X)
+    np.testing.assert_allclose(
+        display.weights, features.amplitudes_**2 / (features.amplitudes_**2).sum()
+    )
+    cosines = SpectrumDisplay.from_estimator(
+        FourierFeatures(n_components=7, random_state=0), X
+    )
     np.testing.assert_allclose(cosines.weights, 1 / 4)
 
 
 def test_names_models_and_maps_side_by_side():
     frame = pd.DataFrame(X, columns=["length", "width", "height"])
-    assert "length" in SpectrumDisplay.from_estimator(FourierFeatures(random_state=0), frame).label
+    assert (
+        "length"
+        in SpectrumDisplay.from_estimator(FourierFeatures(random_state=0), frame).label
+    )
     both = ConcatenatedFeatures([LinearFeatures(), FOURIER, BINS])
-    model = KernelMachineRegressor(features=both, alpha=1.0, random_state=0).fit(X, X[:, 0])
+    model = KernelMachineRegressor(features=both, alpha=1.0, random_state=0).fit(
+        X, X[:, 0]
+    )
     drawn = SpectrumDisplay.from_estimator(model).drawn
     np.testing.assert_array_equal(drawn, model.features_.maps_[1].frequencies_[0])
 

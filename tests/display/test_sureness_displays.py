@@ -1,4 +1,6 @@
-"""What is drawn of probabilities, deviations and intervals is what was predicted and what came of it."""
+"""What is drawn of probabilities, deviations and intervals is what was predicted and
+what came of it.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +13,12 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from bochner import KernelMachineRegressor
-from bochner.display import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
+from bochner.display import (
+    BandDisplay,
+    CoverageDisplay,
+    ReliabilityDisplay,
+    WidthDisplay,
+)
 from bochner.display.canvas import short_number
 from bochner.display.row_access import column_of
 
@@ -20,7 +27,9 @@ X = RNG.normal(size=(2000, 3))
 
 
 class Normal:
-    """The true mean of the first column's target, and deviations that are `factor` times the true ones."""
+    """The true mean of the first column's target, and deviations that are `factor`
+    times the true ones.
+    """
 
     def __init__(self, factor=1.0):
         self.factor = factor
@@ -59,19 +68,34 @@ def classes(load):
     rows, labels = rows[order] / 16, labels[order]
     half = len(labels) // 2
     end = half + half // 5 * 5  # bins of exactly equal counts
-    return LogisticRegression(C=0.1).fit(rows[:half], labels[:half]), rows[half:end], labels[half:end]
+    return (
+        LogisticRegression(C=0.1).fit(rows[:half], labels[:half]),
+        rows[half:end],
+        labels[half:end],
+    )
 
 
 def test_the_diagram_is_the_curve_of_sklearn(crowded):
     p = RNG.beta(0.4, 0.6, 3000)
     happened = RNG.random(3000) < p
     display = ReliabilityDisplay.from_predictions(happened, p).plot()
-    frequency, probability = calibration_curve(happened, p, n_bins=15, strategy="quantile")
+    frequency, probability = calibration_curve(
+        happened, p, n_bins=15, strategy="quantile"
+    )
     np.testing.assert_allclose(display.lines_[0].get_data(), [probability, frequency])
-    assert f"{100 * np.abs(frequency - probability).mean():.2g}%" in display.axes_[0].get_title(loc="left")
+    assert f"{100 * np.abs(frequency - probability).mean():.2g}%" in display.axes_[
+        0
+    ].get_title(loc="left")
     (band,) = display.bands_
-    assert all(low <= y <= high for y, (low, high) in zip(frequency, display.curves["event"].interval, strict=True))
-    assert band.get_paths()[0].vertices[:, 1].max() == pytest.approx(display.curves["event"].interval.max())
+    assert all(
+        low <= y <= high
+        for y, (low, high) in zip(
+            frequency, display.curves["event"].interval, strict=True
+        )
+    )
+    assert band.get_paths()[0].vertices[:, 1].max() == pytest.approx(
+        display.curves["event"].interval.max()
+    )
     assert display.histograms_[0].get_data().values.sum() == pytest.approx(1)
     assert not crowded(display.figure_)
 
@@ -85,24 +109,37 @@ def test_two_classes_by_the_second_and_more_by_the_top_one():
     display = ReliabilityDisplay.from_estimator(model, rows, labels, n_bins=1)
     (curve,) = display.curves.values()
     assert curve.frequency[0] == pytest.approx(model.score(rows, labels))
-    assert curve.probability[0] == pytest.approx(model.predict_proba(rows).max(axis=1).mean())
+    assert curve.probability[0] == pytest.approx(
+        model.predict_proba(rows).max(axis=1).mean()
+    )
 
 
-@pytest.mark.parametrize(("load", "drawn", "title"), [(load_iris, 3, "0: error"), (load_digits, 10, "0: error")])
+@pytest.mark.parametrize(
+    ("load", "drawn", "title"),
+    [(load_iris, 3, "0: error"), (load_digits, 10, "0: error")],
+)
 def test_each_class_against_the_rest(load, drawn, title, crowded):
     model, rows, labels = classes(load)
-    display = ReliabilityDisplay.from_estimator(model, rows, labels, each=True, n_bins=5).plot()
-    assert len(display.lines_) == len(display.bands_) == len(display.histograms_) == drawn
+    display = ReliabilityDisplay.from_estimator(
+        model, rows, labels, each=True, n_bins=5
+    ).plot()
+    assert (
+        len(display.lines_) == len(display.bands_) == len(display.histograms_) == drawn
+    )
     assert title in display.axes_[0].get_title(loc="left")
     assert len(display.axes_) == drawn
     name = next(iter(display.curves))
     p = model.predict_proba(rows)[:, int(name)]
-    frequency, _ = calibration_curve(labels == int(name), p, n_bins=5, strategy="quantile")
+    frequency, _ = calibration_curve(
+        labels == int(name), p, n_bins=5, strategy="quantile"
+    )
     np.testing.assert_allclose(display.curves[name].frequency, frequency)
     assert not crowded(display.figure_)
 
 
-@pytest.mark.parametrize("p", [np.full(50, 0.25), np.zeros(50), np.ones(50), np.full(50, 0.001)])
+@pytest.mark.parametrize(
+    "p", [np.full(50, 0.25), np.zeros(50), np.ones(50), np.full(50, 0.001)]
+)
 def test_one_probability_for_all(p, crowded):
     display = ReliabilityDisplay.from_predictions(np.arange(50) % 4 == 0, p).plot()
     assert len(display.lines_[0].get_xdata()) == 1
@@ -115,12 +152,19 @@ def test_coverage_is_counted(crowded):
     inside = (intervals[:, 0] <= Y) & (intervals[:, 1] >= Y)
     assert display.covered[display.coverages == 0.5] == inside.mean()
     np.testing.assert_allclose(display.covered, display.coverages, atol=0.04)
-    np.testing.assert_array_equal(display.line_.get_data(), [display.coverages, display.covered])
+    np.testing.assert_array_equal(
+        display.line_.get_data(), [display.coverages, display.covered]
+    )
     assert [group.n_rows for group in display.groups] == [200] * 10
-    covered = np.average([group.covered for group in display.groups], weights=[g.n_rows for g in display.groups])
+    covered = np.average(
+        [group.covered for group in display.groups],
+        weights=[g.n_rows for g in display.groups],
+    )
     assert covered == pytest.approx(display.covered[display.coverages == 0.9].item())
     assert display.groups[0].name.startswith(f"{MEAN.min():.3g}")
-    assert display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]  # the first on top
+    assert (
+        display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]
+    )  # the first on top
     assert "90% intervals, by prediction" in display.axes_[1].get_title(loc="left")
     assert not crowded(display.figure_)
 
@@ -131,7 +175,12 @@ def test_groups_of_columns_of_any_kind(crowded):
     frame["town"] = RNG.choice([f"town {k}" for k in range(14)], len(X))
     frame.loc[:30, "town"] = None
     model = Normal()
-    for by, first, count in (("x1", None, 10), ("rooms", "1", 3), (3, "1", 3), ("town", None, 11)):
+    for by, first, count in (
+        ("x1", None, 10),
+        ("rooms", "1", 3),
+        (3, "1", 3),
+        ("town", None, 11),
+    ):
         display = CoverageDisplay.from_estimator(model, frame, Y, by=by).plot()
         assert len(display.groups) == count
         assert sum(group.n_rows for group in display.groups) == len(X)
@@ -147,10 +196,14 @@ def test_groups_of_columns_of_any_kind(crowded):
 
 def test_groups_that_are_off_stand_out():
     off = CoverageDisplay.from_estimator(Normal(0.5), X, Y).plot()
-    right = CoverageDisplay.from_predictions(np.zeros(100), {0.9: np.tile([-1.0, 1.0], (100, 1))}).plot()
+    right = CoverageDisplay.from_predictions(
+        np.zeros(100), {0.9: np.tile([-1.0, 1.0], (100, 1))}
+    ).plot()
     assert len({tuple(colour) for colour in off.points_.get_facecolors()}) == 1
     assert len(right.groups) == 1
-    assert tuple(off.points_.get_facecolors()[0]) == tuple(right.points_.get_facecolors()[0])
+    assert tuple(off.points_.get_facecolors()[0]) == tuple(
+        right.points_.get_facecolors()[0]
+    )
 
 
 def test_bands_of_one_column_are_those_of_the_model(crowded):
@@ -159,27 +212,41 @@ def test_bands_of_one_column_are_those_of_the_model(crowded):
     rows = display.grid[:, np.newaxis]
     np.testing.assert_allclose(display.mean, Normal().predict(rows))
     assert [band.coverage for band in display.bands] == [0.9, 0.5]
-    np.testing.assert_allclose(np.transpose(display.bands[0][1:]), Normal().predict_interval(rows, 0.9))
+    np.testing.assert_allclose(
+        np.transpose(display.bands[0][1:]), Normal().predict_interval(rows, 0.9)
+    )
     std = BandDisplay.from_estimator(Normal(), one, Y, kind="std", coverage=0.9)
     np.testing.assert_allclose(std.bands[0].high, display.bands[0].high)
     assert len(display.points_.get_offsets()) == 1000
-    assert display.grid[0] < np.quantile(X[:, 0], 0.005) < np.quantile(X[:, 0], 0.995) < display.grid[-1]
+    assert (
+        display.grid[0]
+        < np.quantile(X[:, 0], 0.005)
+        < np.quantile(X[:, 0], 0.995)
+        < display.grid[-1]
+    )
     assert "means of rows" not in display.ax_.get_title(loc="left")
     assert not crowded(display.figure_)
     assert BandDisplay.from_estimator(Normal(), one).plot().points_ is None
 
 
-def test_bands_among_other_columns_are_local_lines_through_the_rows_own_predictions(crowded):
+def test_bands_among_other_columns_are_local_lines_through_the_rows_own_predictions(
+    crowded,
+):
     """By NumPy's weighted least squares, at some values of the column."""
     display = BandDisplay.from_estimator(Normal(), X, Y, coverage=0.9).plot()
     rank = np.argsort(np.argsort(X[:, 0])) / len(X)
-    drawn = {"mean": (display.mean, Normal().predict(X)), "high": (display.bands[0].high, Normal().predict_interval(X))}
+    drawn = {
+        "mean": (display.mean, Normal().predict(X)),
+        "high": (display.bands[0].high, Normal().predict_interval(X)),
+    }
     for line, own in drawn.values():
         for g in (0, 50, 120, len(display.grid) - 1):
             apart = rank - rank[np.flatnonzero(X[:, 0] == display.grid[g])[0]]
             near = np.exp(-0.25 * (apart / 0.03) ** 2)  # polyfit squares its weights
             values = own if own.ndim == 1 else own[:, 1]
-            assert line[g] == pytest.approx(np.polyfit(apart, values, 1, w=near)[1], abs=1e-6)
+            assert line[g] == pytest.approx(
+                np.polyfit(apart, values, 1, w=near)[1], abs=1e-6
+            )
     assert "means of rows" in display.ax_.get_title(loc="left")
     assert not crowded(display.figure_)
     same = np.column_stack([np.ones(50), np.arange(50.0)])
@@ -187,10 +254,22 @@ def test_bands_among_other_columns_are_local_lines_through_the_rows_own_predicti
 
 
 def test_a_model_of_tables_takes_rows_of_tables():
-    frame = pd.DataFrame({"x": X[:300, 0], "town": RNG.choice(["Bern", "Jena"], 300), "new": RNG.random(300) < 0.5})
-    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 100, 300), "D")
-    model = KernelMachineRegressor(kernel="gaussian", n_components=32, alpha=1.0, random_state=0).fit(frame, Y[:300])
-    display = BandDisplay.from_estimator(model, frame, pd.Series(Y[:300], name="price"), column="x", coverage=())
+    frame = pd.DataFrame(
+        {
+            "x": X[:300, 0],
+            "town": RNG.choice(["Bern", "Jena"], 300),
+            "new": RNG.random(300) < 0.5,
+        }
+    )
+    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(
+        RNG.integers(0, 100, 300), "D"
+    )
+    model = KernelMachineRegressor(
+        kernel="gaussian", n_components=32, alpha=1.0, random_state=0
+    ).fit(frame, Y[:300])
+    display = BandDisplay.from_estimator(
+        model, frame, pd.Series(Y[:300], name="price"), column="x", coverage=()
+    )
     assert display.names == ["x", "price"]
     assert np.isfinite(display.mean).all()
     assert display.plot().bands_ == []
@@ -206,10 +285,14 @@ def test_widths_and_errors_by_bins(crowded):
     assert display.bins[0].mean == pytest.approx(display.errors[first].mean())
     assert np.mean(display.errors[first] <= display.bins[0].quantile) == 0.9
     assert sum(one.low <= one.half_width <= one.high for one in display.bins) >= 6
-    assert f"{100 * display.covered:.1f}% of 2,000 rows" in display.ax_.get_title(loc="left")
+    assert f"{100 * display.covered:.1f}% of 2,000 rows" in display.ax_.get_title(
+        loc="left"
+    )
     assert display.ax_.get_xscale() == "log"
     assert not crowded(display.figure_)
-    even = WidthDisplay.from_predictions(Y, np.tile([-1.0, 1.0], (2000, 1)), coverage=0.9).plot()
+    even = WidthDisplay.from_predictions(
+        Y, np.tile([-1.0, 1.0], (2000, 1)), coverage=0.9
+    ).plot()
     assert (even.ax_.get_xscale(), len(even.bins)) == ("linear", 1)
     assert not crowded(even.figure_)
 
@@ -219,7 +302,10 @@ def test_bars_of_quantiles_hold_them():
     errors = RNG.standard_normal((1000, 200))
     interval = np.tile([-1.0, 1.0], (200, 1))
     true = norm.ppf(0.95)
-    held = [WidthDisplay.from_predictions(y, interval, coverage=0.9, n_bins=1).bins[0] for y in errors]
+    held = [
+        WidthDisplay.from_predictions(y, interval, coverage=0.9, n_bins=1).bins[0]
+        for y in errors
+    ]
     share = np.mean([one.low <= true <= one.high for one in held])
     assert 0.935 < share < 0.985
 
@@ -228,17 +314,27 @@ def test_one_of_several_targets():
     two = np.column_stack([Y, -Y])
     for cls in (CoverageDisplay, WidthDisplay, BandDisplay):
         one, other = (
-            vars(cls.from_estimator(model, X, y, target=k)) for model, y, k in ((Normal(), Y, 0), (Both(), two, 0))
+            vars(cls.from_estimator(model, X, y, target=k))
+            for model, y, k in ((Normal(), Y, 0), (Both(), two, 0))
         )
         assert repr(one) == repr(other)
     second = BandDisplay.from_estimator(Both(), X, two, target=1)
-    np.testing.assert_allclose(second.mean, -BandDisplay.from_estimator(Normal(), X, Y).mean)
-    np.testing.assert_allclose(WidthDisplay.from_estimator(Both(), X, two, target=1).errors, np.abs(Y - MEAN))
+    np.testing.assert_allclose(
+        second.mean, -BandDisplay.from_estimator(Normal(), X, Y).mean
+    )
+    np.testing.assert_allclose(
+        WidthDisplay.from_estimator(Both(), X, two, target=1).errors, np.abs(Y - MEAN)
+    )
 
 
 def test_axes_are_taken(crowded):
     figure, axes = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
-    assert ReliabilityDisplay.from_predictions(Y > 0, norm.cdf(MEAN)).plot(ax=axes[0]).figure_ is figure
+    assert (
+        ReliabilityDisplay.from_predictions(Y > 0, norm.cdf(MEAN))
+        .plot(ax=axes[0])
+        .figure_
+        is figure
+    )
     assert WidthDisplay.from_estimator(Normal(), X, Y).plot(ax=axes[1]).ax_ is axes[1]
     assert not crowded(figure)
     figure, axes = plt.subplots(2, 1, figsize=(10, 9))
@@ -255,24 +351,74 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: ReliabilityDisplay.from_estimator(Ridge().fit(X, Y), X, Y), "predict_proba"),
-        (lambda: ReliabilityDisplay.from_predictions([0, 1, 2], np.full((3, 2), 0.5), classes=[0, 1]), "none of the"),
-        (lambda: ReliabilityDisplay.from_predictions([0, 1], np.full((3, 2), 0.5)), "does not fit"),
-        (lambda: CoverageDisplay.from_estimator(Ridge().fit(X, Y), X, Y), "uncertainty=True"),
+        (
+            lambda: ReliabilityDisplay.from_estimator(Ridge().fit(X, Y), X, Y),
+            "predict_proba",
+        ),
+        (
+            lambda: ReliabilityDisplay.from_predictions(
+                [0, 1, 2], np.full((3, 2), 0.5), classes=[0, 1]
+            ),
+            "none of the",
+        ),
+        (
+            lambda: ReliabilityDisplay.from_predictions([0, 1], np.full((3, 2), 0.5)),
+            "does not fit",
+        ),
+        (
+            lambda: CoverageDisplay.from_estimator(Ridge().fit(X, Y), X, Y),
+            "uncertainty=True",
+        ),
         (lambda: CoverageDisplay.from_estimator(Normal(), X, Y, by=3), "from 0 to 2"),
-        (lambda: CoverageDisplay.from_estimator(Normal(), X, Y, by="town"), "no column 'town'"),
-        (lambda: CoverageDisplay.from_estimator(Normal(), X, Y, target=1), "target must be from 0 to 0"),
-        (lambda: CoverageDisplay.from_predictions(Y, INTERVALS, coverage=0.5), "0.5 among them"),
+        (
+            lambda: CoverageDisplay.from_estimator(Normal(), X, Y, by="town"),
+            "no column 'town'",
+        ),
+        (
+            lambda: CoverageDisplay.from_estimator(Normal(), X, Y, target=1),
+            "target must be from 0 to 0",
+        ),
+        (
+            lambda: CoverageDisplay.from_predictions(Y, INTERVALS, coverage=0.5),
+            "0.5 among them",
+        ),
         (lambda: CoverageDisplay.from_predictions(Y[:9], INTERVALS), r"\(9, 2\)"),
-        (lambda: CoverageDisplay.from_predictions(Y, INTERVALS, by=[1]), "one value for each"),
-        (lambda: BandDisplay.from_estimator(Ridge().fit(X, Y), X, kind="std"), "return_std"),
+        (
+            lambda: CoverageDisplay.from_predictions(Y, INTERVALS, by=[1]),
+            "one value for each",
+        ),
+        (
+            lambda: BandDisplay.from_estimator(Ridge().fit(X, Y), X, kind="std"),
+            "return_std",
+        ),
         (lambda: BandDisplay.from_estimator(Normal(), X, kind="wide"), "kind must be"),
-        (lambda: BandDisplay.from_estimator(Normal(), X, coverage=90), "within 0 and 1"),
-        (lambda: BandDisplay.from_estimator(Normal(), pd.DataFrame({"a": ["u", "v"]}), column="a"), "holds no numbers"),
+        (
+            lambda: BandDisplay.from_estimator(Normal(), X, coverage=90),
+            "within 0 and 1",
+        ),
+        (
+            lambda: BandDisplay.from_estimator(
+                Normal(), pd.DataFrame({"a": ["u", "v"]}), column="a"
+            ),
+            "holds no numbers",
+        ),
         (lambda: BandDisplay.from_estimator(Normal(), X, Y[:5]), "2000 rows, and y 5"),
-        (lambda: WidthDisplay.from_predictions(Y, INTERVALS[0.9], coverage=1.0), "within 0 and 1"),
-        (lambda: WidthDisplay.from_predictions(Y, np.inf * INTERVALS[0.9], coverage=0.9), "infinite"),
-        (lambda: WidthDisplay.from_predictions(Y, INTERVALS[0.9], coverage=0.9, predicted=[0.0]), "predicted must be"),
+        (
+            lambda: WidthDisplay.from_predictions(Y, INTERVALS[0.9], coverage=1.0),
+            "within 0 and 1",
+        ),
+        (
+            lambda: WidthDisplay.from_predictions(
+                Y, np.inf * INTERVALS[0.9], coverage=0.9
+            ),
+            "infinite",
+        ),
+        (
+            lambda: WidthDisplay.from_predictions(
+                Y, INTERVALS[0.9], coverage=0.9, predicted=[0.0]
+            ),
+            "predicted must be",
+        ),
     ],
 )
 def test_refusals(call, match):

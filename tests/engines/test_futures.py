@@ -34,7 +34,11 @@ def made(kind, context):
     """An executor of a kind."""
     if kind == "thread":
         return ThreadPoolExecutor(2)
-    return ProcessPoolExecutor(2, context) if kind == "process" else pytest.importorskip("loky").ProcessPoolExecutor(1)
+    return (
+        ProcessPoolExecutor(2, context)
+        if kind == "process"
+        else pytest.importorskip("loky").ProcessPoolExecutor(1)
+    )
 
 
 @pytest.fixture(scope="module", params=["process", "loky", "thread"])
@@ -46,7 +50,10 @@ def executor(request, new_process):
 def test_same_bits(executor):
     parts, work, shared = rows()
     assert len(parts) > 2
-    here, there = reduce(LOCAL, parts, work, shared), reduce(FuturesEngine(executor), parts, work, shared)
+    here, there = (
+        reduce(LOCAL, parts, work, shared),
+        reduce(FuturesEngine(executor), parts, work, shared),
+    )
     np.testing.assert_array_equal(here.matrix, there.matrix)
     assert here.n_rows == there.n_rows
 
@@ -73,13 +80,22 @@ def test_no_more_are_given_away_than_a_few_ahead(executor, tmp_path):
 
 def test_parts_that_are_done_are_told_of(executor):
     seen = []
-    reduce(FuturesEngine(executor), range(9), partial(np.full, 2), float, advance=seen.append)
+    reduce(
+        FuturesEngine(executor),
+        range(9),
+        partial(np.full, 2),
+        float,
+        advance=seen.append,
+    )
     assert sorted(seen) == list(range(9))
 
 
 @pytest.mark.parametrize("kind", ["process", "loky"])
 def test_processes_that_die(new_process, kind):
-    with made(kind, new_process) as executor, pytest.raises(EngineError, match="memory: use a smaller n_components"):
+    with (
+        made(kind, new_process) as executor,
+        pytest.raises(EngineError, match="memory: use a smaller n_components"),
+    ):
         reduce(FuturesEngine(executor), range(4), die)
 
 
@@ -92,8 +108,14 @@ def test_an_executor_that_was_shut_down():
 def test_an_executor_that_stands_still():
     still = threading.Event()
     with ThreadPoolExecutor(2) as executor:
-        with pytest.raises(EngineError, match=r"finished no work for 0\.1 s.*patience=3600"):
-            reduce(FuturesEngine(executor, patience=0.1), range(4), lambda part, _: still.wait(60) if part else 0)
+        with pytest.raises(
+            EngineError, match=r"finished no work for 0\.1 s.*patience=3600"
+        ):
+            reduce(
+                FuturesEngine(executor, patience=0.1),
+                range(4),
+                lambda part, _: still.wait(60) if part else 0,
+            )
         still.set()
         assert reduce(FuturesEngine(executor), [1], lambda part, _: part) == 1
 
@@ -104,7 +126,14 @@ def test_what_is_shared_by_threads_stays_as_it_is():
         engine = FuturesEngine(executor)
         total = reduce(engine, sums, lambda part, _: part)
         assert engine.result(engine.share(7)) == 7
-        assert engine.result(engine.submit(lambda a, b: a + b, engine.submit(int, "2"), engine.share(3))) == 5
+        assert (
+            engine.result(
+                engine.submit(
+                    lambda a, b: a + b, engine.submit(int, "2"), engine.share(3)
+                )
+            )
+            == 5
+        )
     np.testing.assert_array_equal(total, [10, 10])
     np.testing.assert_array_equal(sums, [[k, k] for k in range(5)])
 
@@ -130,7 +159,9 @@ def test_an_interrupt_leaves_the_executor_usable():
 
 
 def test_work_of_another_version_is_refused():
-    with pytest.raises(EngineError, match=r"bochner .* comes from version 0\.0\.0: install"):
+    with pytest.raises(
+        EngineError, match=r"bochner .* comes from version 0\.0\.0: install"
+    ):
         Call(int, ("7",), version="0.0.0").do()
 
 
@@ -142,7 +173,12 @@ class TestAsEngine:
         assert as_engine(LOCAL) is LOCAL
 
     @pytest.mark.parametrize(
-        ("given", "why"), [("tcp://host:8786", "Client.'tcp://host:8786'"), ("spark", "'spark'"), (7, "7")]
+        ("given", "why"),
+        [
+            ("tcp://host:8786", "Client.'tcp://host:8786'"),
+            ("spark", "'spark'"),
+            (7, "7"),
+        ],
     )
     def test_what_is_none(self, given, why):
         with pytest.raises(TypeError, match=why):

@@ -58,13 +58,17 @@ assert before
 
 
 def run(code, *arguments):
-    """Run code in a fresh interpreter with two BLAS threads: this one's are limited by conftest.py.
+    """Run code in a fresh interpreter with two BLAS threads: this one's are limited by
+    conftest.py.
 
-    Of several threads that set limits, threadpoolctl obeys the first, so that limits set here would hide others.
+    Of several threads that set limits, threadpoolctl obeys the first, so that limits
+    set here would hide others.
     """
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=environment
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -72,7 +76,18 @@ def run(code, *arguments):
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_covers_every_row_once(threads, step, monkeypatch):
     monkeypatch.setattr(local, "n_threads", lambda: threads)
-    for n in [*range(5), STEP - 1, STEP, STEP + 1, 2 * STEP - 1, 2 * STEP, 3 * STEP + 1, 1000, 1001, 4099]:
+    for n in [
+        *range(5),
+        STEP - 1,
+        STEP,
+        STEP + 1,
+        2 * STEP - 1,
+        2 * STEP,
+        3 * STEP + 1,
+        1000,
+        1001,
+        4099,
+    ]:
         seen, starts = np.zeros(n, dtype=int), []
 
         def loop(start, stop, seen=seen, starts=starts):
@@ -113,11 +128,16 @@ class TestFold:
         for threads in (1, 2, 5):
             monkeypatch.setattr(local, "n_threads", lambda threads=threads: threads)
             naps = rng.uniform(0, 1e-3, n)
-            found = fold(lambda k, naps=naps: threading.Event().wait(naps[k]) or Text(str(k)), range(n))
+            found = fold(
+                lambda k, naps=naps: threading.Event().wait(naps[k]) or Text(str(k)),
+                range(n),
+            )
             assert found.text == tree(0, n)
 
     def test_what_the_work_holds_is_freed_at_once(self, monkeypatch):
-        """Without the collector of circles, which comes late and knows nothing of sizes."""
+        """Without the collector of circles, which comes late and knows nothing of
+        sizes.
+        """
         monkeypatch.setattr(local, "n_threads", lambda: 1)
         gc.disable()
         try:
@@ -138,7 +158,9 @@ class TestFold:
             assert len(parts) == 1 or min(b - a for a, b in parts) >= 100
             assert len(parts) == 16 or n < 2 * len(parts) * 100
 
-    def test_work_that_fills_the_memory_runs_in_one_thread_which_leaves_the_others_to_it(self, monkeypatch):
+    def test_work_that_fills_the_memory_runs_in_one_thread_which_leaves_the_others_to_it(
+        self, monkeypatch
+    ):
         together = threading.Barrier(2, timeout=30)
 
         class Work:
@@ -156,7 +178,11 @@ class TestManyCallers:
     """Callers share the threads of the process, and none waits for another one."""
 
     def test_work_inside_of_work_stays_in_its_thread_while_all_have_work(self):
-        found, begun, done = [], threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+        found, begun, done = (
+            [],
+            threading.Barrier(2, timeout=30),
+            threading.Barrier(2, timeout=30),
+        )
 
         def work(item):
             begun.wait()
@@ -168,8 +194,15 @@ class TestManyCallers:
 
     @pytest.mark.parametrize("long", [0, 1])
     def test_threads_without_work_help_with_that_inside(self, long):
-        """Two of them compute what is inside of the last item, in whatever thread that is; and never more than two."""
-        together, most, active, lock = threading.Barrier(2, timeout=30), [0], [0], threading.Lock()
+        """Two of them compute what is inside of the last item, in whatever thread
+        that is; and never more than two.
+        """
+        together, most, active, lock = (
+            threading.Barrier(2, timeout=30),
+            [0],
+            [0],
+            threading.Lock(),
+        )
         begun = threading.Barrier(2, timeout=30)
 
         def inner(start, stop):
@@ -222,7 +255,9 @@ class TestManyCallers:
 
         def caller():
             for _ in range(20):
-                in_threads(lambda item: for_rows(lambda start, stop: None, 1000), range(4))
+                in_threads(
+                    lambda item: for_rows(lambda start, stop: None, 1000), range(4)
+                )
             done.append(True)
 
         threads = [threading.Thread(target=caller, daemon=True) for _ in range(callers)]
@@ -234,7 +269,10 @@ class TestManyCallers:
 
     def test_nobody_waits_for_threads_that_have_not_begun(self, monkeypatch):
         """Another caller keeps the whole pool busy."""
-        release, done = threading.Event(), [threading.Event() for _ in range(local._pool.size)]
+        release, done = (
+            threading.Event(),
+            [threading.Event() for _ in range(local._pool.size)],
+        )
         for one in done:
             local._pool.submit(lambda one=one: release.wait(60) and one.set())
         try:
@@ -249,7 +287,9 @@ class TestManyCallers:
 
         def work(item):
             both.wait()
-            raise KeyError("broken by the interrupt") if item == 0 else KeyboardInterrupt
+            raise (
+                KeyError("broken by the interrupt") if item == 0 else KeyboardInterrupt
+            )
 
         with pytest.raises(KeyboardInterrupt):
             in_threads(work, [0, 1])
@@ -376,7 +416,9 @@ OVERLAP = """
 
 @pytest.mark.parametrize("order", ["AB", "BA"])
 def test_callers_that_overlap_in_time(order):
-    """A enters first, then B; they leave in the given order. Whoever is last gives BLAS its threads back."""
+    """A enters first, then B; they leave in the given order. Whoever is last gives
+    BLAS its threads back.
+    """
     run(OVERLAP, order)
 
 
@@ -403,7 +445,10 @@ def test_many_callers():
         with lock:
             total[0] += stop - start
 
-    threads = [threading.Thread(target=lambda: [for_rows(loop, 500) for _ in range(20)]) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: [for_rows(loop, 500) for _ in range(20)])
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -457,7 +502,10 @@ class TestNumberOfThreads:
         yield
         local._processors.cache_clear()
 
-    @pytest.mark.parametrize(("setting", "threads"), [("1", 1), ("3", 3), ("64", 8), ("", 8), ("0", 8), ("many", 8)])
+    @pytest.mark.parametrize(
+        ("setting", "threads"),
+        [("1", 1), ("3", 3), ("64", 8), ("", 8), ("0", 8), ("many", 8)],
+    )
     def test_limit_by_environment(self, monkeypatch, setting, threads):
         monkeypatch.setenv("NUMBA_NUM_THREADS", setting)
         assert n_threads() == threads
@@ -471,7 +519,10 @@ class TestMemory:
     def test_message(self, monkeypatch):
         monkeypatch.setattr(local, "available_memory", lambda: 2_000_000_000)
         require_memory(2_000_000_000, "A matrix", "Take less.")
-        with pytest.raises(MemoryError, match=r"^A matrix needs 1,235 GB and 2\.0 GB are free\. Take less\.$"):
+        with pytest.raises(
+            MemoryError,
+            match=r"^A matrix needs 1,235 GB and 2\.0 GB are free\. Take less\.$",
+        ):
             require_memory(1_234_567_890_123, "A matrix", "Take less.")
 
     def test_unknown_memory_is_enough(self, monkeypatch):
@@ -531,7 +582,9 @@ class TestLocalEngine:
         features = FourierFeatures(n_components=20, random_state=0).fit(X)
         source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
         work = sum_of_moments(20, 2, np.dtype(float), 256)
-        here = reduce(LOCAL, [source.span(0, 2), source.span(2, 3)], work, (None, features))
+        here = reduce(
+            LOCAL, [source.span(0, 2), source.span(2, 3)], work, (None, features)
+        )
         sent = pickle.dumps([work, source.span(0, 2), source.span(2, 3), features])
         there = pickle.loads(sent)  # noqa: S301 - made one line above
         there = reduce(LOCAL, there[1:3], there[0], (None, there[3]))

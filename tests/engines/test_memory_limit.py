@@ -15,7 +15,9 @@ import pytest
 from bochner import KernelMachineClassifier, KernelMachineRegressor, settings
 from bochner.engines import local
 
-statm = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no account of processes")
+statm = pytest.mark.skipif(
+    not os.path.exists("/proc/self/statm"), reason="no account of processes"
+)
 
 CHILD = """
     import sys
@@ -71,9 +73,16 @@ def resident(process):
 
 
 def peaks(code, n_works=1):
-    """For each work: bytes above those at the word "ready", the largest until "done"."""
-    pipes, found = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}, []
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], **pipes) as process:
+    """For each work: bytes above those at the word "ready", the largest until
+    "done".
+    """
+    pipes, found = (
+        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
+        [],
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], **pipes
+    ) as process:
 
         def go_on():
             process.stdin.write("\n")
@@ -96,14 +105,20 @@ def peaks(code, n_works=1):
     return found
 
 
-WORKS = [("moments", 400, 200_000, 300), ("moments", 1500, 20_000, 300), ("passes", 100, 1_000_000, 200)]
+WORKS = [
+    ("moments", 400, 200_000, 300),
+    ("moments", 1500, 20_000, 300),
+    ("passes", 100, 1_000_000, 200),
+]
 
 
 @statm
 def test_a_pass_stays_within_the_limit():
     found = peaks(CHILD.format(works=WORKS), len(WORKS))
     limits = [1e6 * limit for *_, limit in WORKS]
-    assert all(most <= 1.1 * limit for most, limit in zip(found, limits, strict=True)), found
+    assert all(
+        most <= 1.1 * limit for most, limit in zip(found, limits, strict=True)
+    ), found
 
 
 DEFAULT = """
@@ -140,7 +155,12 @@ def test_libraries_do_not_count():
         from bochner.settings import resident_bytes
         print(resident_bytes() - before)
     """
-    found = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, check=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
     assert int(found.stdout) < 10e6
 
 
@@ -158,7 +178,10 @@ def test_other_libraries_give_nothing_back(monkeypatch):
 def test_a_limit_that_does_not_hold_the_rows_names_one_that_does(make, limit):
     X = np.random.default_rng(0).normal(size=(150, 3))
     y = np.where(X[:, 0] > 0, 1, 2)
-    with settings(memory_limit=limit), pytest.raises(MemoryError, match="is the least that works") as caught:
+    with (
+        settings(memory_limit=limit),
+        pytest.raises(MemoryError, match="is the least that works") as caught,
+    ):
         make(random_state=0).fit(X, y)
     enough = str(caught.value).partition("memory_limit='")[2].partition("'")[0]
     with settings(memory_limit=enough):
@@ -166,5 +189,8 @@ def test_a_limit_that_does_not_hold_the_rows_names_one_that_does(make, limit):
 
 
 def test_a_plan_within_next_to_nothing_ends():
-    with settings(memory_limit=1), pytest.raises(MemoryError, match=r"memory_limit allows 0.0 kB.*memory_limit='"):
+    with (
+        settings(memory_limit=1),
+        pytest.raises(MemoryError, match=r"memory_limit allows 0.0 kB.*memory_limit='"),
+    ):
         KernelMachineRegressor(features="fourier").plan(np.zeros((100_000, 20)))

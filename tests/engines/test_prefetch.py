@@ -9,7 +9,9 @@ from bochner.engines.prefetch import prefetched
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "bochner-ahead"]
+    return [
+        thread for thread in threading.enumerate() if thread.name == "bochner-ahead"
+    ]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 100])

@@ -11,11 +11,21 @@ from bochner import KernelMachineClassifier
 def rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
-    return X, np.digitize(X[:, 0] + rng.normal(size=80), [-1, 0.5]), rng.integers(0, 4, 80)
+    return (
+        X,
+        np.digitize(X[:, 0] + rng.normal(size=80), [-1, 0.5]),
+        rng.integers(0, 4, 80),
+    )
 
 
 def fitted(X, y, weight=None, class_weight="balanced"):
-    model = KernelMachineClassifier("gaussian", n_components=30, alpha=0.1, class_weight=class_weight, random_state=0)
+    model = KernelMachineClassifier(
+        "gaussian",
+        n_components=30,
+        alpha=0.1,
+        class_weight=class_weight,
+        random_state=0,
+    )
     return model.fit(X, y, weight)
 
 
@@ -28,7 +38,9 @@ def test_weights_are_repeats(rows):
 
 def test_factors_are_those_of_scikit_learn(rows):
     X, y, _ = rows
-    factors = dict(enumerate(compute_class_weight("balanced", classes=np.arange(3), y=y)))
+    factors = dict(
+        enumerate(compute_class_weight("balanced", classes=np.arange(3), y=y))
+    )
     one, two = fitted(X, y), fitted(X, y, class_weight=factors)
     np.testing.assert_allclose(one.class_count_, two.class_count_)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X))
@@ -37,5 +49,7 @@ def test_factors_are_those_of_scikit_learn(rows):
 def test_a_class_without_weight_is_left_out(rows):
     X, y, _ = rows
     model = fitted(X, y, (y != 1) * 1.0)
-    np.testing.assert_allclose(model.class_count_, [40 - (y == 1).sum() / 2, 0, 40 - (y == 1).sum() / 2])
+    np.testing.assert_allclose(
+        model.class_count_, [40 - (y == 1).sum() / 2, 0, 40 - (y == 1).sum() / 2]
+    )
     assert (model.predict_proba(X)[:, 1] == 0).all()

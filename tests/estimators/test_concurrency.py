@@ -1,4 +1,6 @@
-"""One seed, one model: to the bit, whatever else the process does and however many threads there are."""
+"""One seed, one model: to the bit, whatever else the process does and however many
+threads there are.
+"""
 
 import os
 import subprocess
@@ -108,10 +110,17 @@ CODE = """
 """
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processors, lest BLAS has one thread anyway")
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2,
+    reason="needs two processors, lest BLAS has one thread anyway",
+)
 def test_a_seed_gives_one_model():
-    """Alone with 1 and 5 threads; then eight at once with 2, of every map, within a limit of time."""
+    """Alone with 1 and 5 threads; then eight at once with 2, of every map, within a
+    limit of time.
+    """
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(CODE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env=environment
+    )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""Deviations and samples of a regressor: against dense algebra, scikit-learn's Gaussian process, and statistics."""
+"""Deviations and samples of a regressor: against dense algebra, scikit-learn's
+Gaussian process, and statistics.
+"""
 
 from copy import deepcopy
 
@@ -24,45 +26,75 @@ from bochner.kernels import Gaussian, Laplacian
 
 rng = np.random.default_rng(0)
 X, NEW = rng.standard_normal((400, 3)), rng.standard_normal((30, 3))
-Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 0.2 * rng.standard_normal((400, 2))
+Y = np.column_stack(
+    [np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]
+) + 0.2 * rng.standard_normal((400, 2))
 y = Y[:, 0]
 WEIGHT = rng.integers(0, 4, 400).astype(float)
 
 
 def regressor(**options):
-    """Without intervals, which take ten fits of few rows, where nothing else is said."""
+    """Without intervals, which take ten fits of few rows, where nothing else is
+    said.
+    """
     return KernelMachineRegressor(**{"uncertainty": "std", "random_state": 0} | options)
 
 
 def parts(model, rows):
     """Variances of function and noise in the units of the targets."""
-    function, noise = model.posterior_.variances(model.features_, model.encoder_.encode(rows, dtype=np.float64))
+    function, noise = model.posterior_.variances(
+        model.features_, model.encoder_.encode(rows, dtype=np.float64)
+    )
     return function * model.target_scale_**2, noise * model.target_scale_**2
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-@pytest.mark.parametrize("features", [LinearFeatures(), Nystroem(kernel="linear", n_components=3, random_state=0)])
+@pytest.mark.parametrize(
+    "features",
+    [LinearFeatures(), Nystroem(kernel="linear", n_components=3, random_state=0)],
+)
 def test_equals_dense_bayesian_linear_regression(features, weight):
-    """Mean, and deviation for the noise that was found, by the precision matrix of intercept and weights."""
-    Y = X @ np.array([[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]]) + 0.5 * np.random.default_rng(1).standard_normal((400, 2))
-    model = regressor(features=features, alpha=3.0, solver="direct", tol=1e-6).fit(X, Y, weight)
+    """Mean, and deviation for the noise that was found, by the precision matrix of
+    intercept and weights.
+    """
+    Y = X @ np.array(
+        [[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]]
+    ) + 0.5 * np.random.default_rng(1).standard_normal((400, 2))
+    model = regressor(features=features, alpha=3.0, solver="direct", tol=1e-6).fit(
+        X, Y, weight
+    )
     mean, std = model.predict(NEW, return_std=True)
     encoded = [model.encoder_.encode(rows, dtype=np.float64) for rows in (X, NEW)]
-    A, B = (np.column_stack([np.ones(len(rows)), model.features_.transform(rows)]) for rows in encoded)
+    A, B = (
+        np.column_stack([np.ones(len(rows)), model.features_.transform(rows)])
+        for rows in encoded
+    )
     w = np.ones(400) if weight is None else weight
     precision = A.T * w @ A + 3.0 * np.diag([0.0] + [1.0] * (A.shape[1] - 1))
-    np.testing.assert_allclose(mean, B @ np.linalg.solve(precision, A.T * w @ Y), atol=1e-8)
+    np.testing.assert_allclose(
+        mean, B @ np.linalg.solve(precision, A.T * w @ Y), atol=1e-8
+    )
     forms = np.einsum("ij,ij->i", B @ np.linalg.inv(precision), B)
     noise = model.posterior_.constant_ * model.target_scale_**2
     assert (model.posterior_.slope_ == 0).all()
-    np.testing.assert_allclose(std, np.sqrt(noise * (1 + forms[:, np.newaxis])), atol=1e-8)
+    np.testing.assert_allclose(
+        std, np.sqrt(noise * (1 + forms[:, np.newaxis])), atol=1e-8
+    )
 
 
 def gaussian_process(d=2, n=300, noise=0.05, seed=0):
-    """A function of a Gaussian process at rows inside, at the edge, and far away, with noise."""
+    """A function of a Gaussian process at rows inside, at the edge, and far away,
+    with noise.
+    """
     draws = np.random.default_rng(seed)
     X = draws.standard_normal((n, d))
-    new = np.vstack([draws.standard_normal((40, d)), 2.5 * draws.standard_normal((40, d)), np.full((1, d), 50.0)])
+    new = np.vstack(
+        [
+            draws.standard_normal((40, d)),
+            2.5 * draws.standard_normal((40, d)),
+            np.full((1, d), 50.0),
+        ]
+    )
     K = Gaussian(1.5)(X)
     f = np.linalg.cholesky(K + 1e-9 * np.eye(n)) @ draws.standard_normal(n)
     return X, f + np.sqrt(noise) * draws.standard_normal(n), new
@@ -71,27 +103,39 @@ def gaussian_process(d=2, n=300, noise=0.05, seed=0):
 @pytest.mark.parametrize("solver", ["direct", "cg", "exact"])
 def test_agrees_with_the_gaussian_process_of_scikit_learn(solver):
     X, y, new = gaussian_process(n=200)
-    model = regressor(kernel=Gaussian(1.5), n_components=1000, alpha=0.05, solver=solver, tol=1e-6).fit(X, y)
-    oracle = GaussianProcessRegressor(1.0 * RBF(1.5), alpha=0.05, optimizer=None).fit(X, y - y.mean())
+    model = regressor(
+        kernel=Gaussian(1.5), n_components=1000, alpha=0.05, solver=solver, tol=1e-6
+    ).fit(X, y)
+    oracle = GaussianProcessRegressor(1.0 * RBF(1.5), alpha=0.05, optimizer=None).fit(
+        X, y - y.mean()
+    )
     mean, std = oracle.predict(new, return_std=True)
     assert model.posterior_.slope_ == 0
     function, noise = parts(model, new)
-    shape = np.sqrt(function[:, 0] / noise[:, 0] * 0.05)  # the intercept adds a little where the prior is
+    shape = np.sqrt(
+        function[:, 0] / noise[:, 0] * 0.05
+    )  # the intercept adds a little where the prior is
     assert (shape[:80] / std[:80] > 0.97).all()
     assert (shape / std < 1.2).all()
     assert 0.7 < noise[0, 0] / 0.05 < 1.4
-    assert np.sqrt(np.mean((model.predict(new[:40]) - mean[:40] - y.mean()) ** 2)) < 0.05
+    assert (
+        np.sqrt(np.mean((model.predict(new[:40]) - mean[:40] - y.mean()) ** 2)) < 0.05
+    )
 
 
 @pytest.mark.parametrize(("d", "lengthscale"), [(5, 1.5), (10, 3.0)])
 def test_is_not_starved(d, lengthscale):
-    """The median of the deviations over those of the exact process, inside, at the edge and far away."""
+    """The median of the deviations over those of the exact process, inside, at the
+    edge and far away.
+    """
     draws = np.random.default_rng(0)
     n, kernel = 800, Gaussian(lengthscale)
     X = draws.standard_normal((n, d))
     K = kernel(X)
     f = np.linalg.cholesky(K + 1e-9 * np.eye(n)) @ draws.standard_normal(n)
-    model = regressor(kernel=kernel, n_components=500, alpha=0.05).fit(X, f + 0.05**0.5 * draws.standard_normal(n))
+    model = regressor(kernel=kernel, n_components=500, alpha=0.05).fit(
+        X, f + 0.05**0.5 * draws.standard_normal(n)
+    )
     inverse = np.linalg.inv(K + 0.05 * np.eye(n))
     for size, shift in ((1.0, 0.0), (2.0, 0.0), (10.0, 30.0)):
         new = size * draws.standard_normal((60, d)) + shift
@@ -103,17 +147,25 @@ def test_is_not_starved(d, lengthscale):
 
 def test_returns_to_the_prior_far_away():
     """Of bins, of which no training row has been in one of those."""
-    model = regressor(kernel=Laplacian(3.0), features="binning", n_components=50, alpha=0.1).fit(X, y)
+    model = regressor(
+        kernel=Laplacian(3.0), features="binning", n_components=50, alpha=0.1
+    ).fit(X, y)
     posterior = model.posterior_
     function = parts(model, np.full((1, 3), 1e3))[0] / model.target_scale_**2
-    assert 0.8 < function[0, 0] / (posterior.constant_[0] / posterior.alpha_) < 1.3  # the intercept adds to it
+    assert (
+        0.8 < function[0, 0] / (posterior.constant_[0] / posterior.alpha_) < 1.3
+    )  # the intercept adds to it
 
 
 MODELS = {
     "chosen": {},
     "bins": {"features": "binning", "n_components": 50},
     "halves": {"features": BinningFeatures(Laplacian(4.0), 30, column_share=0.5)},
-    "together": {"features": ConcatenatedFeatures([FourierFeatures(Gaussian(2.0), 60), LinearFeatures()], [1.0, 0.5])},
+    "together": {
+        "features": ConcatenatedFeatures(
+            [FourierFeatures(Gaussian(2.0), 60), LinearFeatures()], [1.0, 0.5]
+        )
+    },
     "linear": {"features": LinearFeatures(), "uncertainty": True},
 }
 
@@ -139,44 +191,71 @@ def test_samples_have_mean_and_covariance_of_the_posterior(model):
     means = deviations.mean(axis=3)
     assert np.abs(means.mean(axis=0) / (means.std(axis=0) / np.sqrt(30))).max() < 5
     squares = np.square(deviations).mean(axis=3)
-    z = (squares.mean(axis=0) - parts(model, NEW[:6])[0]) / (squares.std(axis=0) / np.sqrt(30))
+    z = (squares.mean(axis=0) - parts(model, NEW[:6])[0]) / (
+        squares.std(axis=0) / np.sqrt(30)
+    )
     assert np.abs(z).max() < 5
 
 
 def test_samples_are_functions(model):
     whole = model.sample_y(NEW, 3, random_state=1)
-    np.testing.assert_allclose(model.sample_y(NEW[4:9], 3, random_state=1), whole[4:9], rtol=1e-6)
+    np.testing.assert_allclose(
+        model.sample_y(NEW[4:9], 3, random_state=1), whole[4:9], rtol=1e-6
+    )
     assert not np.allclose(model.sample_y(NEW, 3, random_state=2), whole)
 
 
 def test_saves_and_loads(model, tmp_path):
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(again.predict(NEW, return_std=True)[1], model.predict(NEW, return_std=True)[1])
-    np.testing.assert_array_equal(again.sample_y(NEW, 2, random_state=0), model.sample_y(NEW, 2, random_state=0))
+    np.testing.assert_array_equal(
+        again.predict(NEW, return_std=True)[1], model.predict(NEW, return_std=True)[1]
+    )
+    np.testing.assert_array_equal(
+        again.sample_y(NEW, 2, random_state=0), model.sample_y(NEW, 2, random_state=0)
+    )
 
 
 def test_samples_of_a_process_have_its_covariance():
-    """Covariances between rows, against the exact process, over 30 draws of 20 functions."""
+    """Covariances between rows, against the exact process, over 30 draws of 20
+    functions.
+    """
     X, y, new = gaussian_process(n=100)
     model = regressor(kernel=Gaussian(1.5), n_components=200, alpha=0.05).fit(X, y)
     K, k = Gaussian(1.5)(X), Gaussian(1.5)(new[:8], X)
     inverse = np.linalg.inv(K + 0.05 * np.eye(100))
     left = 1 - k @ inverse.sum(axis=1)
-    exact = Gaussian(1.5)(new[:8]) - k @ inverse @ k.T + np.outer(left, left) / inverse.sum()
+    exact = (
+        Gaussian(1.5)(new[:8])
+        - k @ inverse @ k.T
+        + np.outer(left, left) / inverse.sum()
+    )
     exact *= parts(model, new)[1][0, 0] / 0.05
     draws = np.stack([model.sample_y(new[:8], 20, random_state=s) for s in range(30)])
     draws -= model.predict(new[:8])[:, np.newaxis]
     products = np.einsum("sik,sjk->sij", draws, draws) / 20
-    assert np.abs((products.mean(axis=0) - exact) / (products.std(axis=0) / np.sqrt(30))).max() < 5
+    assert (
+        np.abs(
+            (products.mean(axis=0) - exact) / (products.std(axis=0) / np.sqrt(30))
+        ).max()
+        < 5
+    )
 
 
 def test_a_weight_is_as_many_rows():
     options = {"kernel": Gaussian(2.0), "n_components": 100, "alpha": 0.5}
     weighted = regressor(**options).fit(X, y, WEIGHT)
-    repeated = regressor(**options).fit(np.repeat(X, WEIGHT.astype(int), axis=0), np.repeat(y, WEIGHT.astype(int)))
-    ours, theirs = (model.posterior_.variances(model.features_, NEW)[0] for model in (weighted, repeated))
-    ours, theirs = ours / weighted.posterior_.signal_, theirs / repeated.posterior_.signal_
+    repeated = regressor(**options).fit(
+        np.repeat(X, WEIGHT.astype(int), axis=0), np.repeat(y, WEIGHT.astype(int))
+    )
+    ours, theirs = (
+        model.posterior_.variances(model.features_, NEW)[0]
+        for model in (weighted, repeated)
+    )
+    ours, theirs = (
+        ours / weighted.posterior_.signal_,
+        theirs / repeated.posterior_.signal_,
+    )
     np.testing.assert_allclose(ours, theirs, rtol=0.02)
 
 
@@ -191,8 +270,16 @@ def test_noise_follows_the_rows():
 
 
 def test_units_of_the_target_do_not_matter():
-    std = regressor(kernel=Gaussian(2.0), alpha=0.1).fit(X, y).predict(NEW, return_std=True)[1]
-    scaled = regressor(kernel=Gaussian(2.0), alpha=0.1).fit(X, 1e6 * y + 3).predict(NEW, return_std=True)[1]
+    std = (
+        regressor(kernel=Gaussian(2.0), alpha=0.1)
+        .fit(X, y)
+        .predict(NEW, return_std=True)[1]
+    )
+    scaled = (
+        regressor(kernel=Gaussian(2.0), alpha=0.1)
+        .fit(X, 1e6 * y + 3)
+        .predict(NEW, return_std=True)[1]
+    )
     np.testing.assert_allclose(scaled, 1e6 * std, rtol=1e-6)
 
 
@@ -202,12 +289,18 @@ def test_refit_keeps_the_noise(model):
     after = again.predict(NEW, return_std=True)[1]
     assert 0.95 < np.median(after / before) < 1.5
     if isinstance(model.features, LinearFeatures | ConcatenatedFeatures):
-        np.testing.assert_allclose(clone(again).fit(X, Y, WEIGHT).predict(NEW, return_std=True)[1], before)
+        np.testing.assert_allclose(
+            clone(again).fit(X, Y, WEIGHT).predict(NEW, return_std=True)[1], before
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30])
 def test_few_rows(n):
-    std = regressor(kernel="gaussian", uncertainty=True).fit(X[:n], y[:n]).predict(NEW, return_std=True)[1]
+    std = (
+        regressor(kernel="gaussian", uncertainty=True)
+        .fit(X[:n], y[:n])
+        .predict(NEW, return_std=True)[1]
+    )
     assert np.isfinite(std).all()
     assert (std >= 0).all()
 
@@ -218,8 +311,12 @@ def test_constant_target():
 
 
 def test_threads_do_not_matter():
-    model = regressor(kernel=Laplacian(3.0), features="binning", n_components=20).fit(X, y)
-    alone, all_threads = (model.predict(NEW, return_std=True, n_jobs=n)[1] for n in (1, None))
+    model = regressor(kernel=Laplacian(3.0), features="binning", n_components=20).fit(
+        X, y
+    )
+    alone, all_threads = (
+        model.predict(NEW, return_std=True, n_jobs=n)[1] for n in (1, None)
+    )
     np.testing.assert_array_equal(alone, all_threads)
 
 
@@ -233,18 +330,24 @@ def test_without_uncertainty_says_so():
     with pytest.raises(ValueError, match="n_samples"):
         regressor(features=LinearFeatures()).fit(X, y).sample_y(X, 0)
     with pytest.raises(TypeError, match="return_std"):
-        KernelMachineClassifier("gaussian", alpha=1.0).fit(X, y > 100).predict(X, return_std=True)
+        KernelMachineClassifier("gaussian", alpha=1.0).fit(X, y > 100).predict(
+            X, return_std=True
+        )
 
 
 @pytest.mark.parametrize("solver", ["direct", "exact", "cg"])
 @pytest.mark.parametrize("times", [2, 8])
 def test_noise_is_what_targets_vary_by_at_equal_inputs(times, solver):
-    """The variance of the noise by analysis of variance, of 800 rows: its standard error is 7 % and less."""
+    """The variance of the noise by analysis of variance, of 800 rows: its standard
+    error is 7 % and less.
+    """
     rng = np.random.default_rng(0)
     rows = np.repeat(rng.uniform(-2, 2, (800 // times, 2)), times, axis=0)
     y = np.sin(rows[:, 0]) + rows[:, 1] + 0.3 * rng.standard_normal(800)
     within = y.reshape(-1, times).var(axis=1, ddof=1).mean()
-    model = regressor(kernel=Gaussian(2.0), n_components=100, solver=solver, alpha=0.05).fit(rows, y)
+    model = regressor(
+        kernel=Gaussian(2.0), n_components=100, solver=solver, alpha=0.05
+    ).fit(rows, y)
     noise = model.posterior_.constant_[0] * model.target_scale_[0] ** 2
     assert noise == pytest.approx(within, rel=0.12)
 
@@ -258,5 +361,7 @@ def test_copies_are_as_weights(kernel):
     copied = regressor(kernel=kernel).fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))
     weighted = regressor(kernel=kernel).fit(rows, y, np.full(60, 10.0))
     new = rng.standard_normal((200, 3))
-    ours, theirs = (model.predict(new, return_std=True)[1] for model in (copied, weighted))
+    ours, theirs = (
+        model.predict(new, return_std=True)[1] for model in (copied, weighted)
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-3)

@@ -28,35 +28,73 @@ X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + np.sin(2 * X[:, 1])
 FEW = np.arange(N) < 40
 MODELS = {
-    "regressor": lambda w: KernelMachineRegressor(random_state=0).fit(X, Y, w).predict(X),
-    "iterative": lambda w: KernelMachineRegressor("gaussian", solver="cg", random_state=0).fit(X, Y, w).predict(X),
-    "exact": lambda w: KernelMachineRegressor("gaussian", solver="exact", random_state=0).fit(X, Y, w).predict(X),
-    "huber": lambda w: (
-        KernelMachineRegressor("gaussian", n_components=64, loss="huber", random_state=0).fit(X, Y, w).predict(X)
+    "regressor": lambda w: (
+        KernelMachineRegressor(random_state=0).fit(X, Y, w).predict(X)
     ),
-    "partial": lambda w: KernelMachineRegressor("gaussian", random_state=0).partial_fit(X, Y, w).predict(X),
-    "semi": lambda w: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan), w).predict(X),
+    "iterative": lambda w: (
+        KernelMachineRegressor("gaussian", solver="cg", random_state=0)
+        .fit(X, Y, w)
+        .predict(X)
+    ),
+    "exact": lambda w: (
+        KernelMachineRegressor("gaussian", solver="exact", random_state=0)
+        .fit(X, Y, w)
+        .predict(X)
+    ),
+    "huber": lambda w: (
+        KernelMachineRegressor(
+            "gaussian", n_components=64, loss="huber", random_state=0
+        )
+        .fit(X, Y, w)
+        .predict(X)
+    ),
+    "partial": lambda w: (
+        KernelMachineRegressor("gaussian", random_state=0)
+        .partial_fit(X, Y, w)
+        .predict(X)
+    ),
+    "semi": lambda w: (
+        SemiSupervisedRegressor(random_state=0)
+        .fit(X, np.where(FEW, Y, np.nan), w)
+        .predict(X)
+    ),
 }
 CLASSIFIERS = {
-    "classifier": lambda w: KernelMachineClassifier(random_state=0).fit(X, Y > 0, w).predict_proba(X),
+    "classifier": lambda w: (
+        KernelMachineClassifier(random_state=0).fit(X, Y > 0, w).predict_proba(X)
+    ),
     "logistic": lambda w: (
-        KernelMachineClassifier("gaussian", n_components=64, loss="logistic", random_state=0)
+        KernelMachineClassifier(
+            "gaussian", n_components=64, loss="logistic", random_state=0
+        )
         .fit(X, Y > 0, w)
         .predict_proba(X)
     ),
     "few features": lambda w: (
-        KernelMachineClassifier("gaussian", n_components=64, random_state=0).fit(X, Y > 0, w).predict_proba(X)
+        KernelMachineClassifier("gaussian", n_components=64, random_state=0)
+        .fit(X, Y > 0, w)
+        .predict_proba(X)
     ),
     "semi classifier": lambda w: (
-        SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1), w).predict_proba(X)
+        SemiSupervisedClassifier(random_state=0)
+        .fit(X, np.where(FEW, Y > 0, -1), w)
+        .predict_proba(X)
     ),
 }
 OTHERS = {
     "pca": lambda w: KernelPCA(2, random_state=0).fit(X, sample_weight=w).transform(X),
-    "k-means": lambda w: KernelKMeans(2, random_state=0).fit(X, sample_weight=w).predict(X),
-    "spectral": lambda w: SpectralClustering(2, random_state=0).fit(X, sample_weight=w).labels_,
-    "novelty": lambda w: NoveltyDetector(random_state=0).fit(X, sample_weight=w).score_samples(X),
-    "cca": lambda w: KernelCCA(random_state=0).fit(X, X[:, :2] ** 2, sample_weight=w).transform(X),
+    "k-means": lambda w: (
+        KernelKMeans(2, random_state=0).fit(X, sample_weight=w).predict(X)
+    ),
+    "spectral": lambda w: (
+        SpectralClustering(2, random_state=0).fit(X, sample_weight=w).labels_
+    ),
+    "novelty": lambda w: (
+        NoveltyDetector(random_state=0).fit(X, sample_weight=w).score_samples(X)
+    ),
+    "cca": lambda w: (
+        KernelCCA(random_state=0).fit(X, X[:, :2] ** 2, sample_weight=w).transform(X)
+    ),
 }
 ALL = MODELS | CLASSIFIERS | OTHERS
 
@@ -79,12 +117,19 @@ def test_weights_that_have_no_sums_are_refused(name, largest, alone):
     weight = all_but(7, min(largest, 1.0), largest) if alone else np.full(N, largest)
     if largest < 1:
         weight[1:20] = 0.0
-    with pytest.raises(ValueError, match=r"largest sample_weight is .*must be within 1e-25 and 1e\+25: divide all"):
+    with pytest.raises(
+        ValueError,
+        match=r"largest sample_weight is .*must be within 1e-25 and 1e\+25: divide all",
+    ):
         ALL[name](weight)
 
 
 @pytest.mark.parametrize(
-    "use", [lambda w: TableEncoder().fit(X, sample_weight=w), lambda w: learn_metric(X, Y, sample_weight=w)]
+    "use",
+    [
+        lambda w: TableEncoder().fit(X, sample_weight=w),
+        lambda w: learn_metric(X, Y, sample_weight=w),
+    ],
 )
 def test_so_does_what_is_no_model(use):
     with pytest.raises(ValueError, match="largest sample_weight"):
@@ -93,13 +138,19 @@ def test_so_does_what_is_no_model(use):
 
 def test_scores_refuse_them_too():
     with pytest.raises(ValueError, match="largest sample_weight"):
-        interval_score([1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]], 0.9, sample_weight=[1e300, 1e308])
+        interval_score(
+            [1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]], 0.9, sample_weight=[1e300, 1e308]
+        )
 
 
-@pytest.mark.parametrize("name", ["regressor", "few features", "partial", "pca", "k-means", "novelty"])
+@pytest.mark.parametrize(
+    "name", ["regressor", "few features", "partial", "pca", "k-means", "novelty"]
+)
 @pytest.mark.parametrize("least", [5e-324, 1e-200])
 def test_a_weight_that_no_sum_shows_is_zero(name, least):
-    tiny, zero = (np.asarray(ALL[name](all_but(7, 1.0, own)), float) for own in (least, 0.0))
+    tiny, zero = (
+        np.asarray(ALL[name](all_but(7, 1.0, own)), float) for own in (least, 0.0)
+    )
     np.testing.assert_array_equal(tiny, zero)
 
 
@@ -128,13 +179,20 @@ def test_all_weights_of_any_size(factor):
     """Whole numbers would count as so many rows where sizes are chosen."""
     weight = RNG.uniform(0.5, 1.5, N)
     for name in ("exact", "few features"):
-        np.testing.assert_allclose(ALL[name](factor * weight), ALL[name](weight), atol=0.02)
+        np.testing.assert_allclose(
+            ALL[name](factor * weight), ALL[name](weight), atol=0.02
+        )
 
 
 @pytest.mark.parametrize("sample", [None, 100])
 def test_columns_of_weights(tmp_path, sample):
     path = tmp_path / "rows.parquet"
-    for weight, message in ((1e300, "weight 'w' is 1e[+]300 in row 0.*at most"), (1e-300, "largest sample_weight")):
+    for weight, message in (
+        (1e300, "weight 'w' is 1e[+]300 in row 0.*at most"),
+        (1e-300, "largest sample_weight"),
+    ):
         write_table(pa.table({"a": X[:, 0], "y": Y, "w": np.full(N, weight)}), path)
         with pytest.raises(ValueError, match=message):
-            KernelMachineRegressor(n_components=10).fit(open_source(path, sample=sample), "y", "w")
+            KernelMachineRegressor(n_components=10).fit(
+                open_source(path, sample=sample), "y", "w"
+            )

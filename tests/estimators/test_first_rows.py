@@ -1,4 +1,6 @@
-"""Fits in parts that begin with few rows: these fix the encodings again until there are enough."""
+"""Fits in parts that begin with few rows: these fix the encodings again until there
+are enough.
+"""
 
 import numpy as np
 import pandas as pd
@@ -8,13 +10,27 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor, KernelPCA, load, save
+from bochner import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelPCA,
+    load,
+    save,
+)
 
 N = 300
 X = np.random.default_rng(0).normal(size=(N, 3))
 Y = X[:, 0] + np.sin(2 * X[:, 1])
-FAST = {"kernel": "gaussian", "features": "fourier", "metric": "isotropic", "n_components": 100, "random_state": 0}
-FRAME = pd.DataFrame(X, columns=list("abc")).assign(side=np.where(X[:, 2] > 0, "left", "right"))
+FAST = {
+    "kernel": "gaussian",
+    "features": "fourier",
+    "metric": "isotropic",
+    "n_components": 100,
+    "random_state": 0,
+}
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(
+    side=np.where(X[:, 2] > 0, "left", "right")
+)
 
 
 def fed(model, X, y, step, **options):
@@ -31,7 +47,9 @@ def test_one_row_at_a_time():
 
 
 @pytest.mark.parametrize(
-    "rows", [X, FRAME, sp.csr_array(np.where(np.abs(X) > 0.3, X, 0))], ids=["array", "frame", "csr"]
+    "rows",
+    [X, FRAME, sp.csr_array(np.where(np.abs(X) > 0.3, X, 0))],
+    ids=["array", "frame", "csr"],
 )
 def test_small_batches_of_every_kind(rows):
     named = {"classes": [False, True]}
@@ -47,17 +65,24 @@ def test_a_first_row_makes_no_column_constant():
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_types_that_widen(table):
-    """A column without values, then of whole numbers, then of any, and other words of a category."""
+    """A column without values, then of whole numbers, then of any, and other words
+    of a category.
+    """
     values = [[None] * 10, list(range(10)), X[20:40, 0].tolist()]
     words = [["left", "right"] * 5, ["left"] * 10, ["middle", "right"] * 10]
     model = KernelMachineRegressor(**FAST)
     for first, a, b in zip([0, 10, 20], values, words, strict=True):
         rows = table({"a": a, "b": b})
         model.partial_fit(rows, Y[first : first + len(a)])
-    joined = {"a": np.concatenate([[np.nan] * 10, *values[1:]]), "b": np.concatenate(words)}
+    joined = {
+        "a": np.concatenate([[np.nan] * 10, *values[1:]]),
+        "b": np.concatenate(words),
+    }
     once = KernelMachineRegressor(**FAST).partial_fit(pd.DataFrame(joined), Y[:40])
     np.testing.assert_allclose(model.predict(rows), once.predict(rows), rtol=1e-6)
-    with pytest.raises(ValueError, match=r"columns of the batches differ|holds number values"):
+    with pytest.raises(
+        ValueError, match=r"columns of the batches differ|holds number values"
+    ):
         model.partial_fit(table({"a": values[2], "b": values[2]}), Y[:20])
 
 
@@ -72,9 +97,15 @@ def test_types_that_widen(table):
     ids=["pandas polars", "polars pandas", "dense sparse", "sparse dense"],
 )
 def test_batches_of_several_kinds(batches):
-    model = KernelMachineRegressor(**FAST).partial_fit(batches[0], Y[30:60]).partial_fit(batches[1], Y[60:90])
+    model = (
+        KernelMachineRegressor(**FAST)
+        .partial_fit(batches[0], Y[30:60])
+        .partial_fit(batches[1], Y[60:90])
+    )
     once = KernelMachineRegressor(**FAST).partial_fit(X[30:90], Y[30:90])
-    np.testing.assert_allclose(model.predict(batches[1]), once.predict(X[60:90]), atol=1e-3)
+    np.testing.assert_allclose(
+        model.predict(batches[1]), once.predict(X[60:90]), atol=1e-3
+    )
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
@@ -90,8 +121,12 @@ def test_a_frame_after_an_array():
 
 def test_weights_beside_rows_without():
     model = KernelMachineRegressor(**FAST).partial_fit(X[:2], Y[:2])
-    model.partial_fit(X[2:100], Y[2:100], np.full(98, 2.0)).partial_fit(X[100:200], Y[100:200])
-    once = KernelMachineRegressor(**FAST).partial_fit(X[:200], Y[:200], np.r_[1.0, 1.0, np.full(98, 2.0), np.ones(100)])
+    model.partial_fit(X[2:100], Y[2:100], np.full(98, 2.0)).partial_fit(
+        X[100:200], Y[100:200]
+    )
+    once = KernelMachineRegressor(**FAST).partial_fit(
+        X[:200], Y[:200], np.r_[1.0, 1.0, np.full(98, 2.0), np.ones(100)]
+    )
     np.testing.assert_allclose(model.predict(X), once.predict(X), rtol=1e-6)
 
 
@@ -105,21 +140,36 @@ def test_a_saved_model_goes_on(tmp_path):
     first = KernelMachineRegressor(**FAST).partial_fit(X[:10], Y[:10])
     save(first, tmp_path / "m")
     again = load(tmp_path / "m").partial_fit(X[10:], Y[10:])
-    np.testing.assert_array_equal(again.predict(X), first.partial_fit(X[10:], Y[10:]).predict(X))
+    np.testing.assert_array_equal(
+        again.predict(X), first.partial_fit(X[10:], Y[10:]).predict(X)
+    )
     framed = KernelMachineRegressor(**FAST).partial_fit(FRAME[:10], Y[:10])
-    with pytest.warns(UserWarning, match="first 10 rows fix the scales and the kernel of the loaded model for good"):
+    with pytest.warns(
+        UserWarning,
+        match="first 10 rows fix the scales and the kernel of the loaded model for "
+        "good",
+    ):
         save(framed, tmp_path / "m")
-    np.testing.assert_array_equal(load(tmp_path / "m").predict(FRAME), framed.predict(FRAME))
+    np.testing.assert_array_equal(
+        load(tmp_path / "m").predict(FRAME), framed.predict(FRAME)
+    )
 
 
 def test_merged_models_take_more_rows():
     first = KernelMachineRegressor(**FAST).prepare(X, Y)
-    model = first.partial_fit(X[:5], Y[:5]) + KernelMachineRegressor(**FAST).prepare(X, Y).partial_fit(X[5:], Y[5:])
+    model = first.partial_fit(X[:5], Y[:5]) + KernelMachineRegressor(**FAST).prepare(
+        X, Y
+    ).partial_fit(X[5:], Y[5:])
     assert model.partial_fit(X, Y).score(X, Y) > 0.9
 
 
 def test_bins_of_few_rows_have_few_columns():
-    given = {"features": "binning", "metric": "isotropic", "n_components": 20, "random_state": 0}
+    given = {
+        "features": "binning",
+        "metric": "isotropic",
+        "n_components": 20,
+        "random_state": 0,
+    }
     model = KernelMachineRegressor(**given).partial_fit(X, Y)
     assert model.features_.n_features_out <= 2400
     assert model.score(X, Y) > 0.8
@@ -132,7 +182,9 @@ def test_verbose_is_a_whole_number(verbose):
 
 
 LATER = np.arange(N) >= 270
-LATE = FRAME.assign(late=np.where(LATER, np.arange(N), 7), none=np.where(LATER, X[:, 0], np.nan))
+LATE = FRAME.assign(
+    late=np.where(LATER, np.arange(N), 7), none=np.where(LATER, X[:, 0], np.nan)
+)
 PARTIAL = {
     "regressor": (KernelMachineRegressor(**FAST), "prepare"),
     "classifier": (KernelMachineClassifier(**FAST), "prepare"),
@@ -148,14 +200,26 @@ def test_a_column_that_varies_only_later_is_named_once(name, kind):
     options = {"classes": [False, True]} if name == "classifier" else {}
     rows = LATE if kind == "frame" else LATE[["a", "b", "late"]].to_numpy()
     rows = sp.csr_array(rows - [0, 0, 7]) if kind == "csr" else rows
-    named = "'late', 'none' had .* are ignored" if kind == "frame" else "'x2' had .* is ignored"
+    named = (
+        "'late', 'none' had .* are ignored"
+        if kind == "frame"
+        else "'x2' had .* is ignored"
+    )
     for first in range(0, 270, 90):
         model.partial_fit(rows[first : first + 90], y[first : first + 90], **options)
-    with pytest.warns(UserWarning, match=rf"Columns? {named}, .* call {method} with a sample of all rows"):
+    with pytest.warns(
+        UserWarning,
+        match=rf"Columns? {named}, .* call {method} with a sample of all rows",
+    ):
         model.partial_fit(rows[270:285], y[270:285], **options)
     model.partial_fit(rows[285:], y[285:], **options)
 
 
 def test_no_caution_while_first_rows_are_gathered_or_after_a_sample_that_varies():
-    fed(KernelMachineRegressor(**FAST), np.where(np.arange(N)[:, np.newaxis] < 100, 1.0, X), Y, 40)
+    fed(
+        KernelMachineRegressor(**FAST),
+        np.where(np.arange(N)[:, np.newaxis] < 100, 1.0, X),
+        Y,
+        40,
+    )
     fed(KernelMachineRegressor(**FAST).prepare(LATE, Y), LATE, Y, 100)

@@ -1,4 +1,6 @@
-"""Fits whose passes run on an engine: the models of this process, and what is refused."""
+"""Fits whose passes run on an engine: the models of this process, and what is
+refused.
+"""
 
 from dataclasses import replace
 
@@ -66,7 +68,9 @@ def opened(folder, *beside):
 
 
 def regressor(features=FOURIER, **changes):
-    return KernelMachineRegressor(**({"features": features, "alpha": 1.0, "random_state": 0} | changes))
+    return KernelMachineRegressor(
+        **({"features": features, "alpha": 1.0, "random_state": 0} | changes)
+    )
 
 
 def both(fit, engine):
@@ -81,7 +85,10 @@ def both(fit, engine):
 @pytest.mark.parametrize("targets", ["y", ["y", "z"]], ids=["one", "two"])
 @pytest.mark.parametrize("weight", [None, "w"], ids=["", "weights"])
 def test_regression_by_moments(features, targets, weight, engine, folder, streams):
-    beside = [*([targets] if isinstance(targets, str) else targets), *([weight] if weight else [])]
+    beside = [
+        *([targets] if isinstance(targets, str) else targets),
+        *([weight] if weight else []),
+    ]
     fit = lambda: regressor(features).fit(opened(folder, *beside), targets, weight)  # noqa: E731
     here, there = both(fit, engine)
     assert there.solver_ == "direct"
@@ -95,7 +102,9 @@ def test_regression_by_moments(features, targets, weight, engine, folder, stream
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_classification(class_weight, engine, folder, streams):
     def fit():
-        machine = KernelMachineClassifier(features=FOURIER, alpha=1.0, class_weight=class_weight, random_state=0)
+        machine = KernelMachineClassifier(
+            features=FOURIER, alpha=1.0, class_weight=class_weight, random_state=0
+        )
         return machine.fit(opened(folder, "side"), "side")
 
     here, there = both(fit, engine)
@@ -105,7 +114,9 @@ def test_classification(class_weight, engine, folder, streams):
 
 @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
 def test_conjugate_gradients(features, engine, folder, streams):
-    fit = lambda: regressor(features, solver="cg", tol=1e-4).fit(opened(folder, "y"), "y")  # noqa: E731
+    fit = lambda: regressor(features, solver="cg", tol=1e-4).fit(  # noqa: E731
+        opened(folder, "y"), "y"
+    )
     here, there = both(fit, engine)
     assert there.n_iter_ == here.n_iter_
     frame = pl.from_arrow(table()).select(NAMES)
@@ -113,9 +124,9 @@ def test_conjugate_gradients(features, engine, folder, streams):
 
 
 def test_all_is_chosen(engine, folder, streams):
-    fit = lambda: KernelMachineRegressor(features="fourier", n_components=60, random_state=0).fit(  # noqa: E731
-        opened(folder, "y"), "y"
-    )
+    fit = lambda: KernelMachineRegressor(  # noqa: E731
+        features="fourier", n_components=60, random_state=0
+    ).fit(opened(folder, "y"), "y")
     here, there = both(fit, engine)
     assert there.alpha_ == here.alpha_
     assert_array_equal(there.feature_weights_, here.feature_weights_)
@@ -127,15 +138,22 @@ def test_refit(solver, engine, folder, streams):
     expected = model.feature_weights_
     with settings(engine=engine):
         model.refit(opened(folder, "y"), "y")
-    assert_allclose(model.feature_weights_, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    assert_allclose(
+        model.feature_weights_, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
+    )
 
 
 def test_prepare_looks_elsewhere(folder, streams):
     farm = Farm()
-    here, there = both(lambda: regressor(alpha="auto").prepare(opened(folder, "y"), "y"), farm)
+    here, there = both(
+        lambda: regressor(alpha="auto").prepare(opened(folder, "y"), "y"), farm
+    )
     assert farm.n_done > 1
     rows = table(500).to_pandas()
-    predicted = [model.partial_fit(rows[NAMES], rows["y"]).predict(rows[NAMES]) for model in (here, there)]
+    predicted = [
+        model.partial_fit(rows[NAMES], rows["y"]).predict(rows[NAMES])
+        for model in (here, there)
+    ]
     assert_array_equal(*predicted)
 
 
@@ -146,7 +164,9 @@ def test_small_tables_are_read_here(folder):
     assert not farm.works
 
 
-def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(folder, streams, monkeypatch):
+def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(
+    folder, streams, monkeypatch
+):
     """More rows than the sample, but not too many for this process."""
     large = replace(policy.POLICY, gathered_rows=10**5, sampled_rows=SAMPLE)
     monkeypatch.setattr("bochner.inputs.training.POLICY", large)
@@ -156,7 +176,9 @@ def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(fol
         exact.fit(opened(folder, "y"), "y")
         assert not farm.works
         exact.refit(opened(folder, "y"), "y")
-        regressor().prepare(opened(folder, "y"), "y").partial_fit(opened(folder, "y"), "y")
+        regressor().prepare(opened(folder, "y"), "y").partial_fit(
+            opened(folder, "y"), "y"
+        )
         regressor().fit(opened(folder, "y"), "y")
     assert farm.works
 
@@ -167,7 +189,9 @@ def test_iterators_are_read_from_their_temporary_file(processes, streams):
     expected = regressor().fit(lambda: iter(batches), "y").feature_weights_
     with settings(engine=processes), pytest.warns(UserWarning, match="is written to"):
         model = regressor().fit(iter(batches), "y")
-    assert_allclose(model.feature_weights_, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(
+        model.feature_weights_, expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+    )
 
 
 def test_large_arrays_are_sent(engine, streams):
@@ -197,7 +221,10 @@ def test_files_that_workers_do_not_see(folder, streams, tmp_path):
     rows.mkdir()
     parquet.write_table(table(), rows / "all.parquet", row_group_size=GROUP)
     source = opened(rows, "y")
-    with settings(engine=Blind(rows)), pytest.raises(SourceError, match=r"all\.parquet: a worker on .*cannot find"):
+    with (
+        settings(engine=Blind(rows)),
+        pytest.raises(SourceError, match=r"all\.parquet: a worker on .*cannot find"),
+    ):
         regressor().fit(source, "y")
 
 

@@ -1,11 +1,20 @@
-"""Prediction intervals and quantiles: against dense algebra, and by their coverage over draws."""
+"""Prediction intervals and quantiles: against dense algebra, and by their coverage
+over draws.
+"""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    load,
+    save,
+)
 from bochner.data.array_source import ArraySource
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.inputs.targets import Standardised
@@ -13,16 +22,31 @@ from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.budget import Budget
 from bochner.selection.split import rows_held_out
 
-GAUSSIAN = {"kernel": Gaussian(1.0), "n_components": 100, "alpha": 1.0, "random_state": 0}
+GAUSSIAN = {
+    "kernel": Gaussian(1.0),
+    "n_components": 100,
+    "alpha": 1.0,
+    "random_state": 0,
+}
 
 
 def noisy(n, seed=0, outputs=1):
-    """Rows whose noise is six times as large where the first column is positive; targets, and their deviations."""
+    """Rows whose noise is six times as large where the first column is positive;
+    targets, and their deviations.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, (n, 2))
     sd = np.where(X[:, 0] > 0, 0.6, 0.1)
     y = np.sin(2 * X[:, 0]) + X[:, 1] + sd * rng.standard_normal(n)
-    return X, (y if outputs == 1 else np.stack([y, 5 - 3 * y + rng.standard_normal(n)], axis=1)), sd
+    return (
+        X,
+        (
+            y
+            if outputs == 1
+            else np.stack([y, 5 - 3 * y + rng.standard_normal(n)], axis=1)
+        ),
+        sd,
+    )
 
 
 X, Y, SD = noisy(3000)
@@ -39,13 +63,17 @@ def covered(model, X, y, coverage=0.9):
 
 
 def left_out(Z, y, alpha, rows):
-    """Predictions of rows by ridge regressions with an intercept without each of them."""
+    """Predictions of rows by ridge regressions with an intercept without each of
+    them.
+    """
     found = []
     for i in rows:
         kept = np.arange(len(y)) != i
         mean, centre = y[kept].mean(), Z[kept].mean(axis=0)
         A = Z[kept] - centre
-        coef = np.linalg.solve(A.T @ A + alpha * np.eye(Z.shape[1]), A.T @ (y[kept] - mean))
+        coef = np.linalg.solve(
+            A.T @ A + alpha * np.eye(Z.shape[1]), A.T @ (y[kept] - mean)
+        )
         found.append(mean + (Z[i] - centre) @ coef)
     return np.array(found)
 
@@ -61,7 +89,9 @@ def test_few_rows_have_quantiles_of_their_leave_one_out_errors(n):
 
 
 def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
-    """Of more than 5,000 rows, by conjugate gradients: a dense ridge regression without them."""
+    """Of more than 5,000 rows, by conjugate gradients: a dense ridge regression
+    without them.
+    """
     X, y, _ = noisy(5200)
     model = uncertain(solver="cg", tol=1e-8, n_components=40).fit(X, y)
     spread = model.spread_
@@ -76,26 +106,47 @@ def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
     coef = np.linalg.solve(A.T @ A + np.eye(40), A.T @ (standardised[~judge] - mean))
     np.testing.assert_allclose(spread.centre.coef[:, 0], coef, atol=1e-5)
     errors = standardised[judge] - mean - (Z[judge] - Z[~judge].mean(axis=0)) @ coef
-    roots = spread.features.transform(model.encoder_.encode(X[judge], dtype=np.float64)) @ spread.roots.coef
+    roots = (
+        spread.features.transform(model.encoder_.encode(X[judge], dtype=np.float64))
+        @ spread.roots.coef
+    )
     scale = spread.scale(roots + spread.roots.intercept)[:, 0]
-    np.testing.assert_allclose(spread.scores.values[:, 0], np.sort(errors / scale), atol=1e-4)
+    np.testing.assert_allclose(
+        spread.scores.values[:, 0], np.sort(errors / scale), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"solver": "cg"}, {"features": BinningFeatures(Laplacian(2.0), 30), "kernel": "auto"}, {"solver": "exact"}],
+    [
+        {},
+        {"solver": "cg"},
+        {"features": BinningFeatures(Laplacian(2.0), 30), "kernel": "auto"},
+        {"solver": "exact"},
+    ],
     ids=["direct", "cg", "bins", "exact"],
 )
 def test_coverage_over_draws(options):
-    """The mean over draws, by its standard error; tight, for the scores are continuous."""
+    """The mean over draws, by its standard error; tight, for the scores are
+    continuous.
+    """
     found = []
     for seed in range(12):
         rows, y, _ = noisy(1400, seed)
-        found.append(covered(uncertain(**options).fit(rows[:400], y[:400]), rows[400:], y[400:]))
-    assert abs(np.mean(found) - 0.9) < 4 * np.std(found, ddof=1) / np.sqrt(len(found)) + 0.005
+        found.append(
+            covered(uncertain(**options).fit(rows[:400], y[:400]), rows[400:], y[400:])
+        )
+    assert (
+        abs(np.mean(found) - 0.9)
+        < 4 * np.std(found, ddof=1) / np.sqrt(len(found)) + 0.005
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
+    ids=str,
+)
 def test_widths_follow_the_noise(options):
     model = uncertain(**options).fit(X[FIT], Y[FIT])
     width = np.ptp(model.predict_interval(X[NEW]), axis=1)
@@ -110,11 +161,15 @@ def test_quantiles_are_in_order_and_ends_of_intervals():
     assert found.shape == (2100, 6)
     assert (np.diff(found, axis=1) >= 0).all()
     np.testing.assert_array_equal(found[:, [1, 4]], model.predict_interval(X[NEW], 0.9))
-    np.testing.assert_array_equal(found[:, 2], model.predict_quantile(X[NEW], 0.5, n_jobs=1))
+    np.testing.assert_array_equal(
+        found[:, 2], model.predict_quantile(X[NEW], 0.5, n_jobs=1)
+    )
     assert abs(np.mean(Y[NEW] <= found[:, 2]) - 0.5) < 0.1
 
 
-@pytest.mark.parametrize("options", [{}, {"kernel": "auto", "features": "binning"}], ids=["direct", "bins"])
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "auto", "features": "binning"}], ids=["direct", "bins"]
+)
 def test_several_targets_have_their_own(options):
     rows, y, _ = noisy(1200, outputs=2)
     model = uncertain(**options).fit(rows[:700], y[:700])
@@ -125,12 +180,16 @@ def test_several_targets_have_their_own(options):
     assert (abs(covered(model, rows[700:], y[700:]) - 0.9) < 0.08).all()
     first = uncertain(**options).fit(rows[:700], y[:700, :1])
     if not options:  # of bins the metric is learned for both
-        ends = first.predict_interval(rows[700:])[:, 0]  # the lengthscale of the noise is that of both
+        ends = first.predict_interval(rows[700:])[
+            :, 0
+        ]  # the lengthscale of the noise is that of both
         assert np.isclose(ends, found[:, 0], rtol=0.1, atol=0.3).mean() > 0.95
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=["direct", "cg", "bins"]
+    "options",
+    [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
+    ids=["direct", "cg", "bins"],
 )
 def test_predictions_are_what_they_are_without(options):
     model = uncertain(**options).fit(X[FIT], Y[FIT])
@@ -142,19 +201,31 @@ def test_predictions_are_what_they_are_without(options):
         bare.predict_quantile(X[NEW], 0.5)
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
+    ids=str,
+)
 def test_saved_models_have_them(options, tmp_path):
     model = uncertain(**options).fit(X[FIT], Y[FIT])
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(again.predict_interval(X[NEW]), model.predict_interval(X[NEW]))
+    np.testing.assert_array_equal(
+        again.predict_interval(X[NEW]), model.predict_interval(X[NEW])
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "exact"}, {"kernel": "auto", "features": "binning"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"solver": "exact"}, {"kernel": "auto", "features": "binning"}],
+    ids=str,
+)
 def test_a_refit_to_the_same_rows_has_the_same(options):
     model = uncertain(**options).fit(X[:600], Y[:600])
     before = model.predict_interval(X[NEW])
-    np.testing.assert_allclose(model.refit(X[:600], Y[:600]).predict_interval(X[NEW]), before, atol=0.02)
+    np.testing.assert_allclose(
+        model.refit(X[:600], Y[:600]).predict_interval(X[NEW]), before, atol=0.02
+    )
 
 
 def test_a_refit_to_more_rows_holds_the_same_ones_out():
@@ -169,15 +240,21 @@ def test_rows_without_weight_are_as_none():
     weight = np.append(np.ones(300), np.zeros(100))
     model = uncertain().fit(rows, y, sample_weight=weight)
     np.testing.assert_allclose(
-        model.predict_interval(X[NEW]), uncertain().fit(X[:300], Y[:300]).predict_interval(X[NEW]), atol=0.02
+        model.predict_interval(X[NEW]),
+        uncertain().fit(X[:300], Y[:300]).predict_interval(X[NEW]),
+        atol=0.02,
     )
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"kernel": "auto", "features": "binning"}, {"solver": "exact"}], ids=["direct", "bins", "exact"]
+    "options",
+    [{}, {"kernel": "auto", "features": "binning"}, {"solver": "exact"}],
+    ids=["direct", "bins", "exact"],
 )
 def test_equal_rows_keep_the_spread_of_their_targets(options):
-    """Solvers take equal rows as one, with their mean target, whose spread is much smaller."""
+    """Solvers take equal rows as one, with their mean target, whose spread is much
+    smaller.
+    """
     rng = np.random.default_rng(0)
     rows = np.round(rng.uniform(-2, 2, (2000, 2)))  # 25 different ones
     y = rows[:, 0] + rng.standard_normal(2000)
@@ -197,7 +274,9 @@ def test_no_end_is_beyond_a_limit_of_the_targets():
 def test_too_few_rows_are_told_with_the_number_that_is_needed():
     model = uncertain().fit(X[:30], Y[:30])
     assert model.predict_interval(X[:2]).shape == (2, 2)
-    with pytest.raises(ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"):
+    with pytest.raises(
+        ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"
+    ):
         model.predict_interval(X[:2], 0.95)
     with pytest.raises(ValueError, match="needs 99 rows"):
         model.predict_quantile(X[:2], 0.99)
@@ -206,7 +285,9 @@ def test_too_few_rows_are_told_with_the_number_that_is_needed():
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, np.nan])
 def test_a_coverage_is_a_probability(coverage):
     model = uncertain().fit(X[:30], Y[:30])
-    with pytest.raises(ValueError, match="coverage must be a probability between 0 and 1"):
+    with pytest.raises(
+        ValueError, match="coverage must be a probability between 0 and 1"
+    ):
         model.predict_interval(X[:2], coverage)
     with pytest.raises(ValueError, match="q must be one or several probabilities"):
         model.predict_quantile(X[:2], [0.5, coverage])
@@ -219,12 +300,18 @@ def test_who_has_none():
 
 
 def test_few_rows_are_judged_by_machines_that_chose_without_them():
-    """Scores are errors of fits without a fold, from the encoding to the penalty; copies are in one fold."""
+    """Scores are errors of fits without a fold, from the encoding to the penalty;
+    copies are in one fold.
+    """
     rows, y, _ = noisy(60)
     rows, y = np.vstack([rows, rows[:20]]), np.append(y, y[:20])
     given = {"kernel": "gaussian", "n_components": 30}
-    model = KernelMachineRegressor(uncertainty="intervals", random_state=0, **given).fit(rows, y)
-    source = ArraySource(rows, y, targets=Standardised(model.target_mean_, model.target_scale_))
+    model = KernelMachineRegressor(
+        uncertainty="intervals", random_state=0, **given
+    ).fit(rows, y)
+    source = ArraySource(
+        rows, y, targets=Standardised(model.target_mean_, model.target_scale_)
+    )
     found = cross_fitted(model, rows, y, None, source, model.spread_.seed, Budget())
     fold = found.held_out_predictions.rows.fold
     assert len(fold) == 60
@@ -232,12 +319,16 @@ def test_few_rows_are_judged_by_machines_that_chose_without_them():
     errors = np.empty(60)
     for k in range(10):
         kept = fold[np.arange(80) % 60] != k  # the last 20 rows are copies of the first
-        other = KernelMachineRegressor(random_state=model.spread_.seed, **given).fit(rows[kept], y[kept])
+        other = KernelMachineRegressor(random_state=model.spread_.seed, **given).fit(
+            rows[kept], y[kept]
+        )
         errors[fold == k] = y[:60][fold == k] - other.predict(rows[:60][fold == k])
     values = model.spread_.scores.values[:, 0] * model.target_scale_
     np.testing.assert_allclose(values, np.sort(errors), atol=1e-10)
     weight = np.append(np.full(20, 2.0), np.ones(40))
-    assert model.spread_.scores.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert model.spread_.scores.n_effective == pytest.approx(
+        weight.sum() ** 2 / (weight**2).sum()
+    )
 
 
 def test_machines_without_a_fold_share_the_time():
@@ -251,7 +342,15 @@ def test_machines_without_a_fold_share_the_time():
 
     rows, y, _ = noisy(30)
     assert (
-        cross_fitted(Timed("gaussian", n_components=20), rows, y, None, ArraySource(rows, y), 0, Budget(220.0))
+        cross_fitted(
+            Timed("gaussian", n_components=20),
+            rows,
+            y,
+            None,
+            ArraySource(rows, y),
+            0,
+            Budget(220.0),
+        )
         is not None
     )
     np.testing.assert_allclose(limits, np.full(10, 20.0), rtol=0.01)
@@ -260,20 +359,32 @@ def test_machines_without_a_fold_share_the_time():
 def test_copies_do_not_count_as_rows():
     rows, y, _ = noisy(30)
     model = uncertain(alpha="auto").fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))
-    with pytest.raises(ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"):
+    with pytest.raises(
+        ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"
+    ):
         model.predict_interval(X[:2], 0.95)
 
 
 def test_rows_of_equal_inputs_judge_one_another_as_new_ones_would():
-    """With a map so fine that each place stands for itself, half of the targets are between the quartiles."""
+    """With a map so fine that each place stands for itself, half of the targets are
+    between the quartiles.
+    """
     found = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         place, new = rng.integers(0, 25, 100), rng.integers(0, 25, 1000)
         places, means = rng.uniform(-5, 5, (25, 2)), rng.standard_normal(25)
-        model = uncertain(features=FourierFeatures(Gaussian(0.3), 200, random_state=0), kernel="auto", alpha=0.1)
+        model = uncertain(
+            features=FourierFeatures(Gaussian(0.3), 200, random_state=0),
+            kernel="auto",
+            alpha=0.1,
+        )
         model.fit(places[place], means[place] + 0.3 * rng.standard_normal(100))
-        found.append(covered(model, places[new], means[new] + 0.3 * rng.standard_normal(1000), 0.5))
+        found.append(
+            covered(
+                model, places[new], means[new] + 0.3 * rng.standard_normal(1000), 0.5
+            )
+        )
     assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(10) + 1 / 101
 
 
@@ -281,7 +392,12 @@ def test_widths_follow_a_column_that_moves_the_noise_alone():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-2, 2, (8000, 2))
     y = np.sin(3 * rows[:, 0]) + 0.1 * np.exp(rows[:, 1]) * rng.standard_normal(8000)
-    given = {"kernel": Gaussian(1.0), "n_components": 200, "uncertainty": True, "random_state": 0}
+    given = {
+        "kernel": Gaussian(1.0),
+        "n_components": 200,
+        "uncertainty": True,
+        "random_state": 0,
+    }
     model = KernelMachineRegressor(**given).fit(rows[:2000], y[:2000])
     low, high = model.predict_interval(rows[2000:]).T
     inside = (low <= y[2000:]) & (y[2000:] <= high)

@@ -6,12 +6,18 @@ from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
 from bochner import KernelMachineClassifier, load, save
-from bochner.estimators.calibration import curve_if_better, curve_probabilities, fit_curve
+from bochner.estimators.calibration import (
+    curve_if_better,
+    curve_probabilities,
+    fit_curve,
+)
 from bochner.kernels import Gaussian
 
 
 def scored(n=4000, K=3, seed=0):
-    """Scores, and classes drawn by probabilities that are no softmax of a cubic in them."""
+    """Scores, and classes drawn by probabilities that are no softmax of a cubic in
+    them.
+    """
     rng = np.random.default_rng(seed)
     f = rng.uniform(-1.5, 1.5, (n, K))
     p = np.where(f > 0, 0.9, 0.02) + 0.05 * expit(4 * f)
@@ -23,7 +29,9 @@ def scored(n=4000, K=3, seed=0):
 def test_against_scikit_learn():
     f, members, _ = scored()
     weight = np.random.default_rng(1).uniform(0, 2, len(f))
-    oracle = IsotonicRegression(out_of_bounds="clip", y_min=1 / 4002, y_max=1 - 1 / 4002)
+    oracle = IsotonicRegression(
+        out_of_bounds="clip", y_min=1 / 4002, y_max=1 - 1 / 4002
+    )
     oracle.fit(f.ravel(), members.ravel(), weight.repeat(3))
     new = np.random.default_rng(2).uniform(-3, 3, (100, 3))
     each = oracle.predict(new.ravel()).reshape(new.shape)
@@ -47,7 +55,8 @@ def test_is_taken_where_it_is_better():
     curve = curve_if_better(f, members, np.ones(len(f)), plain)
     new, truth, _ = scored(seed=1)
     losses = [
-        -(truth * np.log(q)).sum(axis=1).mean() for q in (curve_probabilities(new, curve), softmax(2 * new, axis=1))
+        -(truth * np.log(q)).sum(axis=1).mean()
+        for q in (curve_probabilities(new, curve), softmax(2 * new, axis=1))
     ]
     assert losses[0] < losses[1] - 0.05
     assert curve_if_better(f, members, np.ones(len(f)), p) is None
@@ -58,30 +67,54 @@ def test_is_not_taken_of_few_rows():
     f, members, _ = scored(999)
     assert curve_if_better(f, members, np.ones(999), np.full(f.shape, 1 / 3)) is None
     more, others, _ = scored(1500)
-    assert curve_if_better(more, others, (np.arange(1500) < 999).astype(float), np.full(more.shape, 1 / 3)) is None
+    assert (
+        curve_if_better(
+            more,
+            others,
+            (np.arange(1500) < 999).astype(float),
+            np.full(more.shape, 1 / 3),
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_of_a_machine(K, tmp_path):
-    """Scores that tell only on which side a row is, and labels of which some are wrong."""
+    """Scores that tell only on which side a row is, and labels of which some are
+    wrong.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (3000, 2))
-    sector = np.floor((np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) + 0.5) * K).astype(int) % K
+    sector = (
+        np.floor((np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) + 0.5) * K).astype(int) % K
+    )
     y = np.where(rng.random(3000) < 0.15, rng.integers(0, K, 3000), sector)
-    model = KernelMachineClassifier(kernel=Gaussian(0.2), n_components=200, alpha=1.0, random_state=0).fit(X, y)
+    model = KernelMachineClassifier(
+        kernel=Gaussian(0.2), n_components=200, alpha=1.0, random_state=0
+    ).fit(X, y)
     proba = model.predict_proba(X)
-    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+    np.testing.assert_array_equal(
+        model.classes_[proba.argmax(axis=1)], model.predict(X)
+    )
     save(model, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict_proba(X), proba)
-    model.curve_ = fit_curve(np.linspace(-1, 1, 50)[:, None], np.linspace(0.1, 0.9, 50)[:, None], np.ones(50))
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.safetensors").predict_proba(X), proba
+    )
+    model.curve_ = fit_curve(
+        np.linspace(-1, 1, 50)[:, None], np.linspace(0.1, 0.9, 50)[:, None], np.ones(50)
+    )
     proba = model.predict_proba(X)
-    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+    np.testing.assert_array_equal(
+        model.classes_[proba.argmax(axis=1)], model.predict(X)
+    )
     np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
 def test_models_of_earlier_files():
     X = np.random.default_rng(0).standard_normal((60, 2))
-    model = KernelMachineClassifier(kernel=Gaussian(), n_components=20, random_state=0).fit(X, X[:, 0] > 0)
+    model = KernelMachineClassifier(
+        kernel=Gaussian(), n_components=20, random_state=0
+    ).fit(X, X[:, 0] > 0)
     expected = model.predict_proba(X)
     del model.curve_, model.set_thresholds_
     np.testing.assert_array_equal(model.predict_proba(X), expected)

@@ -1,4 +1,6 @@
-"""Labels keep the kind of their column: integers and booleans of nullable columns are no floats."""
+"""Labels keep the kind of their column: integers and booleans of nullable columns
+are no floats.
+"""
 
 import numpy as np
 import pandas as pd
@@ -17,12 +19,16 @@ COLUMNS = {
     "series": pd.Series,
     "nullable": lambda y: pd.Series(y).convert_dtypes(),
     "nullable array": lambda y: pd.Series(y).convert_dtypes().array,
-    "pandas of Arrow": lambda y: pd.Series(y).astype("int64[pyarrow]" if y.dtype.kind == "i" else "bool[pyarrow]"),
+    "pandas of Arrow": lambda y: pd.Series(y).astype(
+        "int64[pyarrow]" if y.dtype.kind == "i" else "bool[pyarrow]"
+    ),
     "polars": pl.Series,
     "Arrow": pa.array,
     "chunks of Arrow": lambda y: pa.chunked_array([y[:20], y[20:]]),
 }
-MACHINE = KernelMachineClassifier(features="fourier", n_components=10, alpha=1.0, random_state=0)
+MACHINE = KernelMachineClassifier(
+    features="fourier", n_components=10, alpha=1.0, random_state=0
+)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
@@ -40,7 +46,13 @@ def test_of_every_column(kind, labels):
 def test_beside_rows_without_a_label(labels):
     known = [None if k % 3 == 0 else label for k, label in enumerate(labels.tolist())]
     nullable = pd.array(known, dtype="boolean" if labels.dtype == bool else "Int64")
-    columns = [nullable, pd.Series(nullable), pl.Series(known), pa.array(known), pa.chunked_array([known])]
+    columns = [
+        nullable,
+        pd.Series(nullable),
+        pl.Series(known),
+        pa.array(known),
+        pa.chunked_array([known]),
+    ]
     columns.append(np.ma.masked_array(labels, [label is None for label in known]))
     for y in columns:
         found = SemiSupervisedClassifier(random_state=0).fit(ROWS, y)
@@ -50,20 +62,29 @@ def test_beside_rows_without_a_label(labels):
 
 def test_a_frame_of_one_column():
     with pytest.warns(UserWarning, match="column-vector y"):
-        found = clone(MACHINE).fit(ROWS, pd.DataFrame({"y": pd.array(LARGE, dtype="Int64")}))
+        found = clone(MACHINE).fit(
+            ROWS, pd.DataFrame({"y": pd.array(LARGE, dtype="Int64")})
+        )
     assert found.classes_.tolist() == [2**60, 2**60 + 1]
 
 
 def test_beside_rows_that_are_read():
     y = pd.Series(LARGE).convert_dtypes()
-    (batch,) = (batch for part in open_source(lambda: iter([(ROWS, y)])).parts for batch in part.read())
+    (batch,) = (
+        batch
+        for part in open_source(lambda: iter([(ROWS, y)])).parts
+        for batch in part.read()
+    )
     np.testing.assert_array_equal(batch.y, LARGE)
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string()])
 def test_text_of_arrow(kind):
     text = pa.array(np.where(TRUE, "yes", "no")).cast(kind)
-    frames = pa.table({"a": text, "x": ROWS[:, 1]}), pd.DataFrame({"a": pd.Series(text, dtype=pd.ArrowDtype(kind))})
+    frames = (
+        pa.table({"a": text, "x": ROWS[:, 1]}),
+        pd.DataFrame({"a": pd.Series(text, dtype=pd.ArrowDtype(kind))}),
+    )
     for frame in frames:
         model = clone(MACHINE).fit(frame, text)
         assert model.classes_.tolist() == ["no", "yes"]

@@ -30,7 +30,9 @@ def smooth(n=800, junk=20, seed=0):
 def stairs(n=1000, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 6))
-    return X, np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.1 * rng.standard_normal(n)
+    return X, np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.1 * rng.standard_normal(
+        n
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +41,19 @@ def smooth_model():
 
 
 def test_junk_columns_do_not_hurt(smooth_model):
-    """The isotropic kernel drowns in 20 columns of noise; learned scales do not, and boosting is far behind."""
+    """The isotropic kernel drowns in 20 columns of noise; learned scales do not, and
+    boosting is far behind.
+    """
     X, y = smooth(2000, seed=1)
-    isotropic = KernelMachineRegressor(metric="isotropic", n_components=400, random_state=0).fit(*smooth())
+    isotropic = KernelMachineRegressor(
+        metric="isotropic", n_components=400, random_state=0
+    ).fit(*smooth())
     boosted = HistGradientBoostingRegressor(random_state=0).fit(*smooth())
     assert smooth_model.score(X, y) > 0.97
-    assert smooth_model.score(X, y) > max(isotropic.score(X, y), boosted.score(X, y)) + 0.05
+    assert (
+        smooth_model.score(X, y)
+        > max(isotropic.score(X, y), boosted.score(X, y)) + 0.05
+    )
     assert smooth_model.feature_importances_[:3].sum() > 0.9
     assert smooth_model.feature_importances_.sum() == pytest.approx(1)
 
@@ -54,7 +63,9 @@ def test_steps_are_left_to_bins():
     model = KernelMachineRegressor(random_state=0).fit(X, y)
     assert "random binning" in model.report_.chosen
     later = stairs(2000, seed=1)
-    isotropic = KernelMachineRegressor("gaussian", random_state=0, metric="isotropic").fit(X, y)
+    isotropic = KernelMachineRegressor(
+        "gaussian", random_state=0, metric="isotropic"
+    ).fit(X, y)
     assert 1 - model.score(*later) < 0.5 * (1 - isotropic.score(*later))
 
 
@@ -62,7 +73,10 @@ def test_steps_are_left_to_bins():
 def test_a_linear_target_has_a_linear_model(sparse):
     """That of least squares, and exact without noise; columns count as their slopes."""
     rng = np.random.default_rng(0)
-    X, slopes = rng.standard_normal((700, 5)) * (rng.uniform(size=(700, 5)) < 0.5), np.array([3.0, -1.0, 0.5, 0.1, 0.0])
+    X, slopes = (
+        rng.standard_normal((700, 5)) * (rng.uniform(size=(700, 5)) < 0.5),
+        np.array([3.0, -1.0, 0.5, 0.1, 0.0]),
+    )
     rows = sp.csr_array(X) if sparse else X
     for noise in (0.3, 0.0):
         y = X @ slopes + 2 + noise * rng.standard_normal(700)
@@ -78,7 +92,9 @@ def test_a_linear_logit_has_a_linear_model(tmp_path):
     """That of logistic regression, also of other rows and in a file."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12_000, 6))
-    y = (rng.uniform(size=12_000) < 1 / (1 + np.exp(5 - X @ [2.0, -1.0, 0.5, 0, 0, 0]))).astype(int)
+    y = (
+        rng.uniform(size=12_000) < 1 / (1 + np.exp(5 - X @ [2.0, -1.0, 0.5, 0, 0, 0]))
+    ).astype(int)
     model = KernelMachineClassifier(random_state=0).fit(X[:6000], y[:6000])
     assert (model.report_.chosen, model.loss_) == ("linear model", "logistic")
     assert model.feature_importances_[:3].sum() > 0.9
@@ -87,10 +103,17 @@ def test_a_linear_logit_has_a_linear_model(tmp_path):
     assert model.importance_.baseline == pytest.approx(new.baseline, rel=0.25)
     for part in (slice(0, 6000), slice(6000, 12_000)):
         expected = LogisticRegression().fit(X[part], y[part]).decision_function(X)
-        assert np.abs(model.refit(X[part], y[part]).decision_function(X) - expected).mean() < 0.15
+        assert (
+            np.abs(model.refit(X[part], y[part]).decision_function(X) - expected).mean()
+            < 0.15
+        )
     save(model, tmp_path / "model.safetensors")
-    assert_array_equal(load(tmp_path / "model.safetensors").predict_proba(X), model.predict_proba(X))
-    given = KernelMachineClassifier(features=FourierFeatures(random_state=0), loss="auto").fit(X[:2000], y[:2000])
+    assert_array_equal(
+        load(tmp_path / "model.safetensors").predict_proba(X), model.predict_proba(X)
+    )
+    given = KernelMachineClassifier(
+        features=FourierFeatures(random_state=0), loss="auto"
+    ).fit(X[:2000], y[:2000])
     assert given.report_ is None
     assert not isinstance(given.features_, MetricFeatures)
 
@@ -98,21 +121,31 @@ def test_a_linear_logit_has_a_linear_model(tmp_path):
 def test_no_linear_model_of_what_is_curved():
     report = KernelMachineRegressor(random_state=0).fit(*smooth(400, 0)).report_
     assert report.chosen != "linear model"
-    assert [one.name for one in report.candidates if "standard errors worse" in one.lost].count("linear model") == 1
+    assert [
+        one.name for one in report.candidates if "standard errors worse" in one.lost
+    ].count("linear model") == 1
 
 
 def test_repeated_rows_of_different_classes():
-    """10,000 rows of 500 points, each point of both classes: the probabilities, which a table of counts tells too."""
+    """10,000 rows of 500 points, each point of both classes: the probabilities,
+    which a table of counts tells too.
+    """
     rng = np.random.default_rng(0)
     points = rng.uniform(-2, 2, (500, 2))
     chance = 1 / (1 + np.exp(-3 * np.sin(2 * points[:, 0]) * points[:, 1]))
     drawn = rng.integers(500, size=10_000)
     y = rng.uniform(size=10_000) < chance[drawn]
-    model = KernelMachineClassifier(random_state=0, features="binning", n_components=100).fit(points[drawn], y)
-    counted = np.bincount(drawn, y, minlength=500) / np.maximum(np.bincount(drawn, minlength=500), 1)
+    model = KernelMachineClassifier(
+        random_state=0, features="binning", n_components=100
+    ).fit(points[drawn], y)
+    counted = np.bincount(drawn, y, minlength=500) / np.maximum(
+        np.bincount(drawn, minlength=500), 1
+    )
     ours = model.predict_proba(points)[:, 1]
     assert np.sqrt(np.mean((ours - chance) ** 2)) < 0.08
-    assert np.sqrt(np.mean((ours - chance) ** 2)) < np.sqrt(np.mean((counted - chance) ** 2))
+    assert np.sqrt(np.mean((ours - chance) ** 2)) < np.sqrt(
+        np.mean((counted - chance) ** 2)
+    )
 
 
 def test_report_tells_of_every_candidate(smooth_model):
@@ -122,7 +155,9 @@ def test_report_tells_of_every_candidate(smooth_model):
     assert report.chosen in names
     assert 110 < report.rows_held_out < 210
     losses = {candidate.name: candidate.loss for candidate in report.candidates}
-    errors = {candidate.name: candidate.standard_error for candidate in report.candidates}
+    errors = {
+        candidate.name: candidate.standard_error for candidate in report.candidates
+    }
     isotropic = "Fourier features, one lengthscale"
     assert losses[report.chosen] <= losses[isotropic] + errors[isotropic]
     text = str(report)
@@ -149,7 +184,11 @@ def test_what_is_fixed_stays(options, kind):
     parts = model.features_.parts
     assert all(isinstance(part, MetricFeatures) for part in parts)
     dense = [part.is_dense for part in parts]
-    assert {"fourier": all(dense), "bins": not any(dense), "both": any(dense) and not all(dense)}[kind]
+    assert {
+        "fourier": all(dense),
+        "bins": not any(dense),
+        "both": any(dense) and not all(dense),
+    }[kind]
     for part in parts:
         size = len(part.features_.values_) if not part.is_dense else part.n_features_out
         assert size == 150 or kind == "both"
@@ -161,10 +200,14 @@ def test_what_is_fixed_stays(options, kind):
 def test_alpha_is_kept():
     X, y = stairs(400)
     for features in ("fourier", "binning", "hybrid"):
-        model = KernelMachineRegressor(features=features, metric="ard", alpha=0.7, **QUICK).fit(X, y)
+        model = KernelMachineRegressor(
+            features=features, metric="ard", alpha=0.7, **QUICK
+        ).fit(X, y)
         assert model.alpha_ == pytest.approx(0.7)
     for features in ("binning", "hybrid"):
-        path = KernelMachineRegressor(features=features, metric="ard", alpha=[2.0, 0.5], **QUICK).fit(X, y)
+        path = KernelMachineRegressor(
+            features=features, metric="ard", alpha=[2.0, 0.5], **QUICK
+        ).fit(X, y)
         assert path.alpha_ in (0.5, 2.0)
         assert_array_equal(path.alphas_, [0.5, 2.0])
 
@@ -174,7 +217,9 @@ def test_full_metric_finds_a_rotation():
 
     def rows(n):
         X = rng.standard_normal((n, 4))
-        return X, np.floor(1.5 * (X[:, 0] + X[:, 1])) % 2 + 0.05 * rng.standard_normal(n)
+        return X, np.floor(1.5 * (X[:, 0] + X[:, 1])) % 2 + 0.05 * rng.standard_normal(
+            n
+        )
 
     train, test = rows(2500), rows(2000)
     options = {"features": "binning", "n_components": 100, "random_state": 0}
@@ -192,7 +237,10 @@ def test_full_metric_finds_a_rotation():
         ({"features": "hybrid", "alpha": "loo"}, "conjugate gradients"),
         ({"features": "hybrid", "kernel": "gaussian"}, "kernel='auto'"),
         ({"features": "hybrid", "metric": "isotropic"}, "ConcatenatedFeatures"),
-        ({"features": "binning", "metric": "ard", "alpha": "gcv"}, "conjugate gradients"),
+        (
+            {"features": "binning", "metric": "ard", "alpha": "gcv"},
+            "conjugate gradients",
+        ),
         ({"time_limit": 0}, "time_limit"),
         ({"time_limit": -1.0}, "time_limit"),
     ],
@@ -205,22 +253,30 @@ def test_refusals(options, message):
 
 def test_too_few_rows_to_learn_from():
     X, y = smooth(15, 0)
-    with pytest.raises(ValueError, match=r"at least 20 distinct training rows.*metric='isotropic'"):
+    with pytest.raises(
+        ValueError, match=r"at least 20 distinct training rows.*metric='isotropic'"
+    ):
         KernelMachineRegressor(metric="ard").fit(X, y)
     model = KernelMachineRegressor(random_state=0).fit(X, y)
     assert model.report_ is None
     assert model.metric_.relevance_.shape == (3,)
-    repeated = KernelMachineRegressor(random_state=0).fit(np.repeat(X, 40, axis=0), np.repeat(y, 40))
+    repeated = KernelMachineRegressor(random_state=0).fit(
+        np.repeat(X, 40, axis=0), np.repeat(y, 40)
+    )
     assert repeated.report_ is None
 
 
 def test_rows_that_repeat_do_not_leak():
-    """Each row ten times, under noise: copies on both sides of the split would favour the smallest lengthscales."""
+    """Each row ten times, under noise: copies on both sides of the split would
+    favour the smallest lengthscales.
+    """
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((300, 4)), 10, axis=0)
     y = np.sin(X[:, 0]) + rng.standard_normal(300).repeat(10)
     later = rng.standard_normal((2000, 4))
-    model = KernelMachineRegressor(features="binning", metric="ard", n_components=100, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        features="binning", metric="ard", n_components=100, random_state=0
+    ).fit(X, y)
     assert np.mean((model.predict(later) - np.sin(later[:, 0])) ** 2) < 0.5
 
 
@@ -233,12 +289,17 @@ def test_imbalance_and_class_weight():
     options = {"features": "binning", "metric": "ard", **QUICK}
     plain = KernelMachineClassifier(**options).fit(X, y)
     balanced = KernelMachineClassifier(class_weight="balanced", **options).fit(X, y)
-    assert balanced.predict(later)[truth].mean() > plain.predict(later)[truth].mean() + 0.1
+    assert (
+        balanced.predict(later)[truth].mean() > plain.predict(later)[truth].mean() + 0.1
+    )
     X, y = X[:500], y[:500]
     weight = np.where(y, 2.0, 1.0)
-    given = KernelMachineClassifier(class_weight={False: 1.0, True: 2.0}, **options).fit(X, y)
+    given = KernelMachineClassifier(
+        class_weight={False: 1.0, True: 2.0}, **options
+    ).fit(X, y)
     assert_allclose(
-        given.decision_function(later), KernelMachineClassifier(**options).fit(X, y, weight).decision_function(later)
+        given.decision_function(later),
+        KernelMachineClassifier(**options).fit(X, y, weight).decision_function(later),
     )
 
 
@@ -278,7 +339,9 @@ def test_sparse_rows_are_learned_from():
 
 
 def test_images_keep_their_unit_and_are_mixed():
-    """Blurred noise: more columns than 100, with a common unit, of which a few directions matter."""
+    """Blurred noise: more columns than 100, with a common unit, of which a few
+    directions matter.
+    """
     rng = np.random.default_rng(0)
     basis = rng.standard_normal((4, 120)) * np.linspace(0.1, 10, 120)
     latent = rng.standard_normal((900, 4))
@@ -293,14 +356,18 @@ def test_many_classes():
     centres = rng.standard_normal((30, 5)) * 3
     y = rng.integers(30, size=600)
     X = centres[y] + 0.4 * rng.standard_normal((600, 5))
-    model = KernelMachineClassifier(features="binning", metric="ard", n_components=40, random_state=0).fit(X, y)
+    model = KernelMachineClassifier(
+        features="binning", metric="ard", n_components=40, random_state=0
+    ).fit(X, y)
     assert model.score(X, y) > 0.9
     assert_allclose(model.predict_proba(X[:20]).sum(axis=1), 1)
 
 
 def test_relevances_of_given_kernels():
     X, y = smooth(100, 0)
-    model = KernelMachineRegressor(Laplacian([1.0, 1.0, 100.0]), random_state=0).fit(X, y)
+    model = KernelMachineRegressor(Laplacian([1.0, 1.0, 100.0]), random_state=0).fit(
+        X, y
+    )
     assert_allclose(relevance_in_distance(model).sum(), 1)
     assert relevance_in_distance(model)[2] < 0.05
     summed = KernelMachineRegressor(Gaussian() + Laplacian(), random_state=0).fit(X, y)
@@ -329,27 +396,49 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
 
     X, y = make_friedman1(600, random_state=0)
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
-    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.05 * self.limit))
-    hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
+    monkeypatch.setattr(
+        Budget,
+        "left",
+        property(lambda self: np.inf if self.limit is None else 0.05 * self.limit),
+    )
+    hasty = KernelMachineRegressor(
+        random_state=0, features="binning", time_limit=0.5
+    ).fit(X, y)
     assert n_grids(hasty) < n_grids(whole) <= 800
-    tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
-    assert [candidate.name for candidate in tried] == ["linear model", "random binning, learned lengthscales"]
+    tried = (
+        KernelMachineRegressor(random_state=0, time_limit=0.5)
+        .fit(X, y)
+        .report_.candidates
+    )
+    assert [candidate.name for candidate in tried] == [
+        "linear model",
+        "random binning, learned lengthscales",
+    ]
     assert hasty.score(X, y) > 0.5
 
 
-@pytest.mark.parametrize(("limit", "names"), [(1.0, ["bins"]), (100.0, ["bins", "fourier"])])
+@pytest.mark.parametrize(
+    ("limit", "names"), [(1.0, ["bins"]), (100.0, ["bins", "fourier"])]
+)
 def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
-    """Of tables of enough rows: what is left of it goes into grids. The clock is slow, as the machine may be."""
+    """Of tables of enough rows: what is left of it goes into grids. The clock is
+    slow, as the machine may be.
+    """
     from bochner.loops.clock import CLOCK
     from bochner.selection import choose
 
     tasks, seconds = [], CLOCK.seconds
     monkeypatch.setattr(CLOCK, "seconds", lambda: seconds() / 20)
     inner = choose._metric_tasks
-    monkeypatch.setattr(choose, "_metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1])
+    monkeypatch.setattr(
+        choose, "_metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1]
+    )
     policy(rows_for_full_learning=400)
     X, y = make_friedman1(500, random_state=0)
-    assert KernelMachineRegressor(random_state=0, time_limit=limit).fit(X, y).score(X, y) > 0.9
+    assert (
+        KernelMachineRegressor(random_state=0, time_limit=limit).fit(X, y).score(X, y)
+        > 0.9
+    )
     assert list(tasks[0]) == names
 
 
@@ -358,10 +447,16 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
 
     seen = set()
     iterate = Validator.iterate
-    monkeypatch.setattr(Validator, "iterate", lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1])
+    monkeypatch.setattr(
+        Validator,
+        "iterate",
+        lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1],
+    )
     policy(rows_for_full_learning=300, timed_rows=350)
     X, y = make_friedman1(600, random_state=0)
-    model = KernelMachineRegressor(features="binning", random_state=0, time_limit=1.0).fit(X, y)
+    model = KernelMachineRegressor(
+        features="binning", random_state=0, time_limit=1.0
+    ).fit(X, y)
     (n_rows,) = seen
     assert 300 <= n_rows <= 350  # by the time that is left
     assert model.score(X, y) > 0.8
@@ -371,11 +466,19 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
     from bochner.selection.budget import Budget
 
     policy(rows_a_feature=0)  # as of many rows
-    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
-    model = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(*smooth())
+    monkeypatch.setattr(
+        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+    )
+    model = KernelMachineRegressor(
+        features="fourier", random_state=0, time_limit=0.5
+    ).fit(*smooth())
     assert model.features_.n_features_out >= 128
-    plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9)
-    with pytest.warns(UserWarning, match="too short for this table: the fit takes .* seconds at least"):
+    plain = KernelMachineRegressor(
+        features="fourier", metric="isotropic", random_state=0, time_limit=1e-9
+    )
+    with pytest.warns(
+        UserWarning, match="too short for this table: the fit takes .* seconds at least"
+    ):
         plain.fit(*smooth())
     assert plain.features_.n_features_out >= 128
 
@@ -386,11 +489,19 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
 
     seen = []
     solve = Validator.solve
-    monkeypatch.setattr(Validator, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
+    monkeypatch.setattr(
+        Validator,
+        "solve",
+        lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1],
+    )
     policy(screened_rows=(300, 50_000))
-    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
+    monkeypatch.setattr(
+        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+    )
     X, y = smooth()
-    hasty = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(X, y)
+    hasty = KernelMachineRegressor(
+        features="fourier", random_state=0, time_limit=0.5
+    ).fit(X, y)
     assert set(seen) == {300}
     assert hasty.score(*smooth(seed=1)) > 0.8
 
@@ -398,7 +509,13 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
 @pytest.fixture
 def many(policy):
     """Tables of more than 2,000 rows are compared on a thousand of them."""
-    policy(most_raced=2000, raced_rows=1000, compared_rows=500, screened_rows=(500, 1000), look_steps=30)
+    policy(
+        most_raced=2000,
+        raced_rows=1000,
+        compared_rows=500,
+        screened_rows=(500, 1000),
+        look_steps=30,
+    )
 
 
 def test_many_rows_of_a_smooth_target_have_fourier_features(many):
@@ -406,7 +523,9 @@ def test_many_rows_of_a_smooth_target_have_fourier_features(many):
     model = KernelMachineRegressor(random_state=0).fit(X, y)
     assert "Fourier features" in model.report_.chosen
     later, truth = smooth(2000, 2, seed=1)
-    assert np.sqrt(np.mean((model.predict(later) - truth) ** 2)) < 0.14  # of a noise of .1
+    assert (
+        np.sqrt(np.mean((model.predict(later) - truth) ** 2)) < 0.14
+    )  # of a noise of .1
 
 
 def test_many_rows_of_steps_have_bins(many):
@@ -414,21 +533,29 @@ def test_many_rows_of_steps_have_bins(many):
     assert "random binning" in model.report_.chosen
     later, truth = stairs(2000, seed=1)
     assert np.sqrt(np.mean((model.predict(later) - truth) ** 2)) < 0.25
-    losers = [one for one in model.report_.candidates if one.name != model.report_.chosen]
+    losers = [
+        one for one in model.report_.candidates if one.name != model.report_.chosen
+    ]
     assert losers
-    assert all("standard errors worse" in one.lost or "as good" in one.lost for one in losers)
+    assert all(
+        "standard errors worse" in one.lost or "as good" in one.lost for one in losers
+    )
     assert all(one.lost in str(model.report_) for one in losers)
 
 
 def test_many_rows_whose_maps_are_given_are_not_compared(many):
-    model = KernelMachineRegressor(features="binning", n_components=50, random_state=0).fit(*stairs(3000))
+    model = KernelMachineRegressor(
+        features="binning", n_components=50, random_state=0
+    ).fit(*stairs(3000))
     assert model.report_.reason == "the only candidate that the arguments allow"
 
 
 def test_a_hybrid_that_is_asked_for_is_fitted(policy):
     """Also where the defaults would not try one: many rows, or little time."""
     X, y = stairs(400)
-    hasty = KernelMachineRegressor(features="hybrid", time_limit=0.01, **QUICK).fit(X, y)
+    hasty = KernelMachineRegressor(features="hybrid", time_limit=0.01, **QUICK).fit(
+        X, y
+    )
     policy(hybrid_rows=300)
     large = KernelMachineRegressor(features="hybrid", **QUICK).fit(X, y)
     for model in (hasty, large):
@@ -446,7 +573,9 @@ def test_several_outputs_and_constant_ones():
 
 
 def some_zeros(n):
-    return sp.random_array((n, 3), density=0.3, rng=np.random.default_rng(0), format="csr")
+    return sp.random_array(
+        (n, 3), density=0.3, rng=np.random.default_rng(0), format="csr"
+    )
 
 
 def one_number(n):
@@ -457,8 +586,16 @@ def one_number(n):
 @pytest.mark.parametrize(
     ("options", "rows", "why"),
     [
-        ({"features": "binning"}, lambda: smooth(500, 3)[0], "needs 2,000 to 200,000 rows, and there are 500"),
-        ({"features": "binning"}, lambda: one_number(2500), "fewer than two numeric columns"),
+        (
+            {"features": "binning"},
+            lambda: smooth(500, 3)[0],
+            "needs 2,000 to 200,000 rows, and there are 500",
+        ),
+        (
+            {"features": "binning"},
+            lambda: one_number(2500),
+            "fewer than two numeric columns",
+        ),
         ({}, lambda: some_zeros(2500), "the rows are sparse"),
         ({"features": "fourier"}, lambda: some_zeros(500), "the rows are sparse"),
     ],
@@ -466,14 +603,18 @@ def one_number(n):
 def test_full_metric_that_is_none_says_why(options, rows, why):
     X = rows()[:, :3]
     y = X @ np.array([1.0, 2.0, 0.5])
-    with pytest.warns(UserWarning, match=f"metric='full' learned no linear map: .*{why}") as caught:
+    with pytest.warns(
+        UserWarning, match=f"metric='full' learned no linear map: .*{why}"
+    ) as caught:
         model = KernelMachineRegressor(metric="full", **options, **QUICK).fit(X, y)
     assert caught[0].filename == __file__
     assert not any(part.metric.linear_.size for part in model.features_.parts)
 
 
 def test_a_budget_is_divided_into_parts(monkeypatch):
-    """By a clock that is set: parts end when their share of the time left is over, and what has no limit never."""
+    """By a clock that is set: parts end when their share of the time left is over,
+    and what has no limit never.
+    """
     from bochner.loops.clock import WorkClock
     from bochner.selection.budget import Budget
 
@@ -482,7 +623,12 @@ def test_a_budget_is_divided_into_parts(monkeypatch):
     whole = Budget(10.0)
     now[0] += 2
     half = whole.part(0.5)
-    assert (whole.left, half.left, half.is_over, whole.part(1.0)) == (8.0, 4.0, False, whole)
+    assert (whole.left, half.left, half.is_over, whole.part(1.0)) == (
+        8.0,
+        4.0,
+        False,
+        whole,
+    )
     now[0] += 4
     assert (whole.left, half.left, half.is_over) == (4.0, 0.0, True)
     assert Budget().part(0.1).left == np.inf
@@ -492,14 +638,22 @@ def test_a_budget_is_divided_into_parts(monkeypatch):
 
 
 def test_iterations_end_with_the_time(monkeypatch):
-    """Where none is left each run has one iteration, and another loss no more than a step of a trial and of the fit."""
+    """Where none is left each run has one iteration, and another loss no more than a
+    step of a trial and of the fit.
+    """
     from bochner.selection.budget import Budget
 
     X, y = make_friedman1(700, random_state=0)
-    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
-    model = KernelMachineRegressor(features="binning", random_state=0, time_limit=5.0).fit(X, y)
+    monkeypatch.setattr(
+        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+    )
+    model = KernelMachineRegressor(
+        features="binning", random_state=0, time_limit=5.0
+    ).fit(X, y)
     assert model.n_iter_ <= 1
-    other = KernelMachineRegressor(features="binning", loss="huber", random_state=0, time_limit=5.0).fit(X, y)
+    other = KernelMachineRegressor(
+        features="binning", loss="huber", random_state=0, time_limit=5.0
+    ).fit(X, y)
     assert other.n_steps_ <= 1
 
 
@@ -509,7 +663,9 @@ def test_a_limit_fits_a_sample_of_many_rows(policy):
     X, y = make_friedman1(900, random_state=0)
     y = np.where(y > np.median(y), "high", "low").astype(object)
     y[0] = "only"
-    model = KernelMachineClassifier(metric="isotropic", features="fourier", random_state=0, time_limit=8.0)
+    model = KernelMachineClassifier(
+        metric="isotropic", features="fourier", random_state=0, time_limit=8.0
+    )
     model.fit(X, y)
     assert model.classes_.tolist() == ["high", "low", "only"]
     assert model.score(X, y) > 0.6
@@ -521,7 +677,9 @@ def test_bins_of_too_many_classes_are_not_tried(policy):
     twentieth = np.argsort(np.argsort(y)) * 20 // 400
     model = KernelMachineClassifier(random_state=0).fit(X, twentieth)
     assert model.features_.is_dense
-    assert all("binning" not in candidate.name for candidate in model.report_.candidates)
+    assert all(
+        "binning" not in candidate.name for candidate in model.report_.candidates
+    )
     assert np.corrcoef(model.predict(X), twentieth)[0, 1] > 0.5
 
 
@@ -533,7 +691,9 @@ def test_many_numbers_as_classes_are_told_of_regression():
 
 @pytest.mark.parametrize(("n", "most"), [(20_000, 0.02), (220_000, 0.003)])
 def test_targets_without_noise_on_few_cells_are_learned(n, most):
-    """The mean of each cell of the columns is the target itself: with a penalty of a tenth of a row .1 is missed."""
+    """The mean of each cell of the columns is the target itself: with a penalty of a
+    tenth of a row .1 is missed.
+    """
     fixed = np.random.default_rng(5)
     one, two = fixed.standard_normal((8, 5)), fixed.standard_normal((6, 4))
 
@@ -548,19 +708,40 @@ def test_targets_without_noise_on_few_cells_are_learned(n, most):
 
 
 def test_frames_that_are_kept_as_numbers_give_the_same_model(monkeypatch):
-    """To the bit, with text, levels, missing values and weights; blocks are encoded in every pass, or once."""
+    """To the bit, with text, levels, missing values and weights; blocks are encoded
+    in every pass, or once.
+    """
     rng, n = np.random.default_rng(0), 700
-    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["x", "y", "zz"], n), "c": rng.integers(0, 9, n)})
+    X = pd.DataFrame(
+        {
+            "a": rng.normal(size=n),
+            "b": rng.choice(["x", "y", "zz"], n),
+            "c": rng.integers(0, 9, n),
+        }
+    )
     X["d"] = X["c"].astype("category")
     X.loc[::7, "a"] = np.nan
     y, weight = X["c"] + 3.0 * (X["b"] == "x"), rng.uniform(0.5, 2.0, n)
     found, encode, calls = [], TableEncoder.encode, []
-    monkeypatch.setattr(TableEncoder, "encode", lambda *args, **options: calls.append(1) or encode(*args, **options))
+    monkeypatch.setattr(
+        TableEncoder,
+        "encode",
+        lambda *args, **options: calls.append(1) or encode(*args, **options),
+    )
     for kept in (0, KEPT_ENTRIES):
         calls.clear()
         monkeypatch.setattr(training, "KEPT_ENTRIES", kept)
-        model = KernelMachineRegressor(n_components=60, random_state=0).fit(X, y, sample_weight=weight)
-        found.append((model.feature_weights_, model.predict(X), model.importance_.values, len(calls)))
+        model = KernelMachineRegressor(n_components=60, random_state=0).fit(
+            X, y, sample_weight=weight
+        )
+        found.append(
+            (
+                model.feature_weights_,
+                model.predict(X),
+                model.importance_.values,
+                len(calls),
+            )
+        )
     (*before, often), (*after, seldom) = found
     for one, other in zip(before, after, strict=True):
         assert_array_equal(one, other)

@@ -1,4 +1,6 @@
-"""Tables of a few different rows: equal rows are levels that come again, and not copies that must be left out."""
+"""Tables of a few different rows: equal rows are levels that come again, and not
+copies that must be left out.
+"""
 
 import numpy as np
 import pandas as pd
@@ -14,10 +16,18 @@ def draw(n, seed):
     """A column of text alone, and targets by its levels."""
     rng = np.random.default_rng(seed)
     level = rng.integers(LEVELS, size=n)
-    return pd.DataFrame({"town": [f"t{k}" for k in level]}), EFFECTS[level] + NOISE * rng.normal(size=n), level
+    return (
+        pd.DataFrame({"town": [f"t{k}" for k in level]}),
+        EFFECTS[level] + NOISE * rng.normal(size=n),
+        level,
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"kernel": "gaussian", "n_components": 64}], ids=["default", "named kernel"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "gaussian", "n_components": 64}],
+    ids=["default", "named kernel"],
+)
 def test_levels_have_their_means(options):
     X, y, _ = draw(1500, 0)
     model = KernelMachineRegressor(random_state=0, **options).fit(X, y)
@@ -30,9 +40,14 @@ def test_levels_have_their_means(options):
 
 def test_levels_decide_classes():
     X, _, level = draw(600, 0)
-    model = KernelMachineClassifier(random_state=0).fit(X, np.where(EFFECTS[level] > 0, "up", "down"))
+    model = KernelMachineClassifier(random_state=0).fit(
+        X, np.where(EFFECTS[level] > 0, "up", "down")
+    )
     new, _, level = draw(200, 1)
-    assert model.predict_proba(new)[np.arange(200), (EFFECTS[level] > 0).astype(int)].min() > 0.9
+    assert (
+        model.predict_proba(new)[np.arange(200), (EFFECTS[level] > 0).astype(int)].min()
+        > 0.9
+    )
 
 
 def test_levels_that_are_nearly_numbers():
@@ -40,12 +55,18 @@ def test_levels_that_are_nearly_numbers():
     X = np.repeat(np.arange(5.0), 60)[:, np.newaxis] + 1e-9 * rng.normal(size=(300, 1))
     y = np.repeat([0, 1, 0, 1, 1.0], 60) + 0.1 * rng.normal(size=300)
     model = KernelMachineRegressor(random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.predict(np.arange(5.0)[:, np.newaxis]), [0, 1, 0, 1, 1], atol=0.1)
+    np.testing.assert_allclose(
+        model.predict(np.arange(5.0)[:, np.newaxis]), [0, 1, 0, 1, 1], atol=0.1
+    )
 
 
 def test_intervals_of_levels():
     X, y, _ = draw(1000, 0)
-    model = KernelMachineRegressor("gaussian", n_components=64, uncertainty="intervals", random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        "gaussian", n_components=64, uncertainty="intervals", random_state=0
+    ).fit(X, y)
     new, target, _ = draw(2000, 1)
     low, high = model.predict_interval(new, 0.9).T
-    assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(0.09 * (1 / 1000 + 1 / 2000))
+    assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(
+        0.09 * (1 / 1000 + 1 / 2000)
+    )

@@ -1,4 +1,6 @@
-"""Losses of the estimators: the minima of scikit-learn's linear models, and what "auto" takes."""
+"""Losses of the estimators: the minima of scikit-learn's linear models, and what
+"auto" takes.
+"""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +8,18 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor, QuantileRegressor
-from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance, roc_auc_score
+from sklearn.linear_model import (
+    HuberRegressor,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+)
+from sklearn.metrics import (
+    log_loss,
+    mean_pinball_loss,
+    mean_poisson_deviance,
+    roc_auc_score,
+)
 
 from bochner import (
     BinningFeatures,
@@ -27,14 +39,26 @@ def scaled(load_data):
 
 
 def rare(n, seed=0):
-    """Binary and nominal columns, each of which matters a little, and a class of one row in fifty."""
+    """Binary and nominal columns, each of which matters a little, and a class of one
+    row in fifty.
+    """
     rng = np.random.default_rng(0)
-    shares, slopes, effects = rng.uniform(0.05, 0.5, 12), rng.normal(size=12), rng.normal(size=(4, 6))
+    shares, slopes, effects = (
+        rng.uniform(0.05, 0.5, 12),
+        rng.normal(size=12),
+        rng.normal(size=(4, 6)),
+    )
     rng = np.random.default_rng(seed + 1)
-    binary, nominal = (rng.uniform(size=(n, 12)) < shares).astype(int), rng.integers(6, size=(n, 4))
+    binary, nominal = (
+        (rng.uniform(size=(n, 12)) < shares).astype(int),
+        rng.integers(6, size=(n, 4)),
+    )
     score = binary @ slopes + sum(effects[k, nominal[:, k]] for k in range(4)) - 6.0
     X = pd.DataFrame(binary).assign(
-        **{f"c{k}": pd.Categorical.from_codes(nominal[:, k], list("abcdef")) for k in range(4)}
+        **{
+            f"c{k}": pd.Categorical.from_codes(nominal[:, k], list("abcdef"))
+            for k in range(4)
+        }
     )
     X.columns = X.columns.astype(str)
     return X, (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
@@ -46,10 +70,14 @@ def test_logistic_is_that_of_scikit_learn(load_data, solver):
     """On the same features alpha is one over C."""
     X, y = scaled(load_data)
     features = FourierFeatures(Gaussian(5.0), 50, random_state=0)
-    model = KernelMachineClassifier(features=features, loss="logistic", alpha=0.5, solver=solver, tol=1e-7)
+    model = KernelMachineClassifier(
+        features=features, loss="logistic", alpha=0.5, solver=solver, tol=1e-7
+    )
     model.fit(X, y)
     Z = model.features_.transform(model.encoder_.transform(X))
-    theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000, solver="newton-cg").fit(Z, y)
+    theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000, solver="newton-cg").fit(
+        Z, y
+    )
     ours, expected = model.decision_function(X), theirs.decision_function(Z)
     if ours.ndim == 2:
         ours, expected = (F - F.mean(axis=1, keepdims=True) for F in (ours, expected))
@@ -68,47 +96,79 @@ def test_weights_and_class_weights():
         "alpha": 1.0,
         "tol": 1e-7,
     }
-    weighted = KernelMachineClassifier(**given).fit(X, y, sample_weight=weight).decision_function(X)
-    np.testing.assert_allclose(
-        KernelMachineClassifier(**given).fit(X[again], y[again]).decision_function(X), weighted, atol=1e-4
+    weighted = (
+        KernelMachineClassifier(**given)
+        .fit(X, y, sample_weight=weight)
+        .decision_function(X)
     )
-    balanced = KernelMachineClassifier(class_weight={0: 2.0, 1: 1.0, 2: 1.0}, **given).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(
+        KernelMachineClassifier(**given).fit(X[again], y[again]).decision_function(X),
+        weighted,
+        atol=1e-4,
+    )
+    balanced = (
+        KernelMachineClassifier(class_weight={0: 2.0, 1: 1.0, 2: 1.0}, **given)
+        .fit(X, y)
+        .decision_function(X)
+    )
     twice = np.concatenate([np.arange(len(y)), np.flatnonzero(y == 0)])
     np.testing.assert_allclose(
-        KernelMachineClassifier(**given).fit(X[twice], y[twice]).decision_function(X), balanced, atol=1e-4
+        KernelMachineClassifier(**given).fit(X[twice], y[twice]).decision_function(X),
+        balanced,
+        atol=1e-4,
     )
 
 
 class TestAuto:
     def test_rare_class(self):
-        """No worse than a logistic regression on the same columns, which squared errors are by far.
+        """No worse than a logistic regression on the same columns, which squared errors
+        are by far.
 
-        That is the truth here, and a hundred rows of the rare class among those that validate tell little apart.
+        That is the truth here, and a hundred rows of the rare class among those that
+        validate tell little apart.
         """
         (X, y), (X_test, y_test) = rare(8_000), rare(20_000, seed=1)
         Z = pd.get_dummies(pd.concat([X, X_test])).astype(float)
-        linear = LogisticRegression(max_iter=500).fit(Z[: len(y)], y).predict_proba(Z[len(y) :])[:, 1]
+        linear = (
+            LogisticRegression(max_iter=500)
+            .fit(Z[: len(y)], y)
+            .predict_proba(Z[len(y) :])[:, 1]
+        )
 
         def probabilities(loss, seed=0):
-            model = KernelMachineClassifier(loss=loss, n_components=200, random_state=seed).fit(X, y)
+            model = KernelMachineClassifier(
+                loss=loss, n_components=200, random_state=seed
+            ).fit(X, y)
             return model.predict_proba(X_test)[:, 1]
 
         ours = [probabilities("auto", seed) for seed in range(2)]
-        worst, expected = max(log_loss(y_test, p) for p in ours), log_loss(y_test, linear)
-        assert worst < 1.02 * expected < 0.95 * log_loss(y_test, probabilities("squared"))
-        assert min(roc_auc_score(y_test, p) for p in ours) > roc_auc_score(y_test, linear) - 0.005
+        worst, expected = (
+            max(log_loss(y_test, p) for p in ours),
+            log_loss(y_test, linear),
+        )
+        assert (
+            worst < 1.02 * expected < 0.95 * log_loss(y_test, probabilities("squared"))
+        )
+        assert (
+            min(roc_auc_score(y_test, p) for p in ours)
+            > roc_auc_score(y_test, linear) - 0.005
+        )
 
     def test_squared_where_nothing_is_better(self):
         """Classes at random."""
         rng = np.random.default_rng(0)
         X, y = rng.uniform(size=(1200, 2)), rng.integers(2, size=1200)
-        model = KernelMachineClassifier("gaussian", n_components=100, random_state=0).fit(X, y)
+        model = KernelMachineClassifier(
+            "gaussian", n_components=100, random_state=0
+        ).fit(X, y)
         assert model.loss_ == "squared"
         assert "log loss" in model.loss_reason_
 
     @pytest.mark.parametrize("n_classes", [2, 4])
     def test_stack(self, n_classes, tmp_path):
-        """Numbers of nine values, each with an effect of its own on the odds, and a chessboard of two columns."""
+        """Numbers of nine values, each with an effect of its own on the odds, and a
+        chessboard of two columns.
+        """
         rng = np.random.default_rng(0)
         effects = rng.standard_normal((8, 9, n_classes))
         X = rng.integers(0, 9, (5000, 8))
@@ -119,21 +179,42 @@ class TestAuto:
             X + 0.5,
             1000 + 500 * n_classes,
         )  # integers would be taken for codes; of other rows the stack may be logistic
-        given = {"features": "binning", "metric": "ard", "n_components": 200, "random_state": 0}
-        models = {loss: KernelMachineClassifier(loss=loss, **given).fit(X[:n], y[:n]) for loss in ("auto", "squared")}
-        losses = {loss: log_loss(y[n:], model.predict_proba(X[n:])) for loss, model in models.items()}
+        given = {
+            "features": "binning",
+            "metric": "ard",
+            "n_components": 200,
+            "random_state": 0,
+        }
+        models = {
+            loss: KernelMachineClassifier(loss=loss, **given).fit(X[:n], y[:n])
+            for loss in ("auto", "squared")
+        }
+        losses = {
+            loss: log_loss(y[n:], model.predict_proba(X[n:]))
+            for loss, model in models.items()
+        }
         assert losses["auto"] < 0.96 * losses["squared"]
-        assert models["auto"].score(X[n:], y[n:]) > models["squared"].score(X[n:], y[n:])
+        assert models["auto"].score(X[n:], y[n:]) > models["squared"].score(
+            X[n:], y[n:]
+        )
         stacked = models["auto"]
         assert stacked.loss_ == "stacked"
         Z = stacked.features_.transform(stacked.encoder_.transform(X[:50]))
         scores = Z @ stacked.feature_weights_ + stacked.intercept_
-        f, g = np.split(np.hstack([-scores, scores])[:, [0, 2, 1, 3]] / 2 if n_classes == 2 else scores, 2, axis=1)
+        f, g = np.split(
+            np.hstack([-scores, scores])[:, [0, 2, 1, 3]] / 2
+            if n_classes == 2
+            else scores,
+            2,
+            axis=1,
+        )
         f = np.clip(f, -2, 2)
         a, b, c = stacked.stack_
         h = a * f + b * f**3 + c * g
         expected = h[:, 1] - h[:, 0] if n_classes == 2 else h
-        np.testing.assert_allclose(stacked.decision_function(X[:50]), expected, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(
+            stacked.decision_function(X[:50]), expected, rtol=0, atol=1e-4
+        )
         save(stacked, tmp_path / "model.safetensors")
         again = load(tmp_path / "model.safetensors")
         np.testing.assert_array_equal(again.predict_proba(X), stacked.predict_proba(X))
@@ -144,44 +225,69 @@ class TestAuto:
 
     def test_squared_where_alpha_is_given(self):
         X, y = rare(1000)
-        assert KernelMachineClassifier(alpha=1.0, random_state=0).fit(X, y).loss_ == "squared"
+        assert (
+            KernelMachineClassifier(alpha=1.0, random_state=0).fit(X, y).loss_
+            == "squared"
+        )
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_refit_save_and_load(features, tmp_path):
     X, y = rare(700)
-    given = {"features": features, "metric": "isotropic", "n_components": 100, "loss": "logistic"}
+    given = {
+        "features": features,
+        "metric": "isotropic",
+        "n_components": 100,
+        "loss": "logistic",
+    }
     model = KernelMachineClassifier(random_state=0, **given).fit(X, y)
     probability = model.predict_proba(X)
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.predict_proba(X), probability)
-    np.testing.assert_allclose(again.refit(X, y).predict_proba(X), probability, atol=0.02)
+    np.testing.assert_allclose(
+        again.refit(X, y).predict_proba(X), probability, atol=0.02
+    )
     assert len(again.features_.parts) == len(model.features_.parts)
 
 
 def test_squared_hinge():
     X, y = scaled(load_breast_cancer)
-    model = KernelMachineClassifier(loss="squared_hinge", random_state=0).fit(X[:400], y[:400])
+    model = KernelMachineClassifier(loss="squared_hinge", random_state=0).fit(
+        X[:400], y[:400]
+    )
     assert model.score(X[400:], y[400:]) > 0.95
     assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
 
 
 def test_poisson():
-    """The minimum of scikit-learn's on linear features; near the truth by default; refused without counts."""
+    """The minimum of scikit-learn's on linear features; near the truth by default;
+    refused without counts.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2000, 3))
     mean = np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
     y = rng.poisson(mean)
-    model = KernelMachineRegressor(features=LinearFeatures(), loss="poisson", alpha=1.0, tol=1e-7).fit(X, y)
+    model = KernelMachineRegressor(
+        features=LinearFeatures(), loss="poisson", alpha=1.0, tol=1e-7
+    ).fit(X, y)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    theirs = PoissonRegressor(alpha=1.0 / len(y), tol=1e-9, solver="newton-cholesky").fit(Z, y)
+    theirs = PoissonRegressor(
+        alpha=1.0 / len(y), tol=1e-9, solver="newton-cholesky"
+    ).fit(Z, y)
     np.testing.assert_allclose(model.predict(X), theirs.predict(Z), rtol=1e-4)
-    given = {"features": "fourier", "metric": "isotropic", "n_components": 200, "loss": "poisson"}
+    given = {
+        "features": "fourier",
+        "metric": "isotropic",
+        "n_components": 200,
+        "loss": "poisson",
+    }
     model = KernelMachineRegressor(random_state=0, **given).fit(X[:1500], y[:1500])
     deviance = mean_poisson_deviance(y[1500:], model.predict(X[1500:]))
     assert deviance < 1.05 * mean_poisson_deviance(y[1500:], mean[1500:])
-    np.testing.assert_allclose(model.predict(X), model.refit(X[:1500], y[:1500]).predict(X), rtol=0.1)
+    np.testing.assert_allclose(
+        model.predict(X), model.refit(X[:1500], y[:1500]).predict(X), rtol=0.1
+    )
     with pytest.raises(ValueError, match="counts, and the target has negative values"):
         KernelMachineRegressor(loss="poisson").fit(X, y - 1)
     with pytest.raises(ValueError, match="needs a count above zero"):
@@ -189,36 +295,64 @@ def test_poisson():
 
 
 def test_huber(tmp_path):
-    """Outliers hardly move it; and it is scikit-learn's estimate of the same scale on linear features."""
+    """Outliers hardly move it; and it is scikit-learn's estimate of the same scale
+    on linear features.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (1000, 3))
     truth = np.sin(2 * X[:, 0])
     y = truth + 0.3 * rng.standard_t(1.5, len(X))
     errors = {}
     for loss in ("squared", "huber", "quantile"):
-        model = KernelMachineRegressor(loss=loss, n_components=200, random_state=0).fit(X[:600], y[:600])
+        model = KernelMachineRegressor(loss=loss, n_components=200, random_state=0).fit(
+            X[:600], y[:600]
+        )
         errors[loss] = np.sqrt(np.mean((model.predict(X[600:]) - truth[600:]) ** 2))
     assert max(errors["huber"], errors["quantile"]) < 0.5 * errors["squared"]
     save(model, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(X), model.predict(X))
-    linear = KernelMachineRegressor(features=LinearFeatures(), loss="huber", alpha=1e-6, tol=1e-7).fit(X, X[:, 0] + y)
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.safetensors").predict(X), model.predict(X)
+    )
+    linear = KernelMachineRegressor(
+        features=LinearFeatures(), loss="huber", alpha=1e-6, tol=1e-7
+    ).fit(X, X[:, 0] + y)
     theirs = HuberRegressor(alpha=1e-9, epsilon=1.345).fit(X, X[:, 0] + y)
     np.testing.assert_allclose(linear.predict(X), theirs.predict(X), atol=0.05)
 
 
 @pytest.mark.parametrize("q", [0.1, 0.9])
 def test_quantile(q):
-    """As many targets below as are asked for; the loss of scikit-learn's on linear features."""
+    """As many targets below as are asked for; the loss of scikit-learn's on linear
+    features.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (4000, 2))
     y = np.sin(2 * X[:, 0]) + np.exp(0.5 * X[:, 1]) * rng.standard_normal(len(X))
-    given = {"kernel": "gaussian", "n_components": 200, "loss": "quantile", "quantile": q}
+    given = {
+        "kernel": "gaussian",
+        "n_components": 200,
+        "loss": "quantile",
+        "quantile": q,
+    }
     model = KernelMachineRegressor(random_state=0, **given).fit(X[:2000], y[:2000])
     assert abs(np.mean(y[2000:] < model.predict(X[2000:])) - q) < 0.03
-    given = {"features": LinearFeatures(), "loss": "quantile", "quantile": q, "alpha": 1e-6}
-    linear = KernelMachineRegressor(tol=1e-6, **given).fit(X[:1000], y[:1000]).predict(X[:1000])
-    theirs = QuantileRegressor(quantile=q, alpha=0).fit(X[:1000], y[:1000]).predict(X[:1000])
-    assert mean_pinball_loss(y[:1000], linear, alpha=q) < 1.01 * mean_pinball_loss(y[:1000], theirs, alpha=q)
+    given = {
+        "features": LinearFeatures(),
+        "loss": "quantile",
+        "quantile": q,
+        "alpha": 1e-6,
+    }
+    linear = (
+        KernelMachineRegressor(tol=1e-6, **given)
+        .fit(X[:1000], y[:1000])
+        .predict(X[:1000])
+    )
+    theirs = (
+        QuantileRegressor(quantile=q, alpha=0).fit(X[:1000], y[:1000]).predict(X[:1000])
+    )
+    assert mean_pinball_loss(y[:1000], linear, alpha=q) < 1.01 * mean_pinball_loss(
+        y[:1000], theirs, alpha=q
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,10 +360,26 @@ def test_quantile(q):
     [
         (KernelMachineClassifier, {"loss": "huber"}, "loss must be one of"),
         (KernelMachineRegressor, {"loss": "logistic"}, "loss must be one of"),
-        (KernelMachineRegressor, {"loss": "quantile", "quantile": 1.0}, "quantile must be above 0 and below 1"),
-        (KernelMachineRegressor, {"loss": "huber", "solver": "exact"}, "minimises squared errors"),
-        (KernelMachineClassifier, {"loss": "logistic", "solver": "exact"}, "minimises squared errors"),
-        (KernelMachineRegressor, {"loss": "huber", "uncertainty": True}, "need the squared loss"),
+        (
+            KernelMachineRegressor,
+            {"loss": "quantile", "quantile": 1.0},
+            "quantile must be above 0 and below 1",
+        ),
+        (
+            KernelMachineRegressor,
+            {"loss": "huber", "solver": "exact"},
+            "minimises squared errors",
+        ),
+        (
+            KernelMachineClassifier,
+            {"loss": "logistic", "solver": "exact"},
+            "minimises squared errors",
+        ),
+        (
+            KernelMachineRegressor,
+            {"loss": "huber", "uncertainty": True},
+            "need the squared loss",
+        ),
     ],
 )
 def test_refusals(estimator, parameters, message):
@@ -244,14 +394,20 @@ def test_few_rows(loss, K):
     """Below the number for which the exact kernel serves the squared loss."""
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = np.digitize(X[:, 0], [0.0, 0.7][: K - 1])
-    model = KernelMachineClassifier(loss=loss, n_components=100, random_state=0).fit(X, y)
+    model = KernelMachineClassifier(loss=loss, n_components=100, random_state=0).fit(
+        X, y
+    )
     assert model.score(X, y) > 0.9
     probability = model.predict_proba(3 * X)
-    np.testing.assert_array_equal(model.classes_[probability.argmax(axis=1)], model.predict(3 * X))
+    np.testing.assert_array_equal(
+        model.classes_[probability.argmax(axis=1)], model.predict(3 * X)
+    )
 
 
 def test_poisson_of_several_targets_and_of_rows_without_weight():
-    """A target of small counts is fitted as well beside one of large counts; rows of weight zero are as none."""
+    """A target of small counts is fitted as well beside one of large counts; rows of
+    weight zero are as none.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 2))
     mean = np.exp(np.sin(2 * X[:, 0]))
@@ -260,7 +416,9 @@ def test_poisson_of_several_targets_and_of_rows_without_weight():
     given = {"loss": "poisson", "features": features, "random_state": 0}
     alone = KernelMachineRegressor(**given).fit(X, y[:, 0]).predict(X)
     both = KernelMachineRegressor(**given).fit(X, y).predict(X)
-    assert mean_poisson_deviance(mean, both[:, 0]) < 2 * mean_poisson_deviance(mean, alone)
+    assert mean_poisson_deviance(mean, both[:, 0]) < 2 * mean_poisson_deviance(
+        mean, alone
+    )
     weight = np.r_[np.ones(600), np.zeros(200)]
     wild = y[:, 0].copy()
     wild[600:] = np.r_[np.full(100, 1e6), np.full(100, -5.0)]
@@ -272,20 +430,28 @@ def test_poisson_of_several_targets_and_of_rows_without_weight():
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_classes_that_the_features_separate(K):
-    """The solution is finite, and the reason says so; not where rows of one place are of two classes."""
+    """The solution is finite, and the reason says so; not where rows of one place
+    are of two classes.
+    """
     X = np.linspace(-1, 1, 120)[:, np.newaxis]
     y = np.digitize(X[:, 0], [0.0, 0.6][: K - 1])
     features = FourierFeatures(Gaussian(0.3), 60, random_state=0)
-    model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
+    model = KernelMachineClassifier(
+        features=features, loss="logistic", alpha=1e-4, random_state=0
+    ).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert "separate the classes" in model.loss_reason_
     X, y = np.concatenate([X, X[:1]]), np.append(y, K - 1)
-    model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
+    model = KernelMachineClassifier(
+        features=features, loss="logistic", alpha=1e-4, random_state=0
+    ).fit(X, y)
     assert model.loss_reason_ == "as given"
 
 
 def repeated(n_copies, loss, n=96):
-    """Places that each have so many rows, with targets and weights of their own, in any order."""
+    """Places that each have so many rows, with targets and weights of their own, in
+    any order.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n // n_copies, 2)).repeat(n_copies, axis=0)
     f = 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1])
@@ -303,7 +469,10 @@ LOSSES = {  # of targets and fitted values, and their derivatives by the second
         np.where(abs(y - f) <= d, (y - f) ** 2 / 2, d * (abs(y - f) - d / 2)),
         np.clip(f - y, -d, d),
     ),
-    "quantile": lambda y, f, h: (0.3 * (y - f) + h * np.logaddexp(0, (f - y) / h), expit((f - y) / h) - 0.3),
+    "quantile": lambda y, f, h: (
+        0.3 * (y - f) + h * np.logaddexp(0, (f - y) / h),
+        expit((f - y) / h) - 0.3,
+    ),
     "poisson": lambda y, f, _: (np.exp(f) - y * f, np.exp(f) - y),
     "logistic": lambda y, f, _: (np.logaddexp(0, f) - y * f, expit(f) - y),
     "squared_hinge": lambda y, f, _: (
@@ -314,22 +483,48 @@ LOSSES = {  # of targets and fitted values, and their derivatives by the second
 
 
 @pytest.mark.parametrize("n_copies", [1, 2, 8])
-@pytest.mark.parametrize("features", [FourierFeatures(Gaussian(1.0), 20), BinningFeatures(Laplacian(2.0), 4)])
+@pytest.mark.parametrize(
+    "features", [FourierFeatures(Gaussian(1.0), 20), BinningFeatures(Laplacian(2.0), 4)]
+)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_each_row_keeps_its_target_among_rows_of_the_same_place(loss, features, n_copies):
-    """The minimum by SciPy, over the features as they are; integer weights are as many copies."""
+def test_each_row_keeps_its_target_among_rows_of_the_same_place(
+    loss, features, n_copies
+):
+    """The minimum by SciPy, over the features as they are; integer weights are as
+    many copies.
+    """
     (X, y, weight), alpha = repeated(n_copies, loss), 0.5
-    given = {"features": features, "loss": loss, "alpha": alpha, "tol": 1e-7, "random_state": 0}
-    kind = KernelMachineClassifier if loss in ("logistic", "squared_hinge") else KernelMachineRegressor
+    given = {
+        "features": features,
+        "loss": loss,
+        "alpha": alpha,
+        "tol": 1e-7,
+        "random_state": 0,
+    }
+    kind = (
+        KernelMachineClassifier
+        if loss in ("logistic", "squared_hinge")
+        else KernelMachineRegressor
+    )
     if loss == "quantile":
         given["quantile"] = 0.3
     model = kind(**given).fit(X, y, sample_weight=weight)
-    parameter, target, scores = None, y, model.decision_function if kind is KernelMachineClassifier else model.predict
+    parameter, target, scores = (
+        None,
+        y,
+        model.decision_function if kind is KernelMachineClassifier else model.predict,
+    )
     found = np.log(model.predict(X)) if loss == "poisson" else scores(X)
     if loss in ("huber", "quantile"):
         mean, scale = model.target_mean_[0], model.target_scale_[0]
         target, found = (y - mean) / scale, (found - mean) / scale
-        parameter = float(np.squeeze(model._fitted_loss.delta if loss == "huber" else model._fitted_loss.width))
+        parameter = float(
+            np.squeeze(
+                model._fitted_loss.delta
+                if loss == "huber"
+                else model._fitted_loss.width
+            )
+        )
     Z = model.features_.transform(model.encoder_.transform(X))
     Z = np.asarray(Z.todense()) if hasattr(Z, "todense") else Z
 
@@ -338,7 +533,12 @@ def test_each_row_keeps_its_target_among_rows_of_the_same_place(loss, features, 
         gradient = np.append((weight * slope) @ Z + alpha * p[:-1], weight @ slope)
         return weight @ value + alpha / 2 * p[:-1] @ p[:-1], gradient
 
-    least = minimize(objective, np.zeros(Z.shape[1] + 1), jac=True, options={"gtol": 1e-7, "maxiter": 2000}).x
+    least = minimize(
+        objective,
+        np.zeros(Z.shape[1] + 1),
+        jac=True,
+        options={"gtol": 1e-7, "maxiter": 2000},
+    ).x
     np.testing.assert_allclose(found, Z @ least[:-1] + least[-1], atol=1e-5)
     again = kind(**given).fit(X.repeat(weight, axis=0), y.repeat(weight))
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-6, atol=1e-6)
@@ -346,12 +546,19 @@ def test_each_row_keeps_its_target_among_rows_of_the_same_place(loss, features, 
 
 @pytest.mark.parametrize("n_copies", [1, 2, 8])
 def test_the_scale_of_errors_is_that_of_single_rows(n_copies):
-    """Noise of deviation 0.3, in however many rows each place has: means over places would be less noisy."""
+    """Noise of deviation 0.3, in however many rows each place has: means over places
+    would be less noisy.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(320 // n_copies, 2)).repeat(n_copies, axis=0)
     y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=320)
     for solver in ("direct", "cg"):
-        given = {"kernel": "gaussian", "n_components": 64, "solver": solver, "random_state": 0}
+        given = {
+            "kernel": "gaussian",
+            "n_components": 64,
+            "solver": solver,
+            "random_state": 0,
+        }
         model = KernelMachineRegressor(loss="huber", **given).fit(X, y)
         delta = float(model._fitted_loss.delta[0, 0] * model.target_scale_[0])
         assert 0.8 < delta / (1.345 * 0.3) < (1.25 if solver == "direct" else 1.5)
@@ -363,14 +570,20 @@ def test_counts_of_repeated_rows_on_bins():
     X = rng.normal(size=(1100, 2))[rng.permutation(np.arange(1100).repeat(5))]
     mean = np.exp(1 + 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1]))
     y = rng.poisson(mean)
-    model = KernelMachineRegressor(features=BinningFeatures(Laplacian(2.0), 30), loss="poisson", random_state=0)
+    model = KernelMachineRegressor(
+        features=BinningFeatures(Laplacian(2.0), 30), loss="poisson", random_state=0
+    )
     assert np.corrcoef(model.fit(X, y).predict(X), mean)[0, 1] > 0.97
     assert np.corrcoef(model.refit(X, y).predict(X), mean)[0, 1] > 0.97
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "poisson", "logistic", "squared_hinge"])
+@pytest.mark.parametrize(
+    "loss", ["squared", "huber", "poisson", "logistic", "squared_hinge"]
+)
 def test_copies_choose_what_weights_choose(loss):
-    """Ridge penalties, steps, scales of errors, links and curves: copies of a row do not judge one another."""
+    """Ridge penalties, steps, scales of errors, links and curves: copies of a row do
+    not judge one another.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     f = 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1])
@@ -382,4 +595,6 @@ def test_copies_choose_what_weights_choose(loss):
     copies = model(**given).fit(X.repeat(10, axis=0), y.repeat(10))
     assert copies.alpha_ == pytest.approx(weighted.alpha_, rel=1e-6)
     predict = "predict_proba" if classifies else "predict"
-    np.testing.assert_allclose(getattr(copies, predict)(X), getattr(weighted, predict)(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        getattr(copies, predict)(X), getattr(weighted, predict)(X), rtol=1e-6
+    )

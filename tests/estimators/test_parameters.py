@@ -1,4 +1,6 @@
-"""The table of parameters: that it is whole, and that the estimators and the command both go by it."""
+"""The table of parameters: that it is whole, and that the estimators and the command
+both go by it.
+"""
 
 import inspect
 
@@ -25,10 +27,14 @@ def constructor(estimator):
 
 
 def test_table_has_the_parameters_of_the_constructors():
-    assert {name for estimator in ESTIMATORS for name in constructor(estimator)} == set(PARAMETERS)
+    assert {name for estimator in ESTIMATORS for name in constructor(estimator)} == set(
+        PARAMETERS
+    )
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+@pytest.mark.parametrize(
+    "estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__
+)
 def test_defaults_are_allowed(estimator):
     for name, parameter in constructor(estimator).items():
         check_parameter(name, parameter.default)
@@ -41,7 +47,9 @@ def test_words(name):
         assert read_parameter(name, word) == word
     if words := PARAMETERS[name].words:
         assert all(word in PARAMETERS[name].help for word in words)
-        with pytest.raises((TypeError, ValueError), match=rf"{name} must be .*{words[-1]}"):
+        with pytest.raises(
+            (TypeError, ValueError), match=rf"{name} must be .*{words[-1]}"
+        ):
             check_parameter(name, "none of these")
 
 
@@ -76,7 +84,9 @@ def test_text_that_is_refused(name, text, match):
         read_parameter(name, text)
 
 
-@pytest.mark.parametrize("value", [0.5, 2, np.float32(1), np.array(3.0), [1.0, 2], (1,), np.arange(1, 4)])
+@pytest.mark.parametrize(
+    "value", [0.5, 2, np.float32(1), np.array(3.0), [1.0, 2], (1,), np.arange(1, 4)]
+)
 def test_alphas(value):
     check_parameter("alpha", value)
 
@@ -104,11 +114,24 @@ CONFLICTS = [
 
 @pytest.mark.parametrize(("options", "at_fault"), CONFLICTS, ids=str)
 def test_conflicts_in_python_and_as_options(options, at_fault):
-    values = {"kernel": "auto", "features": "auto", "metric": "auto", "alpha": "auto", "solver": "auto"} | options
-    found, as_options = conflict(Given(**values)), conflict(Given(**values, form="--{} {}".format))
+    values = {
+        "kernel": "auto",
+        "features": "auto",
+        "metric": "auto",
+        "alpha": "auto",
+        "solver": "auto",
+    } | options
+    found, as_options = (
+        conflict(Given(**values)),
+        conflict(Given(**values, form="--{} {}".format)),
+    )
     assert found.parameter == as_options.parameter == at_fault
-    assert found.message.startswith(tuple(f"{name}={value!r}" for name, value in options.items()))
-    assert as_options.message.startswith(tuple(f"--{name} {value}" for name, value in options.items()))
+    assert found.message.startswith(
+        tuple(f"{name}={value!r}" for name, value in options.items())
+    )
+    assert as_options.message.startswith(
+        tuple(f"--{name} {value}" for name, value in options.items())
+    )
     with pytest.raises(ValueError, match=at_fault):
         KernelMachineRegressor(**options).fit([[0.0], [1.0]], [0.0, 1.0])
 

@@ -1,4 +1,6 @@
-"""Fits in parts: the same as one fit on all rows with the same choices, in any order and from any place."""
+"""Fits in parts: the same as one fit on all rows with the same choices, in any order
+and from any place.
+"""
 
 from copy import deepcopy
 
@@ -25,18 +27,28 @@ from bochner.kernels import Gaussian, Laplacian
 def rows(n=3000, d=4, dtype=np.float64):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(n, d)).astype(dtype)
-    return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n), rng.integers(0, 4, n)
+    return (
+        X,
+        np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n),
+        rng.integers(0, 4, n),
+    )
 
 
 def regressor(**changes):
-    given = {"features": FourierFeatures(Gaussian(0.5), 150, random_state=0), "alpha": 1e-2, "random_state": 0}
+    given = {
+        "features": FourierFeatures(Gaussian(0.5), 150, random_state=0),
+        "alpha": 1e-2,
+        "random_state": 0,
+    }
     return KernelMachineRegressor(**(given | changes))
 
 
 def in_parts(model, X, y, weight=None, size=700):
     for first in range(0, X.shape[0], size):
         part = slice(first, first + size)
-        model.partial_fit(X[part], y[part], sample_weight=None if weight is None else weight[part])
+        model.partial_fit(
+            X[part], y[part], sample_weight=None if weight is None else weight[part]
+        )
     return model
 
 
@@ -46,7 +58,12 @@ def test_parts_are_one_fit(dtype, weighted):
     X, y, weight = rows(dtype=dtype)
     weight = weight.astype(float) if weighted else None
     whole = regressor().fit(X, y, weight)
-    parts = in_parts(regressor().prepare(X[:500], y[:500], None if weight is None else weight[:500]), X, y, weight)
+    parts = in_parts(
+        regressor().prepare(X[:500], y[:500], None if weight is None else weight[:500]),
+        X,
+        y,
+        weight,
+    )
     np.testing.assert_allclose(parts.predict(X), whole.predict(X), atol=1e-6 * y.std())
     assert parts.alpha_ == whole.alpha_ == 1e-2
 
@@ -78,7 +95,12 @@ def test_merged_parts_are_one_fit(tmp_path):
     back = load(tmp_path / "elsewhere.safetensors")
     for part in (here, back):  # whose solution must not be that of the merged one
         assert not np.allclose(part.predict(X), truth, atol=1e-8)
-    for merged in (merge([here, back]), here + back, merge([back, here, first]), merge([merge([here]), back])):
+    for merged in (
+        merge([here, back]),
+        here + back,
+        merge([back, here, first]),
+        merge([merge([here]), back]),
+    ):
         np.testing.assert_allclose(merged.predict(X), truth, atol=1e-8)
     assert not np.allclose(here.predict(X), truth, atol=1e-8)  # which is left as it was
 
@@ -90,13 +112,20 @@ def test_ridge_term_is_chosen_for_the_rows_so_far():
     assert model.alpha_ == pytest.approx(whole.alpha_, rel=10)
     assert model.score(X, y) == pytest.approx(whole.score(X, y), abs=2e-3)
     before = model.feature_weights_
-    assert not np.array_equal(model.partial_fit(X[:100], y[:100]).feature_weights_, before)
+    assert not np.array_equal(
+        model.partial_fit(X[:100], y[:100]).feature_weights_, before
+    )
 
 
 def test_default_regressor():
     X, y, _ = rows()
-    model = in_parts(KernelMachineRegressor(n_components=300, random_state=0), X, y, size=1000)
-    assert model.score(X, y) > KernelMachineRegressor(random_state=0).fit(X, y).score(X, y) - 5e-3
+    model = in_parts(
+        KernelMachineRegressor(n_components=300, random_state=0), X, y, size=1000
+    )
+    assert (
+        model.score(X, y)
+        > KernelMachineRegressor(random_state=0).fit(X, y).score(X, y) - 5e-3
+    )
     assert model.report_ is not None
 
 
@@ -105,11 +134,18 @@ def test_classes():
     y = np.where(X[:, 0] + X[:, 1] > 1, "high", np.where(X[:, 2] > 0.8, "odd", "low"))
     features = FourierFeatures(Gaussian(0.5), 150, random_state=0)
     machine = KernelMachineClassifier(
-        features=features, alpha=1e-2, loss="squared", class_weight={"odd": 3.0, "low": 1.0, "high": 1.0}
+        features=features,
+        alpha=1e-2,
+        loss="squared",
+        class_weight={"odd": 3.0, "low": 1.0, "high": 1.0},
     )
     whole = deepcopy(machine).fit(X, y, code)
-    parts = in_parts(deepcopy(machine).prepare(X[:600], y[:600]), X, y, code.astype(float))
-    np.testing.assert_allclose(parts.decision_function(X), whole.decision_function(X), atol=1e-6)
+    parts = in_parts(
+        deepcopy(machine).prepare(X[:600], y[:600]), X, y, code.astype(float)
+    )
+    np.testing.assert_allclose(
+        parts.decision_function(X), whole.decision_function(X), atol=1e-6
+    )
     assert parts.classes_.tolist() == ["high", "low", "odd"]
     np.testing.assert_allclose(parts.predict_proba(X).sum(axis=1), 1)
 
@@ -118,9 +154,13 @@ def test_a_class_that_comes_later():
     X, _, _ = rows()
     X = X[np.argsort(X[:, 0])]
     y = (X[:, 0] > 0.5).astype(int)
-    model = KernelMachineClassifier(n_components=100, random_state=0).partial_fit(X[:1000], y[:1000], classes=[0, 1])
+    model = KernelMachineClassifier(n_components=100, random_state=0).partial_fit(
+        X[:1000], y[:1000], classes=[0, 1]
+    )
     assert model.partial_fit(X[1000:], y[1000:]).score(X, y) > 0.95
-    with pytest.raises(ValueError, match=r"y holds \[2\], which are not among the classes \[0, 1\]"):
+    with pytest.raises(
+        ValueError, match=r"y holds \[2\], which are not among the classes \[0, 1\]"
+    ):
         model.partial_fit(X[:10], np.full(10, 2))
     with pytest.raises(ValueError, match="classes are not those of the first call"):
         model.partial_fit(X[:10], y[:10], classes=[0, 1, 2])
@@ -131,13 +171,23 @@ def test_a_class_that_comes_later():
 def test_frames_and_columns_by_name():
     X, y, _ = rows(1500)
     town = np.where(X[:, 0] > 0.5, "Bern", "Jena")
-    frame = pl.DataFrame({"a": X[:, 1], "town": town, "price": y, "weight": np.ones(len(y))})
-    model = regressor(features="fourier", n_components=64).prepare(frame[:500], "price", "weight")
-    later = frame.with_columns(town=pl.when(pl.col("a") > 0.9).then(pl.lit("Ulm")).otherwise("town"))
+    frame = pl.DataFrame(
+        {"a": X[:, 1], "town": town, "price": y, "weight": np.ones(len(y))}
+    )
+    model = regressor(features="fourier", n_components=64).prepare(
+        frame[:500], "price", "weight"
+    )
+    later = frame.with_columns(
+        town=pl.when(pl.col("a") > 0.9).then(pl.lit("Ulm")).otherwise("town")
+    )
     for part in (frame[:700], later[700:]):
         model.partial_fit(part, "price", sample_weight="weight")
     whole = regressor(features="fourier", n_components=64).fit(frame, "price", "weight")
-    assert model.feature_names_in_.tolist() == whole.feature_names_in_.tolist() == ["a", "town"]
+    assert (
+        model.feature_names_in_.tolist()
+        == whole.feature_names_in_.tolist()
+        == ["a", "town"]
+    )
     assert np.isfinite(model.predict(later.drop("price", "weight"))).all()
     with pytest.raises(ValueError, match="X has no column 'prize'"):
         model.partial_fit(frame, "prize")
@@ -146,12 +196,23 @@ def test_frames_and_columns_by_name():
 def test_sparse_rows(tmp_path):
     X = sp.random(2000, 30, 0.2, "csr", random_state=np.random.default_rng(0))
     y = np.asarray(X.sum(axis=1)).ravel()
-    model = in_parts(regressor(features="fourier", n_components=100, alpha="auto").prepare(X[:800], y[:800]), X, y)
+    model = in_parts(
+        regressor(features="fourier", n_components=100, alpha="auto").prepare(
+            X[:800], y[:800]
+        ),
+        X,
+        y,
+    )
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors").partial_fit(X[:300], y[:300])
     Z = model.features_.transform(model.encoder_.encode(X, np.float64))
-    for found, weight in ((model, np.ones(2000)), (again, 1.0 + (np.arange(2000) < 300))):
-        truth = Ridge(alpha=found.alpha_, solver="cholesky").fit(Z, y, weight).predict(Z)
+    for found, weight in (
+        (model, np.ones(2000)),
+        (again, 1.0 + (np.arange(2000) < 300)),
+    ):
+        truth = (
+            Ridge(alpha=found.alpha_, solver="cholesky").fit(Z, y, weight).predict(Z)
+        )
         np.testing.assert_allclose(found.predict(X), truth, atol=1e-6 * y.std())
     assert not np.allclose(model.predict(X), again.predict(X), atol=1e-6 * y.std())
 
@@ -159,7 +220,9 @@ def test_sparse_rows(tmp_path):
 def test_hashed_bins():
     X, y, _ = rows()
     features = BinningFeatures(Laplacian(2.0), n_grids=30, n_buckets=32, random_state=0)
-    model = in_parts(regressor(features=features, alpha=1.0).prepare(X[:500], y[:500]), X, y)
+    model = in_parts(
+        regressor(features=features, alpha=1.0).prepare(X[:500], y[:500]), X, y
+    )
     Z = model.features_.transform(model.encoder_.encode(X, np.float64)).toarray()
     truth = Ridge(alpha=1.0, solver="cholesky").fit(Z, y)
     np.testing.assert_allclose(model.predict(X), truth.predict(Z), atol=1e-6 * y.std())
@@ -169,13 +232,23 @@ def test_hashed_bins():
 def test_learned_bins_are_hashed(monkeypatch):
     monkeypatch.setattr("bochner.estimators.machine.HASHED_COLUMNS", 640)
     X, y, _ = rows()
-    model = in_parts(KernelMachineRegressor(features="binning", random_state=0).prepare(X[:1500], y[:1500]), X, y)
+    model = in_parts(
+        KernelMachineRegressor(features="binning", random_state=0).prepare(
+            X[:1500], y[:1500]
+        ),
+        X,
+        y,
+    )
     Z = model.features_.transform(model.encoder_.encode(X, np.float64)).toarray()
     assert Z.shape[1] == 640
     truth = Ridge(alpha=model.alpha_, solver="cholesky").fit(Z, y)
     np.testing.assert_allclose(model.predict(X), truth.predict(Z), atol=1e-6 * y.std())
     new, expected = np.random.default_rng(1).uniform(size=(500, 4)), model.score(X, y)
-    assert model.score(new, np.sin(5 * new[:, 0]) + new[:, 1] * new[:, 2]) > expected - 0.02 > 0.9
+    assert (
+        model.score(new, np.sin(5 * new[:, 0]) + new[:, 1] * new[:, 2])
+        > expected - 0.02
+        > 0.9
+    )
 
 
 def test_what_cannot_be_summed_is_refused():
@@ -187,7 +260,9 @@ def test_what_cannot_be_summed_is_refused():
     for change in ({"solver": "cg"}, {"features": "hybrid", "alpha": "auto"}):
         with pytest.raises(ValueError, match="sums moments"):
             regressor(**change).prepare(X, y)
-    model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=10).partial_fit(X, y)
+    model = KernelMachineRegressor(
+        features="binning", metric="isotropic", n_components=10
+    ).partial_fit(X, y)
     assert model.features_.n_features_out == 4000  # of 500 rows
 
 
@@ -204,7 +279,10 @@ def test_a_prepared_model_has_no_rows():
 def test_other_choices_are_not_merged():
     X, y, _ = rows(800)
     one = regressor().partial_fit(X, y)
-    for other in (regressor(alpha=1.0), regressor(features=FourierFeatures(Gaussian(0.5), 150, random_state=1))):
+    for other in (
+        regressor(alpha=1.0),
+        regressor(features=FourierFeatures(Gaussian(0.5), 150, random_state=1)),
+    ):
         with pytest.raises(ValueError, match="cannot be merged"):
             one + other.partial_fit(X, y)
     with pytest.raises(ValueError, match="cannot be merged"):
@@ -221,7 +299,9 @@ def test_what_needs_all_rows_is_refused():
         with pytest.raises(ValueError, match="needs all rows in memory"):
             KernelMachineRegressor(**change).partial_fit(X, y)
     with pytest.raises(ValueError, match="class_weight='balanced'"):
-        KernelMachineClassifier(class_weight="balanced").partial_fit(X, y > 0, classes=[False, True])
+        KernelMachineClassifier(class_weight="balanced").partial_fit(
+            X, y > 0, classes=[False, True]
+        )
 
 
 def test_a_fitted_model_is_not_thrown_away():
@@ -253,12 +333,26 @@ def spoilt(X, y, how):
     return X, y, weight
 
 
-@pytest.mark.parametrize("how", ["missing target", "infinite value", "other width", "other targets", "negative weight"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "missing target",
+        "infinite value",
+        "other width",
+        "other targets",
+        "negative weight",
+    ],
+)
 @pytest.mark.parametrize("n_first", [40, 100, 300])
 def test_a_refused_batch_leaves_the_rows_before(how, n_first):
-    """Whether the first rows are kept, or due to fix the encodings again, or have fixed them for good."""
+    """Whether the first rows are kept, or due to fix the encodings again, or have
+    fixed them for good.
+    """
     X, y, _ = rows(600)
-    model, twin = (KernelMachineRegressor("gaussian", n_components=64, random_state=0) for _ in range(2))
+    model, twin = (
+        KernelMachineRegressor("gaussian", n_components=64, random_state=0)
+        for _ in range(2)
+    )
     model.partial_fit(X[:n_first], y[:n_first])
     twin.partial_fit(X[:n_first], y[:n_first])
     for size in (10, 200):
@@ -274,12 +368,19 @@ def test_a_refused_batch_leaves_the_rows_before(how, n_first):
 def test_batches_of_other_kinds_are_refused_while_the_rows_are_few():
     X, y, _ = rows(60)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = KernelMachineRegressor("gaussian", n_components=64, random_state=0).partial_fit(frame[:30], y[:30])
+    model = KernelMachineRegressor(
+        "gaussian", n_components=64, random_state=0
+    ).partial_fit(frame[:30], y[:30])
     before = model.predict(frame)
     with pytest.raises(ValueError, match="column 'a' holds"):
         model.partial_fit(frame[30:].assign(a="u"), y[30:])
     names = pytest.warns(UserWarning, match="feature names")
-    with names, pytest.raises(ValueError, match="Some batches are data frames and some are arrays"):
+    with (
+        names,
+        pytest.raises(
+            ValueError, match="Some batches are data frames and some are arrays"
+        ),
+    ):
         model.partial_fit(X[30:], y[30:])
     np.testing.assert_array_equal(model.predict(frame), before)
 
@@ -288,7 +389,10 @@ def test_batches_of_other_kinds_are_refused_while_the_rows_are_few():
 def test_a_refused_batch_of_labels_leaves_the_rows_before(n_first):
     X, y, _ = rows(600)
     labels = np.where(y > np.median(y), "up", "down")
-    model, twin = (KernelMachineClassifier("gaussian", n_components=64, random_state=0) for _ in range(2))
+    model, twin = (
+        KernelMachineClassifier("gaussian", n_components=64, random_state=0)
+        for _ in range(2)
+    )
     for one in (model, twin):
         one.partial_fit(X[:n_first], labels[:n_first], classes=["down", "up"])
     with pytest.raises(ValueError, match="not among the classes"):
@@ -304,12 +408,20 @@ def test_finalized_models_are_small_and_take_no_more(tmp_path):
     save(model, tmp_path / "sums.safetensors")
     predicted = model.predict(X)
     save(model.finalize(), tmp_path / "model.safetensors")
-    assert (tmp_path / "model.safetensors").stat().st_size < 0.5 * (tmp_path / "sums.safetensors").stat().st_size
-    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(X), predicted)
+    assert (tmp_path / "model.safetensors").stat().st_size < 0.5 * (
+        tmp_path / "sums.safetensors"
+    ).stat().st_size
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.safetensors").predict(X), predicted
+    )
 
 
 def test_intervals():
     X, y, _ = rows()
-    model = in_parts(regressor(uncertainty="intervals", alpha="auto").prepare(X[:1500], y[:1500]), X, y)
+    model = in_parts(
+        regressor(uncertainty="intervals", alpha="auto").prepare(X[:1500], y[:1500]),
+        X,
+        y,
+    )
     ends = model.predict_interval(X, coverage=0.9)
     assert 0.85 < np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) < 0.95

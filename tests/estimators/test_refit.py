@@ -24,7 +24,9 @@ Y = np.sin(2 * X[:, 0]) + np.floor(2 * X[:, 1]) + 0.1 * RNG.standard_normal(900)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
 WEIGHT = RNG.uniform(0.2, 3.0, 900)
 SOME = {"n_components": 100, "random_state": 0}
-BOTH = ConcatenatedFeatures([FourierFeatures(Gaussian(2.0), 60), BinningFeatures(Laplacian(4.0), 20)])
+BOTH = ConcatenatedFeatures(
+    [FourierFeatures(Gaussian(2.0), 60), BinningFeatures(Laplacian(4.0), 20)]
+)
 OPTIONS = [
     {},
     {"features": "binning"},
@@ -46,20 +48,29 @@ OPTIONS = [
 
 @pytest.mark.parametrize(
     ("options", "weight"),
-    [*((options, None) for options in OPTIONS), *((options, WEIGHT) for options in OPTIONS[::2])],
+    [
+        *((options, None) for options in OPTIONS),
+        *((options, WEIGHT) for options in OPTIONS[::2]),
+    ],
     ids=lambda value: "weighted" if isinstance(value, np.ndarray) else str(value),
 )
 def test_the_same_rows_give_the_same_model(options, weight):
     rows, target, weight = X[:240], Y[:240], None if weight is None else weight[:240]
-    model = KernelMachineRegressor(**{**SOME, **options}).fit(rows, target, sample_weight=weight)
+    model = KernelMachineRegressor(**{**SOME, **options}).fit(
+        rows, target, sample_weight=weight
+    )
     before, alpha, kernel = model.predict(NEW), model.alpha_, model.kernel_
     assert model.refit(rows, target, sample_weight=weight) is model
-    np.testing.assert_allclose(model.predict(NEW), before, atol=2e-3 * np.abs(before).max())  # bins: tol is 1e-2
+    np.testing.assert_allclose(
+        model.predict(NEW), before, atol=2e-3 * np.abs(before).max()
+    )  # bins: tol is 1e-2
     assert (model.alpha_, model.kernel_) == (alpha, kernel)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"features": "binning"}, {"kernel": Gaussian(2.0)}, {"solver": "exact"}], ids=str
+    "options",
+    [{}, {"features": "binning"}, {"kernel": Gaussian(2.0)}, {"solver": "exact"}],
+    ids=str,
 )
 def test_classes(options):
     rows, labels = X[:450], LABELS[:450]
@@ -72,9 +83,13 @@ def test_classes(options):
     assert "high" not in two.predict(NEW)
 
 
-@pytest.mark.parametrize("options", [{}, {"features": "binning"}, {"metric": "isotropic"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"features": "binning"}, {"metric": "isotropic"}], ids=str
+)
 def test_more_rows_help(options):
-    model = KernelMachineRegressor(**{**SOME, "n_components": 400, **options}).fit(X[:300], Y[:300])
+    model = KernelMachineRegressor(**{**SOME, "n_components": 400, **options}).fit(
+        X[:300], Y[:300]
+    )
     few = model.score(X[600:], Y[600:])
     assert model.refit(X[:600], Y[:600]).score(X[600:], Y[600:]) > few
 
@@ -89,12 +104,20 @@ def test_nothing_is_chosen(monkeypatch):
 
 
 def test_frames_with_new_categories_and_sparse_rows():
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(town=np.array(["Bern", "Jena"])[(X[:, 0] > 0).astype(int)])
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(
+        town=np.array(["Bern", "Jena"])[(X[:, 0] > 0).astype(int)]
+    )
     model = KernelMachineRegressor(**SOME).fit(frame, Y)
     other = frame.assign(town=frame["town"].where(frame["a"] < 1, "Rome"))
     assert model.refit(other, Y).score(other, Y) > 0.9
     rows = sp.csr_array(X * (np.abs(X) > 0.5))
-    assert KernelMachineRegressor(**SOME).fit(rows[:600], Y[:600]).refit(rows, Y).score(rows, Y) > 0.5
+    assert (
+        KernelMachineRegressor(**SOME)
+        .fit(rows[:600], Y[:600])
+        .refit(rows, Y)
+        .score(rows, Y)
+        > 0.5
+    )
 
 
 def test_loaded_models(tmp_path):
@@ -107,7 +130,11 @@ def test_loaded_models(tmp_path):
 def test_what_fails_leaves_the_model():
     model = KernelMachineRegressor(**SOME).fit(X, Y)
     before = model.predict(NEW)
-    for rows, target in ((X[:, :3], Y), (X, np.column_stack([Y, Y])), (X, np.where(X[:, 0] > 2, np.nan, Y))):
+    for rows, target in (
+        (X[:, :3], Y),
+        (X, np.column_stack([Y, Y])),
+        (X, np.where(X[:, 0] > 2, np.nan, Y)),
+    ):
         with pytest.raises(ValueError, match=r"features|shape|NaN"):
             model.refit(rows, target)
         np.testing.assert_array_equal(model.predict(NEW), before)

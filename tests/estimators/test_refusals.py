@@ -44,8 +44,16 @@ def changed(value, at=(4, 1)):
         (changed(-np.inf), ValueError, "Input X contains infinity"),
         (sp.csr_array(changed(np.nan)), ValueError, "Input X contains NaN"),
         (X * 1j, ValueError, "Complex data not supported"),
-        (np.full((30, 3), "a"), ValueError, r"pass a data frame.*make_pipeline\(TableEncoder"),
-        (np.array([[{"a": 1}] * 3] * 30), TypeError, "has type struct<a.*argument must be a string"),
+        (
+            np.full((30, 3), "a"),
+            ValueError,
+            r"pass a data frame.*make_pipeline\(TableEncoder",
+        ),
+        (
+            np.array([[{"a": 1}] * 3] * 30),
+            TypeError,
+            "has type struct<a.*argument must be a string",
+        ),
         (X[0], ValueError, "Expected 2D array, got 1D"),
         (X[None], ValueError, "Expected 2D array, got 3D"),
         (np.empty((30, 0)), ValueError, "0 feature"),
@@ -55,12 +63,21 @@ def changed(value, at=(4, 1)):
         (
             {"a": [1.0] * 30},
             TypeError,
-            r"X, a dict, has columns by name, or records: pass a data frame, for example pd.DataFrame\(X\)",
+            r"X, a dict, has columns by name, or records: pass a data frame, for "
+            r"example pd.DataFrame\(X\)",
         ),
-        ([{"a": 1.0}] * 30, TypeError, r"X, a list, has columns by name.*pd.DataFrame\(X\)"),
+        (
+            [{"a": 1.0}] * 30,
+            TypeError,
+            r"X, a list, has columns by name.*pd.DataFrame\(X\)",
+        ),
         (Bunch(data=X, target=Y), TypeError, r"X, a Bunch, .*X\.data of a Bunch"),
         (Samples(), ValueError, r"X, a Samples, has rows .*pd.DataFrame\(X\)"),
-        ([[1.0, 2.0], [3.0]] * 15, ValueError, r"X, a list, has rows that are no arrays of one length"),
+        (
+            [[1.0, 2.0], [3.0]] * 15,
+            ValueError,
+            r"X, a list, has rows that are no arrays of one length",
+        ),
         (object(), TypeError, r"X, a object, is no table"),
         (X[:29], ValueError, "inconsistent numbers of samples"),
     ],
@@ -75,10 +92,14 @@ def test_frames(estimator, library):
     module = pytest.importorskip(library)
 
     def frame(columns):
-        return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+        return (
+            module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+        )
 
     with pytest.raises(ValueError, match="second"):
-        estimator(**FAST).fit(frame({"first": X[:, 0], "second": changed(np.inf)[:, 1]}), Y)
+        estimator(**FAST).fit(
+            frame({"first": X[:, 0], "second": changed(np.inf)[:, 1]}), Y
+        )
     with pytest.raises(ValueError, match="0 sample"):
         estimator(**FAST).fit(frame({"first": X[:0, 0]}), Y[:0])
     with pytest.raises(ValueError, match=r"0 feature|0 sample"):
@@ -104,7 +125,10 @@ def test_order_of_named_columns(estimator):
     ("rows", "message"),
     [
         (X[:, :2], "X has 2 features, but KernelMachine.* is expecting 3 features"),
-        (np.hstack([X, X]), "X has 6 features, but KernelMachine.* is expecting 3 features"),
+        (
+            np.hstack([X, X]),
+            "X has 6 features, but KernelMachine.* is expecting 3 features",
+        ),
         (changed(np.inf), "Input X contains infinity"),
         (X[:0], "0 sample"),
         (X[0], "Expected 2D array"),
@@ -121,7 +145,10 @@ def test_rows_at_predict(estimator, rows, message):
     ("target", "message"),
     [
         (None, "requires y to be passed, but the target y is None"),
-        (np.where(np.arange(30) == 4, np.nan, Y), "Input y contains NaN.*first in row 4.*SemiSupervised"),
+        (
+            np.where(np.arange(30) == 4, np.nan, Y),
+            "Input y contains NaN.*first in row 4.*SemiSupervised",
+        ),
         (np.where(np.arange(30) == 4, np.inf, Y), "Input y contains infinity"),
         (Y[:29], "inconsistent numbers of samples"),
         (Y.reshape(5, 6, 1), "dim 3|shape"),
@@ -138,9 +165,15 @@ def test_targets(estimator, target, message):
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
 def test_targets_of_classes():
-    with pytest.raises(ValueError, match="a different label in each of the 30 rows: it looks like an identifier"):
+    with pytest.raises(
+        ValueError,
+        match="a different label in each of the 30 rows: it looks like an identifier",
+    ):
         KernelMachineClassifier(**FAST).fit(X, [f"id{i}" for i in range(30)])
-    with pytest.raises(ValueError, match="a different label in each of the 30 rows: it looks like an identifier"):
+    with pytest.raises(
+        ValueError,
+        match="a different label in each of the 30 rows: it looks like an identifier",
+    ):
         KernelMachineClassifier(**FAST).fit(X, np.arange(30))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         KernelMachineClassifier(**FAST).fit(X, X[:, 0])
@@ -151,18 +184,24 @@ def test_targets_of_classes():
 @pytest.mark.parametrize("labels", [[-1, 0, 1], [-1.0, 0.0, 1.0], [-1, 1, 2, 3]])
 def test_labels_that_mark_none(labels):
     y = np.resize(labels, 30)
-    with pytest.warns(UserWarning, match="-1 counts as a class.*drop these rows") as caught:
+    with pytest.warns(
+        UserWarning, match="-1 counts as a class.*drop these rows"
+    ) as caught:
         model = KernelMachineClassifier(**FAST).fit(X, y)
     assert caught[0].filename == __file__
     assert list(model.classes_) == labels
 
 
-@pytest.mark.parametrize("labels", [[-1, 1], [-1, 0], [-2, -1, 0], ["-1", "0", "1"], [0, 1, 2]])
+@pytest.mark.parametrize(
+    "labels", [[-1, 1], [-1, 0], [-2, -1, 0], ["-1", "0", "1"], [0, 1, 2]]
+)
 def test_labels_that_are_classes(labels):  # warnings are errors here
     KernelMachineClassifier(**FAST).fit(X, np.resize(labels, 30))
 
 
-@pytest.mark.parametrize(("text", "what"), [("NaN", "NaN"), ("inf", "infinity"), ("1e999", "infinity")])
+@pytest.mark.parametrize(
+    ("text", "what"), [("NaN", "NaN"), ("inf", "infinity"), ("1e999", "infinity")]
+)
 @pytest.mark.parametrize("rows", [1, 3])
 def test_targets_of_text_that_are_no_numbers(text, what, rows):
     """Such text is read as a number."""
@@ -181,7 +220,10 @@ def test_targets_of_regression():
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (np.where(np.arange(30) == 4, -0.5, 1.0), "sample_weight must not be negative; row 4 has -0.5"),
+        (
+            np.where(np.arange(30) == 4, -0.5, 1.0),
+            "sample_weight must not be negative; row 4 has -0.5",
+        ),
         (np.zeros(30), "(?i)sample.weight.* zero|non-zero"),
         (np.full(30, np.nan), "sample_weight.*NaN"),
         (np.full(30, np.inf), "sample_weight.*infinity"),
@@ -210,22 +252,50 @@ def test_weights(estimator, weight, message):
         ({"alpha": ["a"]}, TypeError, "alpha must be a positive number"),
         ({"alpha": [[1.0]]}, TypeError, "alpha must be a positive number"),
         ({"alpha": "best"}, ValueError, "alpha must be a positive number"),
-        ({"kernel": "rbf"}, ValueError, "kernel must be a Kernel or one of .*auto.*gaussian"),
+        (
+            {"kernel": "rbf"},
+            ValueError,
+            "kernel must be a Kernel or one of .*auto.*gaussian",
+        ),
         ({"kernel": None}, ValueError, "kernel must be a Kernel"),
         ({"kernel": Gaussian}, ValueError, "kernel must be a Kernel"),
         ({"kernel": ["gaussian"]}, (ValueError, TypeError), "kernel must be a Kernel"),
-        ({"kernel": Gaussian([1.0, 2.0])}, ValueError, "2 lengthscales and the data have 3"),
-        ({"kernel": Gaussian() + Laplacian(), "n_components": 2}, ValueError, "sum of 2 terms"),
+        (
+            {"kernel": Gaussian([1.0, 2.0])},
+            ValueError,
+            "2 lengthscales and the data have 3",
+        ),
+        (
+            {"kernel": Gaussian() + Laplacian(), "n_components": 2},
+            ValueError,
+            "sum of 2 terms",
+        ),
         ({"metric": "diagonal"}, ValueError, "metric must be one of"),
         ({"metric": None}, ValueError, "metric must be one of"),
         ({"features": "nystroem"}, ValueError, "features must be one of"),
         ({"loss": "hinge"}, ValueError, "loss must be one of"),
         ({"n_components": 0}, ValueError, "n_components must be positive"),
         ({"n_components": -5}, ValueError, "n_components must be positive"),
-        ({"n_components": 1.5}, TypeError, "n_components must be a positive integer or 'auto'"),
-        ({"n_components": "many"}, TypeError, "n_components must be a positive integer or 'auto'"),
-        ({"n_components": True}, TypeError, "n_components must be a positive integer or 'auto'"),
-        ({"n_components": None}, TypeError, "n_components must be a positive integer or 'auto'"),
+        (
+            {"n_components": 1.5},
+            TypeError,
+            "n_components must be a positive integer or 'auto'",
+        ),
+        (
+            {"n_components": "many"},
+            TypeError,
+            "n_components must be a positive integer or 'auto'",
+        ),
+        (
+            {"n_components": True},
+            TypeError,
+            "n_components must be a positive integer or 'auto'",
+        ),
+        (
+            {"n_components": None},
+            TypeError,
+            "n_components must be a positive integer or 'auto'",
+        ),
         ({"random_state": "seed"}, ValueError, "seed"),
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
@@ -242,7 +312,10 @@ def test_lengthscales(estimator):
 
 
 def test_memory(estimator, little_memory):
-    with pytest.raises(MemoryError, match=r"Ridge regression on 10 features needs .* Use a smaller n_components"):
+    with pytest.raises(
+        MemoryError,
+        match=r"Ridge regression on 10 features needs .* Use a smaller n_components",
+    ):
         estimator(**FAST).fit(X, Y)
 
 

@@ -11,7 +11,8 @@ from bochner import FourierFeatures, KernelMachineRegressor, load, save
 from bochner.kernels import Gaussian, Laplacian, Matern
 
 OPTIONS = {"kernel": Gaussian(2.0), "n_components": 60, "alpha": 0.1, "random_state": 0}
-# Predictions of two orders of the same sums: 60 features, condition number at most 150 / 0.1, sizes up to 10.
+# Predictions of two orders of the same sums: 60 features, condition number at most 150
+# / 0.1, sizes up to 10.
 SAME = {"rtol": 1e-9, "atol": 1e-9}
 
 
@@ -31,7 +32,12 @@ class TestAccuracy:
     @pytest.mark.parametrize("kernel", ["auto", "laplacian", "matern32"])
     def test_on_diabetes(self, kernel):
         X, y, X_test, y_test = diabetes()
-        models = [KernelMachineRegressor(kernel, n_components=200, random_state=seed).fit(X, y) for seed in range(2)]
+        models = [
+            KernelMachineRegressor(kernel, n_components=200, random_state=seed).fit(
+                X, y
+            )
+            for seed in range(2)
+        ]
         score = np.mean([model.score(X_test, y_test) for model in models])
         assert score > 0.3  # the mean scores 0
         scale = X.std(axis=0)
@@ -42,7 +48,8 @@ class TestAccuracy:
             for alpha in (0.1, 1.0, 10.0)
             for gamma in (1e-3, 1e-2, 1e-1)
         )
-        # The best of nine chosen on the very test rows; a correlation of 140 rows deviates by about 0.05.
+        # The best of nine chosen on the very test rows; a correlation of 140 rows
+        # deviates by about 0.05.
         assert score > best - 0.1
 
     def test_finds_a_short_lengthscale(self):
@@ -61,23 +68,36 @@ class TestAccuracy:
 
 
 class TestMeaning:
-    @pytest.mark.parametrize("kernel", [Gaussian(2.0), Laplacian([1.0, 4.0, 2.0]), Gaussian(2.0) + 0.5 * Matern(3.0)])
+    @pytest.mark.parametrize(
+        "kernel",
+        [Gaussian(2.0), Laplacian([1.0, 4.0, 2.0]), Gaussian(2.0) + 0.5 * Matern(3.0)],
+    )
     def test_a_given_kernel_is_taken_literally(self, rows, kernel):
-        """The columns are centred on the way; pairs of cosine and sine turn, and ridge regression does not see that."""
+        """The columns are centred on the way; pairs of cosine and sine turn, and
+        ridge regression does not see that.
+        """
         X, y = rows
         X = X * [1, 10, 0.1] + [0, 5, -3]
-        model = KernelMachineRegressor(kernel, n_components=60, alpha=0.1, random_state=0).fit(X, y)
+        model = KernelMachineRegressor(
+            kernel, n_components=60, alpha=0.1, random_state=0
+        ).fit(X, y)
         assert model.kernel_ == kernel
         features = FourierFeatures(kernel, 60, random_state=0).fit(X)
-        features.frequencies_, features.amplitudes_ = model.features_.frequencies_, model.features_.amplitudes_
+        features.frequencies_, features.amplitudes_ = (
+            model.features_.frequencies_,
+            model.features_.amplitudes_,
+        )
         ridge = Ridge(0.1).fit(features.transform(X), y)
-        np.testing.assert_allclose(model.predict(X), ridge.predict(features.transform(X)), **SAME)
+        np.testing.assert_allclose(
+            model.predict(X), ridge.predict(features.transform(X)), **SAME
+        )
 
     def test_approaches_kernel_ridge(self, rows):
         """The distance from the exact solution falls as 1 / sqrt(D).
 
-        A root mean square over 40 rows and 6 seeds deviates by 10 % or so, the ratio of two by 15 %: a factor of
-        sqrt(8) = 2.8 between 200 and 1600 features is within 1.9 and 3.8. Features at 4000 follow, within a factor 2.
+        A root mean square over 40 rows and 6 seeds deviates by 10 % or so, the ratio of
+        two by 15 %: a factor of sqrt(8) = 2.8 between 200 and 1600 features is within
+        1.9 and 3.8. Features at 4000 follow, within a factor 2.
         """
         X, y = rows
         X, y, X_test = X[:110], y[:110], X[110:]
@@ -86,28 +106,41 @@ class TestMeaning:
         K, K_test = kernel(X), kernel(X_test, X)
         dual = np.linalg.solve(centre @ K @ centre + alpha * np.eye(n), y - y.mean())
         exact = (K_test - K.mean(axis=0)) @ centre @ dual + y.mean()
-        theirs = KernelRidge(alpha=alpha, kernel="precomputed").fit(centre @ K @ centre, y - y.mean())
+        theirs = KernelRidge(alpha=alpha, kernel="precomputed").fit(
+            centre @ K @ centre, y - y.mean()
+        )
         np.testing.assert_allclose(theirs.dual_coef_, dual, rtol=1e-8)
 
         def error(D, seed):
             features = FourierFeatures(kernel, D, sampling="orthogonal")
-            model = KernelMachineRegressor(features=features, alpha=alpha, random_state=seed).fit(X, y)
+            model = KernelMachineRegressor(
+                features=features, alpha=alpha, random_state=seed
+            ).fit(X, y)
             return np.sqrt(np.mean((model.predict(X_test) - exact) ** 2))
 
-        few, many = (np.mean([error(D, seed) for seed in range(6)]) for D in (200, 1600))
+        few, many = (
+            np.mean([error(D, seed) for seed in range(6)]) for D in (200, 1600)
+        )
         assert 1.9 <= few / many <= 3.8
         assert error(4000, 0) <= 2 * many * np.sqrt(1600 / 4000)
 
     def test_named_kernels_see_standardised_columns(self, rows):
-        """Units and origins of the columns do not matter, here where each way they are too unequal to be kept."""
+        """Units and origins of the columns do not matter, here where each way they
+        are too unequal to be kept.
+        """
         X, y = rows
         units = np.array([1.0, 300.0, 0.002])
-        one = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(X * units, y)
+        one = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(
+            X * units, y
+        )
         other = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(
             X * units[::-1] * 7 + [4, 0, -2], y
         )
         np.testing.assert_allclose(
-            one.predict(X * units), other.predict(X * units[::-1] * 7 + [4, 0, -2]), rtol=1e-6, atol=1e-6
+            one.predict(X * units),
+            other.predict(X * units[::-1] * 7 + [4, 0, -2]),
+            rtol=1e-6,
+            atol=1e-6,
         )
         assert one.alpha_ == pytest.approx(other.alpha_)
 
@@ -116,9 +149,14 @@ class TestMeaning:
         for options in (OPTIONS, {"n_components": 60, "random_state": 0}):
             model = KernelMachineRegressor(**options).fit(X, y)
             moved = KernelMachineRegressor(**options).fit(X, 1000 * y - 50)
-            np.testing.assert_allclose(moved.predict(X), 1000 * model.predict(X) - 50, rtol=1e-7, atol=1e-5)
+            np.testing.assert_allclose(
+                moved.predict(X), 1000 * model.predict(X) - 50, rtol=1e-7, atol=1e-5
+            )
 
-    @pytest.mark.parametrize("alpha", [0.5, 1, np.float32(0.5), [0.1, 1.0, 10.0], (10.0, 0.1), "auto", "loo", "gcv"])
+    @pytest.mark.parametrize(
+        "alpha",
+        [0.5, 1, np.float32(0.5), [0.1, 1.0, 10.0], (10.0, 0.1), "auto", "loo", "gcv"],
+    )
     def test_alpha(self, rows, alpha):
         X, y = rows
         model = KernelMachineRegressor(**OPTIONS | {"alpha": alpha}).fit(X, y)
@@ -146,26 +184,39 @@ class TestMeaning:
         errors = []
         for i in range(len(y)):
             left = np.arange(len(y)) != i
-            errors.append((Ridge(0.1).fit(Z[left], y[left]).predict(Z[i : i + 1])[0] - y[i]) ** 2)
-        np.testing.assert_allclose(model.alpha_scores_[0], np.mean(errors) / y.var(), rtol=1e-7)
+            errors.append(
+                (Ridge(0.1).fit(Z[left], y[left]).predict(Z[i : i + 1])[0] - y[i]) ** 2
+            )
+        np.testing.assert_allclose(
+            model.alpha_scores_[0], np.mean(errors) / y.var(), rtol=1e-7
+        )
 
     def test_same_seed_same_model(self, rows):
         X, y = rows
-        one, two = (KernelMachineRegressor(random_state=3, n_components=60).fit(X, y) for _ in range(2))
+        one, two = (
+            KernelMachineRegressor(random_state=3, n_components=60).fit(X, y)
+            for _ in range(2)
+        )
         np.testing.assert_array_equal(one.predict(X), two.predict(X))
         other = KernelMachineRegressor(random_state=4, n_components=60).fit(X, y)
         assert np.any(other.predict(X) != one.predict(X))
 
     def test_number_of_features(self, rows):
         X, y = rows
-        assert KernelMachineRegressor(OPTIONS["kernel"], alpha=1.0).fit(X, y).feature_weights_.shape == (300, 1)
-        assert KernelMachineRegressor(**OPTIONS | {"n_components": np.int64(7)}).fit(X, y).feature_weights_.shape == (
+        assert KernelMachineRegressor(OPTIONS["kernel"], alpha=1.0).fit(
+            X, y
+        ).feature_weights_.shape == (300, 1)
+        assert KernelMachineRegressor(**OPTIONS | {"n_components": np.int64(7)}).fit(
+            X, y
+        ).feature_weights_.shape == (
             7,
             1,
         )
 
     def test_single_precision_is_near(self, rows, policy):
-        """Large problems are computed in single precision: an error of 1e-7 times condition 150 / 0.1, and sums."""
+        """Large problems are computed in single precision: an error of 1e-7 times
+        condition 150 / 0.1, and sums.
+        """
         X, y = rows
         double = KernelMachineRegressor(**OPTIONS).fit(X, y)
         policy(double_seconds=0)
@@ -181,8 +232,11 @@ class TestMeaning:
         every = KernelMachineRegressor(**OPTIONS | {"alpha": "loo"}).fit(X, y)
         np.testing.assert_array_equal(every.alpha_scores_, whole.alpha_scores_)
         assert np.all(some.alpha_scores_ != whole.alpha_scores_)
-        # Of 150 squared errors of relative deviation about 1.5, 100 are drawn: 1.5 sqrt(1/100 - 1/150) = 9 %.
-        np.testing.assert_allclose(some.alpha_scores_, whole.alpha_scores_, rtol=5 * 0.09)
+        # Of 150 squared errors of relative deviation about 1.5, 100 are drawn: 1.5
+        # sqrt(1/100 - 1/150) = 9 %.
+        np.testing.assert_allclose(
+            some.alpha_scores_, whole.alpha_scores_, rtol=5 * 0.09
+        )
 
 
 class TestEqualInputs:
@@ -191,17 +245,25 @@ class TestEqualInputs:
         repeats = np.random.default_rng(1).integers(0, 4, len(y))
         for options in (OPTIONS, {"n_components": 60, "random_state": 0}):
             weighted = KernelMachineRegressor(**options).fit(X, y, repeats)
-            repeated = KernelMachineRegressor(**options).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
-            np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6, atol=1e-6)
+            repeated = KernelMachineRegressor(**options).fit(
+                np.repeat(X, repeats, axis=0), np.repeat(y, repeats)
+            )
+            np.testing.assert_allclose(
+                weighted.predict(X), repeated.predict(X), rtol=1e-6, atol=1e-6
+            )
             assert weighted.alpha_ == pytest.approx(repeated.alpha_)
 
     def test_number_of_features_counts_weights_as_rows(self, rows):
         X, y = rows
-        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 3)).feature_weights_.shape == (
+        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(
+            X, y, np.full(150, 3)
+        ).feature_weights_.shape == (
             900,
             1,
         )
-        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(X, y, np.full(150, 0.01)).feature_weights_.shape == (
+        assert KernelMachineRegressor(Gaussian(), alpha=1.0).fit(
+            X, y, np.full(150, 0.01)
+        ).feature_weights_.shape == (
             300,
             1,
         )
@@ -210,7 +272,9 @@ class TestEqualInputs:
         X, y = rows
         plain = KernelMachineRegressor(**OPTIONS).fit(X, y)
         np.testing.assert_allclose(
-            KernelMachineRegressor(**OPTIONS).fit(X, y, np.ones(150)).predict(X), plain.predict(X), **SAME
+            KernelMachineRegressor(**OPTIONS).fit(X, y, np.ones(150)).predict(X),
+            plain.predict(X),
+            **SAME,
         )
 
     def test_outputs_are_fitted_each_for_itself(self, rows):
@@ -220,18 +284,24 @@ class TestEqualInputs:
         assert model.predict(X).shape == (150, 3)
         for k in range(3):
             single = KernelMachineRegressor(**OPTIONS).fit(X, Y[:, k])
-            np.testing.assert_allclose(model.predict(X)[:, k], single.predict(X), rtol=1e-9, atol=1e-7)
+            np.testing.assert_allclose(
+                model.predict(X)[:, k], single.predict(X), rtol=1e-9, atol=1e-7
+            )
         one = KernelMachineRegressor(**OPTIONS).fit(X, y[:, None])
         assert one.predict(X).shape == (150, 1)
         np.testing.assert_allclose(one.predict(X)[:, 0], model.predict(X)[:, 0], **SAME)
 
-    @pytest.mark.parametrize("kind", ["csr_array", "csr_matrix", "csc_array", "coo_matrix"])
+    @pytest.mark.parametrize(
+        "kind", ["csr_array", "csr_matrix", "csc_array", "coo_matrix"]
+    )
     def test_sparse_is_dense(self, rows, kind):
         X, y = rows
         X = np.where(X > 0.5, X, 0.0)
         dense = KernelMachineRegressor(**OPTIONS).fit(X, y)
         model = KernelMachineRegressor(**OPTIONS).fit(getattr(sp, kind)(X), y)
-        np.testing.assert_allclose(model.predict(getattr(sp, kind)(X)), dense.predict(X), **SAME)
+        np.testing.assert_allclose(
+            model.predict(getattr(sp, kind)(X)), dense.predict(X), **SAME
+        )
 
     def test_sparse_is_dense_where_all_is_chosen(self, rows):
         X, y = rows
@@ -239,55 +309,84 @@ class TestEqualInputs:
         options = {"n_components": 60, "random_state": 0}
         dense = KernelMachineRegressor(**options).fit(X, y)
         sparse = KernelMachineRegressor(**options).fit(sp.csr_array(X), y)
-        np.testing.assert_allclose(sparse.predict(sp.csr_array(X)), dense.predict(X), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            sparse.predict(sp.csr_array(X)), dense.predict(X), rtol=1e-6, atol=1e-6
+        )
 
     @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
     def test_frames_are_arrays(self, rows, library):
         module = pytest.importorskip(library)
         X, y = rows
         columns = dict(zip("abc", X.T, strict=True))
-        frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+        frame = (
+            module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+        )
         plain = KernelMachineRegressor(**OPTIONS).fit(X, y)
         model = KernelMachineRegressor(**OPTIONS).fit(frame, y)
         np.testing.assert_allclose(model.predict(frame), plain.predict(X), **SAME)
         assert list(model.feature_names_in_) == ["a", "b", "c"]
         if library == "pandas":
-            series = KernelMachineRegressor(**OPTIONS).fit(frame, module.Series(y, index=range(1, 151)))
+            series = KernelMachineRegressor(**OPTIONS).fit(
+                frame, module.Series(y, index=range(1, 151))
+            )
             np.testing.assert_array_equal(series.predict(frame), model.predict(frame))
 
     def test_frames_with_text_and_gaps(self, rows):
         pd = pytest.importorskip("pandas")
         X, y = rows
-        frame = pd.DataFrame({"x": X[:, 0], "which": np.where(X[:, 1] > 0, "up", "down"), "flag": X[:, 2] > 0})
+        frame = pd.DataFrame(
+            {
+                "x": X[:, 0],
+                "which": np.where(X[:, 1] > 0, "up", "down"),
+                "flag": X[:, 2] > 0,
+            }
+        )
         frame.loc[::7, "x"] = None
         target = y + 3 * (X[:, 1] > 0)
-        model = KernelMachineRegressor(n_components=100, random_state=0).fit(frame[:100], target[:100])
+        model = KernelMachineRegressor(n_components=100, random_state=0).fit(
+            frame[:100], target[:100]
+        )
         assert model.score(frame[100:], target[100:]) > 0.5
         new = pd.DataFrame({"x": [None], "which": ["sideways"], "flag": [True]})
-        with pytest.warns(UserWarning, match="'which': 1 of 1 values are levels that the fit did not see"):
+        with pytest.warns(
+            UserWarning,
+            match="'which': 1 of 1 values are levels that the fit did not see",
+        ):
             assert np.isfinite(model.predict(new)).all()
 
     @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.uint8, bool])
     def test_numbers_of_any_kind(self, rows, kind):
         X, y = rows
         X = (4 * np.abs(X)).astype(np.int64).astype(kind)
-        expected = KernelMachineRegressor(**OPTIONS).fit(X.astype(float), y).predict(X.astype(float))
-        np.testing.assert_allclose(KernelMachineRegressor(**OPTIONS).fit(X, y).predict(X), expected, **SAME)
+        expected = (
+            KernelMachineRegressor(**OPTIONS)
+            .fit(X.astype(float), y)
+            .predict(X.astype(float))
+        )
         np.testing.assert_allclose(
-            KernelMachineRegressor(**OPTIONS).fit(X.tolist(), y.tolist()).predict(X), expected, **SAME
+            KernelMachineRegressor(**OPTIONS).fit(X, y).predict(X), expected, **SAME
+        )
+        np.testing.assert_allclose(
+            KernelMachineRegressor(**OPTIONS).fit(X.tolist(), y.tolist()).predict(X),
+            expected,
+            **SAME,
         )
 
     def test_row_by_row(self, rows):
         X, y = rows
         model = KernelMachineRegressor(**OPTIONS).fit(X, y)
-        np.testing.assert_allclose([model.predict(x[None])[0] for x in X[:20]], model.predict(X)[:20], **SAME)
+        np.testing.assert_allclose(
+            [model.predict(x[None])[0] for x in X[:20]], model.predict(X)[:20], **SAME
+        )
 
     def test_inputs_are_not_modified(self, rows, frozen):
         X, y = frozen(*rows)
         weight = frozen(np.ones(150))
         for options in (OPTIONS, {"n_components": 30, "random_state": 0}):
             KernelMachineRegressor(**options).fit(X, y, weight).predict(X)
-            KernelMachineRegressor(**options).fit(np.asfortranarray(X), y).predict(np.asfortranarray(X))
+            KernelMachineRegressor(**options).fit(np.asfortranarray(X), y).predict(
+                np.asfortranarray(X)
+            )
         sparse = sp.csr_array(X)
         for array in (sparse.data, sparse.indices, sparse.indptr):
             array.flags.writeable = False
@@ -304,8 +403,13 @@ class TestEqualInputs:
     def test_save_and_load(self, rows, tmp_path):
         pd = pytest.importorskip("pandas")
         X, y = rows
-        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(text=np.where(y > 0, "up", "down"))
-        for data, options in ((X, OPTIONS), (frame, {"n_components": 30, "random_state": 0})):
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+            text=np.where(y > 0, "up", "down")
+        )
+        for data, options in (
+            (X, OPTIONS),
+            (frame, {"n_components": 30, "random_state": 0}),
+        ):
             model = KernelMachineRegressor(**options).fit(data, y)
             save(model, tmp_path / "model.safetensors")
             copy = load(tmp_path / "model.safetensors")
@@ -317,7 +421,9 @@ class TestEdges:
     def test_constant_target(self, rows):
         X, _ = rows
         for value in (3.0, 0.0, -1e9):
-            model = KernelMachineRegressor(n_components=30, random_state=0).fit(X, np.full(150, value))
+            model = KernelMachineRegressor(n_components=30, random_state=0).fit(
+                X, np.full(150, value)
+            )
             np.testing.assert_allclose(model.predict(X), value, rtol=1e-12)
 
     @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -332,27 +438,42 @@ class TestEdges:
 
     def test_duplicate_rows(self, rows):
         X, y = rows
-        same = KernelMachineRegressor(n_components=30, random_state=0).fit(np.ones((20, 2)), y[:20])
+        same = KernelMachineRegressor(n_components=30, random_state=0).fit(
+            np.ones((20, 2)), y[:20]
+        )
         np.testing.assert_allclose(same.predict(np.ones((3, 2))), y[:20].mean())
-        twice = KernelMachineRegressor(n_components=100, random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+        twice = KernelMachineRegressor(n_components=100, random_state=0).fit(
+            np.tile(X, (2, 1)), np.tile(y, 2)
+        )
         assert np.isfinite(twice.predict(X)).all()
 
     def test_constant_columns(self, rows):
         X, y = rows
         wide = np.column_stack([X, np.full(150, 1e6), np.zeros(150)])
-        plain = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(X, y)
-        model = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(wide, y)
+        plain = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(
+            X, y
+        )
+        model = KernelMachineRegressor("gaussian", n_components=60, random_state=0).fit(
+            wide, y
+        )
         assert model.score(wide, y) > plain.score(X, y) - 0.2
-        constant = KernelMachineRegressor(n_components=30, random_state=0).fit(wide[:, 3:], y)
+        constant = KernelMachineRegressor(n_components=30, random_state=0).fit(
+            wide[:, 3:], y
+        )
         np.testing.assert_allclose(constant.predict(wide[:, 3:]), y.mean())
 
     def test_columns_far_from_zero(self, rows):
-        """The encoder centres in double precision, so that an origin far away costs nothing but its own digits."""
+        """The encoder centres in double precision, so that an origin far away costs
+        nothing but its own digits.
+        """
         X, y = rows
         near = KernelMachineRegressor(**OPTIONS).fit(X, y)
         far = KernelMachineRegressor(**OPTIONS).fit(X + 2.0**20, y)
-        # Rows rounded to 2^-33, times frequencies of size 1 and coefficients that add up to less than 100.
-        np.testing.assert_allclose(far.predict(X + 2.0**20), near.predict(X), atol=100 * 3 * 2.0**-32)
+        # Rows rounded to 2^-33, times frequencies of size 1 and coefficients that add
+        # up to less than 100.
+        np.testing.assert_allclose(
+            far.predict(X + 2.0**20), near.predict(X), atol=100 * 3 * 2.0**-32
+        )
 
     def test_verbose_without_a_terminal_is_silent(self, rows, capfd):
         X, y = rows

@@ -23,13 +23,17 @@ def rows():
 
 def error(rows, y, loss):
     X, _, new = rows
-    model = KernelMachineRegressor("gaussian", n_components=128, loss=loss, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        "gaussian", n_components=128, loss=loss, random_state=0
+    ).fit(X, y)
     return np.sqrt(np.mean(np.square(model.predict(new) - truth(new))))
 
 
 @pytest.fixture(scope="module")
 def clean_error(rows):
-    """The error by the squared loss where there are no outliers, as a bound that no loss made."""
+    """The error by the squared loss where there are no outliers, as a bound that no
+    loss made.
+    """
     return error(rows, rows[1], "squared")
 
 

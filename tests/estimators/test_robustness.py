@@ -9,7 +9,12 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
-from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, save
+from bochner import (
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    save,
+)
 from bochner.engines.local import single_threaded_blas
 from bochner.kernels import Gaussian
 
@@ -40,12 +45,20 @@ def test_rows_of_weight_zero_choose_nothing():
 
 @pytest.mark.parametrize("n", [300, 20_000])
 def test_an_alpha_below_rounding(n):
-    """As by least squares less is left than the noise, by a share of features over rows at most."""
+    """As by least squares less is left than the noise, by a share of features over
+    rows at most.
+    """
     X, y = wavy(n, 2)
     size = 2 * n if n < 1000 else 1000
-    model = KernelMachineRegressor(Gaussian(3.0), n_components=size, alpha=1e-14, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        Gaussian(3.0), n_components=size, alpha=1e-14, random_state=0
+    ).fit(X, y)
     noise = y - np.sin(2 * X[:, 0]) - X[:, 1]
-    assert max(1 - 1.2 * size / n, 0) < np.sum((y - model.predict(X)) ** 2) / np.sum(noise**2) < 1
+    assert (
+        max(1 - 1.2 * size / n, 0)
+        < np.sum((y - model.predict(X)) ** 2) / np.sum(noise**2)
+        < 1
+    )
 
 
 def test_a_drawn_map_keeps_its_size():
@@ -57,7 +70,9 @@ def test_a_drawn_map_keeps_its_size():
 def test_targets_of_any_scale_in_single_precision():
     X, y = wavy(20_000)
     for scale in (1e-50, 1e50):
-        model = KernelMachineRegressor(Gaussian(2.0), n_components=1300, alpha=1.0, random_state=0).fit(X, scale * y)
+        model = KernelMachineRegressor(
+            Gaussian(2.0), n_components=1300, alpha=1.0, random_state=0
+        ).fit(X, scale * y)
         assert model.feature_weights_.dtype == np.float32
         assert model.score(X, scale * y) > 0.8
 
@@ -85,15 +100,21 @@ def test_a_column_constant_in_training_may_change():
 
 
 def test_wide_sparse_data():
-    X = sp.random_array((60, 20_000), density=1e-3, rng=np.random.default_rng(0), format="csr")
+    X = sp.random_array(
+        (60, 20_000), density=1e-3, rng=np.random.default_rng(0), format="csr"
+    )
     W = FourierFeatures(Gaussian(2.0), 64, random_state=0).fit(X).frequencies_ * 2.0
     directions = W / np.linalg.norm(W, axis=0)
     np.testing.assert_allclose(directions.T @ directions, np.eye(32), atol=1e-12)
     labels = np.arange(60) % 3
-    assert KernelMachineClassifier(random_state=0).fit(X, labels).predict(X).shape == (60,)
+    assert KernelMachineClassifier(random_state=0).fit(X, labels).predict(X).shape == (
+        60,
+    )
 
 
-@pytest.mark.parametrize("y", [np.array(["2020", "NaT"] * 10, "M8[D]"), ["a", np.nan] * 10, [1.0, None] * 10])
+@pytest.mark.parametrize(
+    "y", [np.array(["2020", "NaT"] * 10, "M8[D]"), ["a", np.nan] * 10, [1.0, None] * 10]
+)
 def test_targets_that_are_missing_or_dates(y):
     X = np.random.default_rng(0).standard_normal((20, 2))
     for machine in (KernelMachineClassifier, KernelMachineRegressor):
@@ -120,14 +141,23 @@ def test_limits_of_threads_that_begin_together():
 
 @pytest.mark.parametrize(
     ("as_rows", "size"),
-    [*((np.asarray, size) for size in (1e-310, 1e-160, 1e160, 1e300)), (sp.csr_array, 1e-310), (sp.csr_array, 1e300)],
+    [
+        *((np.asarray, size) for size in (1e-310, 1e-160, 1e160, 1e300)),
+        (sp.csr_array, 1e-310),
+        (sp.csr_array, 1e300),
+    ],
 )
-@pytest.mark.parametrize("options", [{}, {"kernel": "gaussian"}, {"kernel": "laplacian", "metric": "isotropic"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "gaussian"}, {"kernel": "laplacian", "metric": "isotropic"}],
+)
 def test_a_column_of_any_size(size, as_rows, options):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((250, 3)) * [1.0, size, 1.0]
     y = np.sin(X[:, 0]) + X[:, 1] / size
-    model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(as_rows(X[:150]), y[:150])
+    model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(
+        as_rows(X[:150]), y[:150]
+    )
     assert model.score(as_rows(X[150:]), y[150:]) > 0.99
 
 
@@ -137,10 +167,14 @@ def test_one_warning_on_names(frame_first):
     frame = pd.DataFrame(X, columns=list("abc"))
     first, other = (frame, X) if frame_first else (X, frame)
     model = KernelMachineRegressor(n_components=20, random_state=0).fit(first, y)
-    with pytest.warns(UserWarning, match="valid feature names" if frame_first else "has feature names") as caught:
+    with pytest.warns(
+        UserWarning, match="valid feature names" if frame_first else "has feature names"
+    ) as caught:
         found = model.predict(other)
     assert len(caught) == 1
     np.testing.assert_allclose(found, model.predict(first))
     if not frame_first:
-        with pytest.raises(ValueError, match="features, but KernelMachineRegressor is expecting 3"):
+        with pytest.raises(
+            ValueError, match="features, but KernelMachineRegressor is expecting 3"
+        ):
             model.predict(X[:, :2])

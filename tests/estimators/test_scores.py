@@ -1,4 +1,6 @@
-"""`score` of every estimator that has one, on every kind of rows, against scikit-learn on the predictions."""
+"""`score` of every estimator that has one, on every kind of rows, against
+scikit-learn on the predictions.
+"""
 
 import numpy as np
 import pandas as pd
@@ -21,12 +23,20 @@ Y = X[:, 0] + np.sin(2 * X[:, 1])
 FEW = np.arange(N) < 40
 FRAME = pd.DataFrame(X, columns=list("abc"))
 REGRESSORS = {
-    "regressor": lambda X: KernelMachineRegressor(n_components=50, random_state=0).fit(X, Y),
-    "semi-supervised": lambda X: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan)),
+    "regressor": lambda X: KernelMachineRegressor(n_components=50, random_state=0).fit(
+        X, Y
+    ),
+    "semi-supervised": lambda X: SemiSupervisedRegressor(random_state=0).fit(
+        X, np.where(FEW, Y, np.nan)
+    ),
 }
 CLASSIFIERS = {
-    "classifier": lambda X: KernelMachineClassifier(n_components=50, random_state=0).fit(X, Y > 0),
-    "semi-supervised classifier": lambda X: SemiSupervisedClassifier(random_state=0).fit(X, np.where(FEW, Y > 0, -1)),
+    "classifier": lambda X: KernelMachineClassifier(
+        n_components=50, random_state=0
+    ).fit(X, Y > 0),
+    "semi-supervised classifier": lambda X: SemiSupervisedClassifier(
+        random_state=0
+    ).fit(X, np.where(FEW, Y > 0, -1)),
 }
 
 
@@ -41,21 +51,30 @@ def strict(values):
 
 
 def chunks(values):
-    return pytest.importorskip("dask.array").from_array(np.asarray(values), chunks=(50, *np.shape(values)[1:]))
+    return pytest.importorskip("dask.array").from_array(
+        np.asarray(values), chunks=(50, *np.shape(values)[1:])
+    )
 
 
 def torch(values):
     return pytest.importorskip("torch").from_numpy(np.asarray(values))
 
 
-ARRAYS = {"numpy": np.asarray, "array_api_strict": strict, "dask": chunks, "torch": torch}
+ARRAYS = {
+    "numpy": np.asarray,
+    "array_api_strict": strict,
+    "dask": chunks,
+    "torch": torch,
+}
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("name", REGRESSORS | CLASSIFIERS)
 def test_arrays(name, kind):
     make, exact, y = (
-        (REGRESSORS[name], r2_score, Y) if name in REGRESSORS else (CLASSIFIERS[name], accuracy_score, Y > 0)
+        (REGRESSORS[name], r2_score, Y)
+        if name in REGRESSORS
+        else (CLASSIFIERS[name], accuracy_score, Y > 0)
     )
     model, weight = make(X), 1.0 + np.arange(N) % 3
     found = model.predict(X)
@@ -68,7 +87,9 @@ def test_arrays(name, kind):
 @pytest.mark.parametrize("name", REGRESSORS | CLASSIFIERS)
 def test_frames(name):
     make, exact, y = (
-        (REGRESSORS[name], r2_score, Y) if name in REGRESSORS else (CLASSIFIERS[name], accuracy_score, Y > 0)
+        (REGRESSORS[name], r2_score, Y)
+        if name in REGRESSORS
+        else (CLASSIFIERS[name], accuracy_score, Y > 0)
     )
     model = make(FRAME)
     wanted = pytest.approx(exact(y, model.predict(FRAME)), abs=1e-9)
@@ -82,16 +103,24 @@ def test_frames(name):
 @pytest.mark.parametrize("name", REGRESSORS | CLASSIFIERS)
 def test_sparse_rows(name):
     make, exact, y = (
-        (REGRESSORS[name], r2_score, Y) if name in REGRESSORS else (CLASSIFIERS[name], accuracy_score, Y > 0)
+        (REGRESSORS[name], r2_score, Y)
+        if name in REGRESSORS
+        else (CLASSIFIERS[name], accuracy_score, Y > 0)
     )
     rows = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
     model = make(rows)
-    assert model.score(rows, y) == pytest.approx(exact(y, model.predict(rows)), abs=1e-9)
-    assert model.score(rows.tocoo(), y) == pytest.approx(exact(y, model.predict(rows)), abs=1e-9)
+    assert model.score(rows, y) == pytest.approx(
+        exact(y, model.predict(rows)), abs=1e-9
+    )
+    assert model.score(rows.tocoo(), y) == pytest.approx(
+        exact(y, model.predict(rows)), abs=1e-9
+    )
 
 
 def test_all_estimators_are_here():
-    scored = {name for name in bochner.__all__ if hasattr(getattr(bochner, name), "score")}
+    scored = {
+        name for name in bochner.__all__ if hasattr(getattr(bochner, name), "score")
+    }
     here = {type(make(X)).__name__ for make in (REGRESSORS | CLASSIFIERS).values()}
     assert scored == here | {"KernelCCA"}
 
@@ -100,4 +129,6 @@ def test_all_estimators_are_here():
 def test_models_without_targets(kind):
     to = ARRAYS[kind]
     pairs = KernelCCA(random_state=0).fit(X, X[:, :2] ** 2)
-    assert pairs.score(to(X), to(X[:, :2] ** 2)) == pytest.approx(pairs.score(X, X[:, :2] ** 2), rel=1e-9)
+    assert pairs.score(to(X), to(X[:, :2] ** 2)) == pytest.approx(
+        pairs.score(X, X[:, :2] ** 2), rel=1e-9
+    )

@@ -39,24 +39,33 @@ def test_every_solver(digits, options, tmp_path):
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.predict_set(X_test, coverage=0.95), sets)
-    np.testing.assert_array_equal(model.predict_set(X_test, coverage=0.95, n_jobs=1), sets)
+    np.testing.assert_array_equal(
+        model.predict_set(X_test, coverage=0.95, n_jobs=1), sets
+    )
 
 
 def test_more_coverage_takes_more_classes(digits):
     X, y, X_test, _ = digits
-    model = KernelMachineClassifier(**MACHINES["few features"], random_state=0).fit(X, y)
+    model = KernelMachineClassifier(**MACHINES["few features"], random_state=0).fit(
+        X, y
+    )
     sets = [model.predict_set(X_test, coverage) for coverage in (0.5, 0.9, 0.95, 0.98)]
     for smaller, larger in pairwise(sets):
         assert (larger >= smaller).all()
     np.testing.assert_array_equal(model.predict_set(X_test), sets[1])
     certainty = model.predict_proba(X_test).max(axis=1)
-    assert certainty[sets[3].sum(axis=1) > 1].mean() < certainty[sets[3].sum(axis=1) == 1].mean()
+    assert (
+        certainty[sets[3].sum(axis=1) > 1].mean()
+        < certainty[sets[3].sum(axis=1) == 1].mean()
+    )
 
 
 def test_two_classes():
     X, y = load_breast_cancer(return_X_y=True)
     names = np.array(["benign", "malignant"])[y]
-    model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], names[:300])
+    model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(
+        X[:300], names[:300]
+    )
     sets = model.predict_set(X[300:], coverage=0.98)
     assert sets.shape == (269, 2)
     assert sets.any(axis=1).all()
@@ -65,7 +74,9 @@ def test_two_classes():
 
 def test_one_class():
     model = KernelMachineClassifier(random_state=0).fit(np.eye(20), np.zeros(20))
-    np.testing.assert_array_equal(model.predict_set(np.eye(20)[:3]), np.ones((3, 1), bool))
+    np.testing.assert_array_equal(
+        model.predict_set(np.eye(20)[:3]), np.ones((3, 1), bool)
+    )
 
 
 def test_weights_are_repeats(digits):
@@ -73,8 +84,12 @@ def test_weights_are_repeats(digits):
     repeats = np.random.default_rng(0).integers(0, 4, len(y))
     options = MACHINES["direct"] | {"alpha": 1.0}
     weighted = KernelMachineClassifier(**options, random_state=0).fit(X, y, repeats)
-    repeated = KernelMachineClassifier(**options, random_state=0).fit(np.repeat(X, repeats, axis=0), y.repeat(repeats))
-    assert (weighted.predict_set(X_test, 0.97) == repeated.predict_set(X_test, 0.97)).mean() > 0.999
+    repeated = KernelMachineClassifier(**options, random_state=0).fit(
+        np.repeat(X, repeats, axis=0), y.repeat(repeats)
+    )
+    assert (
+        weighted.predict_set(X_test, 0.97) == repeated.predict_set(X_test, 0.97)
+    ).mean() > 0.999
 
 
 def test_bad_input(digits):
@@ -82,7 +97,9 @@ def test_bad_input(digits):
     model = KernelMachineClassifier(**MACHINES["direct"], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="between 0 and 1"):
         model.predict_set(X_test, coverage=90)
-    with pytest.raises(ValueError, match=r"0\.999 needs 999 validation rows, and there were 300"):
+    with pytest.raises(
+        ValueError, match=r"0\.999 needs 999 validation rows, and there were 300"
+    ):
         model.predict_set(X_test, coverage=0.999)
     few = KernelMachineClassifier(random_state=0).fit(X[:8], y[:8] % 2)
     with pytest.raises(ValueError, match="needs 9 validation rows, and there were 8"):

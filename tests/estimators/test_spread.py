@@ -10,7 +10,11 @@ import scipy.sparse as sp
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.estimators.ridge.direct import _nearly_left_out, calibrate_directly, left_out
+from bochner.estimators.ridge.direct import (
+    _nearly_left_out,
+    calibrate_directly,
+    left_out,
+)
 from bochner.estimators.ridge.error_scale import (
     CalibrationRows,
     Observations,
@@ -25,7 +29,9 @@ from bochner.solvers.factors import factorise
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (600, 2))
-Y = np.stack([np.sin(2 * X[:, 0]), X[:, 1]], axis=1) + 0.2 * RNG.standard_normal((600, 2))
+Y = np.stack([np.sin(2 * X[:, 0]), X[:, 1]], axis=1) + 0.2 * RNG.standard_normal(
+    (600, 2)
+)
 WEIGHT = RNG.uniform(0.5, 2.0, 600)
 ALPHA = 0.7
 
@@ -39,13 +45,17 @@ def dense(Z, weight, targets, alpha):
     """Coefficients of a ridge regression about the weighted means."""
     A = Z - weight @ Z / weight.sum()
     G = (A * weight[:, np.newaxis]).T @ A
-    return np.linalg.solve(G + alpha * np.eye(Z.shape[1]), (A * weight[:, np.newaxis]).T @ targets)
+    return np.linalg.solve(
+        G + alpha * np.eye(Z.shape[1]), (A * weight[:, np.newaxis]).T @ targets
+    )
 
 
 def test_estimated_leverages_are_near_to_the_true_ones():
     some = design(50)
     factor = factorise(some, 1)
-    exact = Y - left_out(some, factor, ALPHA, CalibrationRows.of(some.source, 0), np.arange(600))
+    exact = Y - left_out(
+        some, factor, ALPHA, CalibrationRows.of(some.source, 0), np.arange(600)
+    )
     found = _nearly_left_out(some, factor, ALPHA, np.random.default_rng(0))
     ratio = found / exact
     assert abs(ratio.mean() - 1) < 0.01
@@ -54,12 +64,21 @@ def test_estimated_leverages_are_near_to_the_true_ones():
 
 @pytest.mark.parametrize("n_features", [50, 700], ids=["more rows", "more features"])
 def test_rows_that_calibrate_are_exact(n_features):
-    """Those that a scale is learned from too where that is cheap; else they are estimates."""
+    """Those that a scale is learned from too where that is cheap; else they are
+    estimates.
+    """
     all_rows = design(n_features)
-    rows = calibrate_directly(all_rows, factorise(all_rows, 1), ALPHA, CalibrationRows.of(all_rows.source, 0))
+    rows = calibrate_directly(
+        all_rows, factorise(all_rows, 1), ALPHA, CalibrationRows.of(all_rows.source, 0)
+    )
     some = np.arange(0, 600, 20)
-    expected = refits(all_rows.features.transform(X), WEIGHT, Y, ALPHA, some[:, np.newaxis])[some]
-    ratio, calibrating = (rows.targets - rows.predicted)[some] / expected, rows.calibrating[some]
+    expected = refits(
+        all_rows.features.transform(X), WEIGHT, Y, ALPHA, some[:, np.newaxis]
+    )[some]
+    ratio, calibrating = (
+        (rows.targets - rows.predicted)[some] / expected,
+        rows.calibrating[some],
+    )
     assert 0 < calibrating.sum() < 30
     np.testing.assert_allclose(ratio[calibrating], 1, rtol=1e-6)
     near = np.isclose(ratio[~calibrating], 1, rtol=1e-6)
@@ -84,21 +103,28 @@ def test_a_limit_is_where_a_hundredth_of_the_weight_and_ten_rows_are():
     weight = np.ones(1000)
     infinite = np.inf
     np.testing.assert_array_equal(
-        limits_of(y, weight), [[-infinite, 0, -infinite, -infinite], [infinite, infinite, infinite, 1]]
+        limits_of(y, weight),
+        [[-infinite, 0, -infinite, -infinite], [infinite, infinite, infinite, 1]],
     )
     weight[:12] = 0.1
     assert (limits_of(y, weight)[0] == -infinite).all()
 
 
 def test_roots_have_bounds_that_are_positive():
-    roots, bounds = roots_of(np.array([[0.0], [4.0], [-9.0], [100.0]]), np.array([1.0, 1.0, 1.0, 0.0]))
+    roots, bounds = roots_of(
+        np.array([[0.0], [4.0], [-9.0], [100.0]]), np.array([1.0, 1.0, 1.0, 0.0])
+    )
     np.testing.assert_array_equal(roots[:, 0], [0, 2, 3, 10])
     assert 0 < bounds[0, 0] < bounds[1, 0] <= 3
     assert (roots_of(np.zeros((5, 1)), np.ones(5))[1] > 0).all()
 
 
 def test_equal_rows_have_one_number():
-    rows = ArraySource(np.array([[1.0], [2.0], [1.0], [3.0], [2.0]]), np.zeros((5, 1)), np.array([1.0, 1, 1, 0, 1]))
+    rows = ArraySource(
+        np.array([[1.0], [2.0], [1.0], [3.0], [2.0]]),
+        np.zeros((5, 1)),
+        np.array([1.0, 1, 1, 0, 1]),
+    )
     np.testing.assert_array_equal(distinct_numbers(rows), [0, 1, 0, 0, 1])
 
 
@@ -117,10 +143,16 @@ def refits(Z, weight, targets, alpha, rows):
 @pytest.mark.parametrize("n_features", [50, 300], ids=["more rows", "more features"])
 @pytest.mark.parametrize("copies", [False, True], ids=["measured again", "copied"])
 def test_a_row_is_left_out_as_new_ones_come(n_features, copies):
-    """Of rows of equal inputs the one alone, of copies all of them: against refits of the rows as they came."""
+    """Of rows of equal inputs the one alone, of copies all of them: against refits
+    of the rows as they came.
+    """
     rng = np.random.default_rng(1)
     rows = np.repeat(X[:40], 3, axis=0)
-    y = np.repeat(Y[:40], 3, axis=0) if copies else np.repeat(Y[:40], 3, axis=0) + rng.standard_normal((120, 2))
+    y = (
+        np.repeat(Y[:40], 3, axis=0)
+        if copies
+        else np.repeat(Y[:40], 3, axis=0) + rng.standard_normal((120, 2))
+    )
     weight = rng.uniform(0.5, 2.0, 120)
     features = FourierFeatures(Gaussian(1.0), n_features, random_state=0).fit(rows)
     design = Design(ArraySource(rows, y, weight), features, np.float64)
@@ -135,18 +167,27 @@ def test_a_row_is_left_out_as_new_ones_come(n_features, copies):
 
 
 def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
-    """Columns of few values, and targets of few values, come together again; continuous ones do not."""
+    """Columns of few values, and targets of few values, come together again;
+    continuous ones do not.
+    """
     rng = np.random.default_rng(0)
-    places, ratings = rng.integers(0, 3, (400, 2)).astype(float), rng.integers(1, 6, (400, 1)).astype(float)
+    places, ratings = (
+        rng.integers(0, 3, (400, 2)).astype(float),
+        rng.integers(1, 6, (400, 1)).astype(float),
+    )
     assert len(Observations.of(ArraySource(places, ratings)).row) == 400
     numbers = rng.standard_normal((100, 1))
-    twice = ArraySource(np.repeat(places[:100], 4, axis=0), np.repeat(numbers, 4, axis=0))
+    twice = ArraySource(
+        np.repeat(places[:100], 4, axis=0), np.repeat(numbers, 4, axis=0)
+    )
     found = Observations.of(twice)
     np.testing.assert_array_equal(found.weight, np.full(100, 4.0))
     np.testing.assert_array_equal(found.row, np.arange(0, 400, 4))
     np.testing.assert_array_equal(found.number, np.repeat(np.arange(100), 4))
     rated = ArraySource(
-        np.repeat(numbers, 4, axis=0), np.repeat(ratings[:100], 4, axis=0), np.tile([1, 2, 0, 0.5], 100)
+        np.repeat(numbers, 4, axis=0),
+        np.repeat(ratings[:100], 4, axis=0),
+        np.tile([1, 2, 0, 0.5], 100),
     )
     found = Observations.of(rated)
     np.testing.assert_allclose(found.weight, np.full(100, 3.5))
@@ -156,11 +197,16 @@ def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
 def test_sparse_columns_of_continuous_values_make_copies(monkeypatch):
     """As dense ones do; columns of few stored values are not looked at one by one."""
     rng = np.random.default_rng(0)
-    words = np.where(rng.random((60, 5000)) < 0.01, rng.integers(1, 4, (60, 5000)), 0).astype(float)
+    words = np.where(
+        rng.random((60, 5000)) < 0.01, rng.integers(1, 4, (60, 5000)), 0
+    ).astype(float)
     numbers = np.c_[words, rng.standard_normal(60)]
     counts = Mock(wraps=np.unique)
     for inputs in (words, numbers):
-        twice, y = np.repeat(inputs, 2, axis=0), np.repeat(rng.integers(0, 3, (60, 1)), 2, axis=0).astype(float)
+        twice, y = (
+            np.repeat(inputs, 2, axis=0),
+            np.repeat(rng.integers(0, 3, (60, 1)), 2, axis=0).astype(float),
+        )
         dense = Observations.of(ArraySource(twice, y))
         with monkeypatch.context() as patch:
             patch.setattr(np, "unique", counts)

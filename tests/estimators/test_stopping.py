@@ -1,4 +1,6 @@
-"""The two tables of conjugate gradients: which rows are held out and merged, and when to stop."""
+"""The two tables of conjugate gradients: which rows are held out and merged, and
+when to stop.
+"""
 
 from types import SimpleNamespace
 
@@ -18,14 +20,20 @@ from bochner.selection.split import rows_held_out
 N = 60
 X = np.repeat(np.random.default_rng(0).normal(size=(N // 2, 2)), 2, axis=0)
 GIVEN = np.arange(N) < 10
-CHOSEN = np.where(np.arange(N) < 30, np.arange(N) // 2 * 2, np.arange(N))  # copies that were one in the choice
+CHOSEN = np.where(
+    np.arange(N) < 30, np.arange(N) // 2 * 2, np.arange(N)
+)  # copies that were one in the choice
 VERDICT = ValidationOutcome(SimpleNamespace(first_duplicate=CHOSEN), losses=None)
 LATER, AGAIN = Iterations(7), Iterations(7, then_half=True)
 
 
 def design_of(dense):
-    features = FourierFeatures(Gaussian(), 10) if dense else BinningFeatures(Laplacian(), 5)
-    return Design(ArraySource(X, np.arange(N)[:, np.newaxis] + 0.0), features.draw(2), np.float64)
+    features = (
+        FourierFeatures(Gaussian(), 10) if dense else BinningFeatures(Laplacian(), 5)
+    )
+    return Design(
+        ArraySource(X, np.arange(N)[:, np.newaxis] + 0.0), features.draw(2), np.float64
+    )
 
 
 @pytest.mark.parametrize("merges", [True, False])
@@ -42,14 +50,18 @@ def design_of(dense):
 )
 def test_rows_held_out_and_merged(policy, stopping, given, mask, n_rows, dense, merges):
     policy(folded_rows=20)
-    problem = RidgeProblem(1.0, 1e-2, 0, GIVEN if given else None, stopping, merges=merges)
+    problem = RidgeProblem(
+        1.0, 1e-2, 0, GIVEN if given else None, stopping, merges=merges
+    )
     design, held_out, number = merged(design_of(dense), problem)
     if mask == "content of bins" and dense:
         mask, n_rows = None, N
     if not merges:
         n_rows = N
     assert design.n_rows == n_rows
-    expected = {"given": GIVEN, None: None}.get(mask, rows_held_out(design_of(dense).row_hashes, np.ones(N), 0))
+    expected = {"given": GIVEN, None: None}.get(
+        mask, rows_held_out(design_of(dense).row_hashes, np.ones(N), 0)
+    )
     assert (held_out is None) == (expected is None)
     if expected is not None:
         assert (held_out[number] == expected).all()
@@ -57,7 +69,9 @@ def test_rows_held_out_and_merged(policy, stopping, given, mask, n_rows, dense, 
 
 
 def test_few_rows_of_bins_are_left_to_folds():
-    design, held_out, number = merged(design_of(dense=False), RidgeProblem("auto", 1e-2, 0))
+    design, held_out, number = merged(
+        design_of(dense=False), RidgeProblem("auto", 1e-2, 0)
+    )
     assert design.n_rows == N
     assert held_out is None
     assert (number == np.arange(N)).all()
@@ -67,7 +81,11 @@ class Runs:
     """Validation rows that tell how they were asked."""
 
     def __init__(self, dense=False, n_iter=5, folds=(1,)):
-        self.ridge, self.folds, self.n_iter = SimpleNamespace(is_dense=dense), folds, n_iter
+        self.ridge, self.folds, self.n_iter = (
+            SimpleNamespace(is_dense=dense),
+            folds,
+            n_iter,
+        )
 
     def run(self, *called):
         self.called = called
@@ -87,24 +105,89 @@ LATE = POLICY.traced_iterations - 1
 @pytest.mark.parametrize(
     ("problem", "rows", "called", "tol", "n_iter", "goes_on"),
     [
-        # the choice of the model, or an earlier fit without the validation rows: half as many iterations go on
-        (RidgeProblem(1.0, 1e-2, 0, None, VERDICT), Runs(), ("trace", 0.0, None, None), 0.0, 5, True),
-        (RidgeProblem(1.0, 1e-2, 0, None, AGAIN), Runs(), ("trace", 0.0, None, 7), 0.0, 5, True),
+        # the choice of the model, or an earlier fit without the validation rows: half
+        # as many iterations go on
+        (
+            RidgeProblem(1.0, 1e-2, 0, None, VERDICT),
+            Runs(),
+            ("trace", 0.0, None, None),
+            0.0,
+            5,
+            True,
+        ),
+        (
+            RidgeProblem(1.0, 1e-2, 0, None, AGAIN),
+            Runs(),
+            ("trace", 0.0, None, 7),
+            0.0,
+            5,
+            True,
+        ),
         # an earlier fit
         (RidgeProblem(1.0, 1e-2, 0, None, AGAIN), Runs(folds=()), None, 0.0, 7, False),
         (RidgeProblem(1.0, 1e-2, 0, None, LATER, WANTED), Runs(), None, 0.0, 7, False),
-        # a penalty to choose, of bins: where validation rows are predicted best, unless that is late
-        (RidgeProblem(CHOOSE, 1e-2, 0), Runs(), ("trace", 1e-2, None, None), 0.0, 5, False),
-        (RidgeProblem(CHOOSE, 1e-2, 0), Runs(n_iter=LATE), ("trace", 1e-2, None, None), 1e-2, 500, False),
+        # a penalty to choose, of bins: where validation rows are predicted best, unless
+        # that is late
+        (
+            RidgeProblem(CHOOSE, 1e-2, 0),
+            Runs(),
+            ("trace", 1e-2, None, None),
+            0.0,
+            5,
+            False,
+        ),
+        (
+            RidgeProblem(CHOOSE, 1e-2, 0),
+            Runs(n_iter=LATE),
+            ("trace", 1e-2, None, None),
+            1e-2,
+            500,
+            False,
+        ),
         # predictions that are wanted: at the tolerance, or where they have settled
-        (RidgeProblem(1.0, 1e-2, 0, needs=WANTED), Runs(), ("solve", 1e-2, False), 0.02, 500, True),
-        (RidgeProblem([1.0, 2.0], 1e-2, 0, needs=WANTED), Runs(), ("solve", 1e-2, True), 0.02, 500, True),
-        (RidgeProblem([1.0, 2.0], 1e-4, 0, needs=WANTED), Runs(), ("solve", 1e-4, False), 0.02, 1000, True),
-        (RidgeProblem(CHOOSE, 1e-2, 0, needs=WANTED), Runs(dense=True), ("solve", 1e-2, True), 0.02, 500, True),
+        (
+            RidgeProblem(1.0, 1e-2, 0, needs=WANTED),
+            Runs(),
+            ("solve", 1e-2, False),
+            0.02,
+            500,
+            True,
+        ),
+        (
+            RidgeProblem([1.0, 2.0], 1e-2, 0, needs=WANTED),
+            Runs(),
+            ("solve", 1e-2, True),
+            0.02,
+            500,
+            True,
+        ),
+        (
+            RidgeProblem([1.0, 2.0], 1e-4, 0, needs=WANTED),
+            Runs(),
+            ("solve", 1e-4, False),
+            0.02,
+            1000,
+            True,
+        ),
+        (
+            RidgeProblem(CHOOSE, 1e-2, 0, needs=WANTED),
+            Runs(dense=True),
+            ("solve", 1e-2, True),
+            0.02,
+            500,
+            True,
+        ),
         # else at the tolerance
         (RidgeProblem(CHOOSE, 1e-2, 0), Runs(dense=True), None, 1e-2, 500, False),
         (RidgeProblem(1.0, 1e-2, 0), Runs(), None, 1e-2, 500, False),
-        (RidgeProblem(1.0, 1e-2, 0, needs=WANTED), Runs(folds=()), None, 1e-2, 500, False),
+        (
+            RidgeProblem(1.0, 1e-2, 0, needs=WANTED),
+            Runs(folds=()),
+            None,
+            1e-2,
+            500,
+            False,
+        ),
         (RidgeProblem(1.0, 1e-2, 0), None, None, 1e-2, 500, False),
     ],
 )

@@ -1,4 +1,6 @@
-"""Tools that look for weights of columns find the importance of columns, and no coefficients of features."""
+"""Tools that look for weights of columns find the importance of columns, and no
+coefficients of features.
+"""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,9 @@ def regressor():
 
 
 def classifier():
-    return KernelMachineClassifier("gaussian", n_components=64, loss="squared", random_state=0)
+    return KernelMachineClassifier(
+        "gaussian", n_components=64, loss="squared", random_state=0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,9 @@ def test_no_machine_has_coefficients_of_columns(table, case):
     machine, target = cases(y)[case]
     model = machine.fit(X, target)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"feature_weights_ .* feature_importances_"):
+    with pytest.raises(
+        AttributeError, match=r"feature_weights_ .* feature_importances_"
+    ):
         _ = model.coef_
     assert len(model.feature_weights_) == model.features_.n_features_out
 

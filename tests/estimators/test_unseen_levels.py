@@ -1,4 +1,6 @@
-"""Intervals and deviations of rows with levels that the fit did not see are wider by the spread between levels."""
+"""Intervals and deviations of rows with levels that the fit did not see are wider by
+the spread between levels.
+"""
 
 import numpy as np
 import pandas as pd
@@ -22,9 +24,9 @@ def draw(n, seed, towns):
 
 @pytest.fixture(scope="module")
 def model():
-    return KernelMachineRegressor("gaussian", n_components=128, uncertainty=True, random_state=0).fit(
-        *draw(N, 0, TOWNS)
-    )
+    return KernelMachineRegressor(
+        "gaussian", n_components=128, uncertainty=True, random_state=0
+    ).fit(*draw(N, 0, TOWNS))
 
 
 def coverage(model, X, y):
@@ -36,14 +38,20 @@ def test_variance_between_levels_is_that_of_their_effects():
     rng = np.random.default_rng(0)
     codes = rng.integers(-1, 200, 20_000)
     effects = 2 * rng.normal(size=201)
-    y = np.column_stack([effects[codes] + 3 * rng.normal(size=20_000), rng.normal(size=20_000)])
+    y = np.column_stack(
+        [effects[codes] + 3 * rng.normal(size=20_000), rng.normal(size=20_000)]
+    )
     found = level_variances(codes, y, np.ones(20_000))
     assert found[0] == pytest.approx(effects[:200].var(), rel=0.05)
     assert found[1] < 0.01
     weight = rng.integers(0, 3, 20_000)
     np.testing.assert_allclose(
         level_variances(codes, y, weight.astype(float)),
-        level_variances(np.repeat(codes, weight), np.repeat(y, weight, axis=0), np.ones(weight.sum())),
+        level_variances(
+            np.repeat(codes, weight),
+            np.repeat(y, weight, axis=0),
+            np.ones(weight.sum()),
+        ),
     )
 
 
@@ -58,7 +66,8 @@ def test_unseen_levels_are_covered_too(model):
     X, y = draw(1500, 1, np.arange(TOWNS, 2 * TOWNS))
     with pytest.warns(UserWarning, match="levels that the fit did not see"):
         covered = coverage(model, X, y)
-    # 30 effects of levels: a standard error of .055. It was .3 with the width of known levels.
+    # 30 effects of levels: a standard error of .055. It was .3 with the width of known
+    # levels.
     assert abs(covered - 0.9) < 0.12
     with pytest.warns(UserWarning, match="levels that the fit did not see"):
         mean, std = model.predict(X, return_std=True)
@@ -68,7 +77,9 @@ def test_unseen_levels_are_covered_too(model):
 def test_other_rows_have_their_own_spread():
     """By `refit` and in parts."""
     X, y = draw(N, 0, TOWNS)
-    plain = KernelMachineRegressor("gaussian", n_components=64, uncertainty="intervals", random_state=0)
+    plain = KernelMachineRegressor(
+        "gaussian", n_components=64, uncertainty="intervals", random_state=0
+    )
     flat = clone(plain).fit(X, X["a"] + NOISE * np.random.default_rng(1).normal(size=N))
     assert flat.level_variances_.get("1", np.zeros(1))[0] < 0.05
     found = [flat.refit(X, y), clone(plain).prepare(X, y).partial_fit(X, y)]
@@ -90,4 +101,6 @@ def test_the_width_is_that_of_independent_errors(model, tmp_path):
     assert np.ptp(model.predict_quantile(known, q), axis=1).max() < 2 * between
     save(model, tmp_path / "model")
     with pytest.warns(UserWarning, match="did not see"):
-        np.testing.assert_array_equal(load(tmp_path / "model").predict_quantile(new[1::2], q), wide)
+        np.testing.assert_array_equal(
+            load(tmp_path / "model").predict_quantile(new[1::2], q), wide
+        )

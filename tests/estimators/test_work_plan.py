@@ -8,7 +8,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
+from bochner import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    settings,
+)
 from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.planning.plan import estimated_rows, table_shape
@@ -31,8 +37,15 @@ class Unread:
 
 
 def table(n_rows, sample=None, columns=COLUMNS):
-    schema = pa.schema([(f"x{j}", pa.float32()) for j in range(columns)] + [("y", pa.float64())])
-    return TableSource((Unread(n_rows // 2), Unread(n_rows - n_rows // 2)), schema, "2 Parquet files", sample)
+    schema = pa.schema(
+        [(f"x{j}", pa.float32()) for j in range(columns)] + [("y", pa.float64())]
+    )
+    return TableSource(
+        (Unread(n_rows // 2), Unread(n_rows - n_rows // 2)),
+        schema,
+        "2 Parquet files",
+        sample,
+    )
 
 
 def fourier(D, **more):
@@ -40,7 +53,9 @@ def fourier(D, **more):
 
 
 def bins(n_buckets=None, n_grids=50):
-    return KernelMachineRegressor(features=BinningFeatures(Laplacian(), n_grids, n_buckets=n_buckets))
+    return KernelMachineRegressor(
+        features=BinningFeatures(Laplacian(), n_grids, n_buckets=n_buckets)
+    )
 
 
 def test_small_tables_are_gathered():
@@ -71,7 +86,10 @@ def test_bins_take_many_passes_and_those_in_buckets_one():
 
 
 def test_memory_grows_with_features():
-    plans = [fourier(D).plan(table(n), "y") for D, n in ((500, 10**7), (500, 10**8), (1000, 10**8))]
+    plans = [
+        fourier(D).plan(table(n), "y")
+        for D, n in ((500, 10**7), (500, 10**8), (1000, 10**8))
+    ]
     assert plans[2].peak_bytes > plans[1].peak_bytes
     assert plans[0].block_rows == plans[1].block_rows == 2 * plans[2].block_rows
 
@@ -87,7 +105,10 @@ def test_a_tight_limit_takes_conjugate_gradients_instead_of_the_gram_matrix():
 
 @pytest.mark.parametrize("solver", ["auto", "direct"])
 def test_what_does_not_fit_names_what_does(solver):
-    with settings(memory_limit="0.5 GB"), pytest.raises(MemoryError, match="memory_limit allows 500 MB") as caught:
+    with (
+        settings(memory_limit="0.5 GB"),
+        pytest.raises(MemoryError, match="memory_limit allows 500 MB") as caught,
+    ):
         fourier(30_000, solver=solver).plan(table(10**8), "y")
     text = str(caught.value)
     fits = int(text.partition("n_components=")[2].partition(" ")[0])
@@ -104,7 +125,10 @@ def test_arrays_are_planned_as_they_are_fitted():
     assert (found.gathered, found.solver, found.n_passes) == (True, "direct", 1)
     assert found.model == "300 Fourier features"
     assert KernelMachineRegressor(features="binning").plan(X).solver == "cg"
-    assert KernelMachineRegressor(features=FourierFeatures(Gaussian(), 100)).plan(X).solver == "direct"
+    assert (
+        KernelMachineRegressor(features=FourierFeatures(Gaussian(), 100)).plan(X).solver
+        == "direct"
+    )
     wide = KernelMachineClassifier(features="fourier").plan(X, np.arange(3000) % 7)
     assert wide.peak_bytes > 0
 
@@ -112,7 +136,12 @@ def test_arrays_are_planned_as_they_are_fitted():
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
 def test_rows_of_text_are_estimated(tmp_path, suffix):
     path, rows = tmp_path / f"rows{suffix}", 30_000
-    csv.write_csv(pa.table({"x": np.random.default_rng(0).normal(size=rows), "y": np.zeros(rows)}), tmp_path / "t.csv")
+    csv.write_csv(
+        pa.table(
+            {"x": np.random.default_rng(0).normal(size=rows), "y": np.zeros(rows)}
+        ),
+        tmp_path / "t.csv",
+    )
     text = (tmp_path / "t.csv").read_bytes()
     path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
     assert estimated_rows(path) == pytest.approx(rows, rel=0.15)
@@ -122,9 +151,14 @@ def test_rows_of_text_are_estimated(tmp_path, suffix):
 
 
 def test_paths_tell_their_rows(tmp_path):
-    parquet.write_table(pa.table({"x": np.zeros(700), "y": np.zeros(700)}), tmp_path / "rows.parquet")
+    parquet.write_table(
+        pa.table({"x": np.zeros(700), "y": np.zeros(700)}), tmp_path / "rows.parquet"
+    )
     assert table_shape(tmp_path, "y").n_rows == 700
-    assert "700 rows x 1 columns" in fourier(100).plan(str(tmp_path / "*.parquet"), "y").data
+    assert (
+        "700 rows x 1 columns"
+        in fourier(100).plan(str(tmp_path / "*.parquet"), "y").data
+    )
 
 
 def test_what_cannot_be_planned():
@@ -149,5 +183,14 @@ def test_sizes():
     assert gathers(10**6, COLUMNS, 2 * 10**9)
     assert not gathers(10**6, COLUMNS, 10**9)
     assert sampled_rows(10**6) == FEWEST_SAMPLED
-    assert FEWEST_SAMPLED < sampled_rows(COLUMNS, 3 * 10**8) < sampled_rows(COLUMNS, 10**9) < sampled_rows(COLUMNS)
-    assert (as_size(8.47e8), as_size(1.5e9), as_size(2100)) == ("847 MB", "1.5 GB", "2.1 kB")
+    assert (
+        FEWEST_SAMPLED
+        < sampled_rows(COLUMNS, 3 * 10**8)
+        < sampled_rows(COLUMNS, 10**9)
+        < sampled_rows(COLUMNS)
+    )
+    assert (as_size(8.47e8), as_size(1.5e9), as_size(2100)) == (
+        "847 MB",
+        "1.5 GB",
+        "2.1 kB",
+    )

@@ -38,7 +38,9 @@ MIXED = WARPED.mixed(RNG.normal(size=(2, 3)))
 MAPS = {
     "fourier": FourierFeatures(Gaussian(1.5), 101, random_state=0),
     "offsets": FourierFeatures(Laplacian(2.0), 40, paired=False, random_state=0),
-    "anisotropic": FourierFeatures(Linear(Gaussian(), RNG.normal(size=(3, 5))), 60, random_state=0),
+    "anisotropic": FourierFeatures(
+        Linear(Gaussian(), RNG.normal(size=(3, 5))), 60, random_state=0
+    ),
     "linear": LinearFeatures(),
     "warped": MetricFeatures(WARPED, FourierFeatures(Gaussian(), 64, random_state=0)),
     "mixed": MetricFeatures(MIXED, FourierFeatures(Gaussian(), 64, random_state=0)),
@@ -46,15 +48,26 @@ MAPS = {
     "bins": BinningFeatures(Laplacian(2.0), 30, random_state=0),
     "buckets": BinningFeatures(Laplacian(2.0), 30, n_buckets=50, random_state=0),
     "halves": BinningFeatures(Laplacian(1.0), 30, column_share=0.5, random_state=0),
-    "sums": BinningFeatures(Laplacian(2.0) + Laplacian(1.0) * Hat(4.0), 40, random_state=0),
-    "warped bins": MetricFeatures(WARPED, BinningFeatures(Laplacian(1.0), 30, random_state=0)),
-    "hybrid": ConcatenatedFeatures(
-        [BinningFeatures(Laplacian(2.0), 20, random_state=0), FourierFeatures(Gaussian(), 50, random_state=0)]
+    "sums": BinningFeatures(
+        Laplacian(2.0) + Laplacian(1.0) * Hat(4.0), 40, random_state=0
     ),
-    "mixed bins": MetricFeatures(MIXED, BinningFeatures(Laplacian(2.0), 30, random_state=0)),
+    "warped bins": MetricFeatures(
+        WARPED, BinningFeatures(Laplacian(1.0), 30, random_state=0)
+    ),
+    "hybrid": ConcatenatedFeatures(
+        [
+            BinningFeatures(Laplacian(2.0), 20, random_state=0),
+            FourierFeatures(Gaussian(), 50, random_state=0),
+        ]
+    ),
+    "mixed bins": MetricFeatures(
+        MIXED, BinningFeatures(Laplacian(2.0), 30, random_state=0)
+    ),
     "smooth bins": BinningFeatures(SmoothBins(2.0), 30, random_state=0),
     "anchors": AnchorFeatures(30, random_state=0),
-    "both": ConcatenatedFeatures([FourierFeatures(Gaussian(), 50, random_state=0), LinearFeatures()], [0.5, 2.0]),
+    "both": ConcatenatedFeatures(
+        [FourierFeatures(Gaussian(), 50, random_state=0), LinearFeatures()], [0.5, 2.0]
+    ),
 }
 
 
@@ -74,7 +87,9 @@ def by_coalitions(model, row, background):
         for j in np.flatnonzero(flags):
             if isinstance(rows, pd.DataFrame):
                 rows[rows.columns[j]] = pd.Series(
-                    [row.iloc[0, j]] * len(rows), index=rows.index, dtype=row.dtypes.iloc[j]
+                    [row.iloc[0, j]] * len(rows),
+                    index=rows.index,
+                    dtype=row.dtypes.iloc[j],
                 )
             else:
                 rows[:, j] = row[0, j]
@@ -89,9 +104,13 @@ def test_values_are_those_of_all_coalitions(name):
     found = model.explain(X[:3], background=X[10:14])
     assert found.is_exact
     for i in range(3):
-        np.testing.assert_allclose(found.values[i], by_coalitions(model, X[i : i + 1], X[10:14]), atol=1e-9)
+        np.testing.assert_allclose(
+            found.values[i], by_coalitions(model, X[i : i + 1], X[10:14]), atol=1e-9
+        )
     np.testing.assert_allclose(found.predictions, model.predict(X[:3]), atol=1e-9)
-    np.testing.assert_allclose(found.base_values, model.predict(X[10:14]).mean(), atol=1e-9)
+    np.testing.assert_allclose(
+        found.base_values, model.predict(X[10:14]).mean(), atol=1e-9
+    )
 
 
 def table(n):
@@ -101,7 +120,8 @@ def table(n):
             "number": rng.normal(size=n),
             "gaps": np.where(rng.uniform(size=n) < 0.3, np.nan, rng.normal(size=n)),
             "text": pd.Series(rng.choice(["a", "b", "c"], n), dtype=object),
-            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"),
+            "day": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 700, n), "D"),
         }
     )
     score = frame["number"] * (frame["text"] == "a") + frame["gaps"].fillna(1.0) ** 2
@@ -110,12 +130,18 @@ def table(n):
 
 def test_categories_dates_and_missing_values_are_whole_columns():
     frame, y = table(200)
-    model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-2, random_state=0).fit(frame, y)
+    model = KernelMachineRegressor(
+        kernel=Gaussian(2.0), alpha=1e-2, random_state=0
+    ).fit(frame, y)
     found = model.explain(frame[:2], background=frame[5:8])
     assert found.values.shape == (2, 4)
     assert found.feature_names == tuple(frame.columns)
     for i in range(2):
-        np.testing.assert_allclose(found.values[i], by_coalitions(model, frame[i : i + 1], frame[5:8]), atol=1e-9)
+        np.testing.assert_allclose(
+            found.values[i],
+            by_coalitions(model, frame[i : i + 1], frame[5:8]),
+            atol=1e-9,
+        )
     assert json.loads(found.to_json())["data"][0][2] == frame["text"][0]
 
 
@@ -124,7 +150,9 @@ def test_categories_dates_and_missing_values_are_whole_columns():
 def test_classes_are_explained_by_log_odds(n_classes, loss):
     labels = np.digitize(Y, np.quantile(Y, np.arange(1, n_classes) / n_classes))
     features = FourierFeatures(Gaussian(1.5), 60, random_state=0)
-    model = KernelMachineClassifier(features=features, loss=loss, alpha=1e-2).fit(X, labels)
+    model = KernelMachineClassifier(features=features, loss=loss, alpha=1e-2).fit(
+        X, labels
+    )
     found = model.explain(X[:2], background=X[10:13])
     assert found.unit == "log-odds"
     assert found.output_names == (("0", "1", "2") if n_classes == 3 else ("1",))
@@ -133,7 +161,9 @@ def test_classes_are_explained_by_log_odds(n_classes, loss):
         np.testing.assert_allclose(found.values[i], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["warped", "mixed", "bins", "buckets", "both", "hybrid"])
+@pytest.mark.parametrize(
+    "name", ["warped", "mixed", "bins", "buckets", "both", "hybrid"]
+)
 def test_interactions_are_those_of_all_coalitions(name):
     model = KernelMachineRegressor(features=MAPS[name], alpha=1e-3).fit(X, Y)
     row, background = X[:1], X[10:13]
@@ -147,11 +177,15 @@ def test_interactions_are_those_of_all_coalitions(name):
     off = ~np.eye(5, dtype=bool)
     np.testing.assert_allclose(found.values[0][off], expected[off], atol=1e-9)
     whole = np.triu(found.values[0]).sum()
-    np.testing.assert_allclose(whole, (model.predict(row) - model.predict(background).mean())[0], atol=1e-9)
+    np.testing.assert_allclose(
+        whole, (model.predict(row) - model.predict(background).mean())[0], atol=1e-9
+    )
 
 
 def interactions_by_coalitions(model, row, background):
-    """Interactions of one row by all coalitions, and where they stand off the diagonal."""
+    """Interactions of one row by all coalitions, and where they stand off the
+    diagonal.
+    """
     d = row.shape[1]
 
     def value(flags):
@@ -161,7 +195,9 @@ def interactions_by_coalitions(model, row, background):
 
 
 def test_interactions_of_few_columns_are_exact_whatever_the_map():
-    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3).fit(X, Y)
+    model = KernelMachineRegressor(
+        features=AnchorFeatures(30, random_state=0), alpha=1e-3
+    ).fit(X, Y)
     row, background = X[:1], X[10:14]
     found = model.interactions(row, background=background)
     assert found.is_exact
@@ -171,9 +207,13 @@ def test_interactions_of_few_columns_are_exact_whatever_the_map():
 
 @pytest.fixture(scope="module")
 def sampled():
-    """A model of seven columns that is no sum of products, rows, and background rows."""
+    """A model of seven columns that is no sum of products, rows, and background
+    rows.
+    """
     rows = np.random.default_rng(0).normal(size=(300, 7))
-    model = KernelMachineRegressor(features=AnchorFeatures(30, random_state=0), alpha=1e-3)
+    model = KernelMachineRegressor(
+        features=AnchorFeatures(30, random_state=0), alpha=1e-3
+    )
     model.fit(rows, np.sin(2 * rows[:, 0]) * rows[:, 1] * rows[:, 3] + rows[:, 2] ** 2)
     return model, rows[:2], rows[10:50]
 
@@ -203,7 +243,9 @@ def test_several_targets_and_weights():
     model.fit(X, targets, np.random.default_rng(0).uniform(size=len(X)))
     found = model.explain(X[:2], background=X[10:14])
     assert found.values.shape == (2, 5, 2)
-    np.testing.assert_allclose(found.values[0], by_coalitions(model, X[:1], X[10:14]), atol=1e-9)
+    np.testing.assert_allclose(
+        found.values[0], by_coalitions(model, X[:1], X[10:14]), atol=1e-9
+    )
     assert list(found.to_frame().columns[5]) == ["y1", "x0"]
 
 
@@ -222,7 +264,9 @@ def test_many_columns_have_fewer_nodes_and_still_sum_to_the_prediction():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(120, 150))
     y = np.sin(rows[:, 0]) + rows[:, 1]
-    model = KernelMachineRegressor(kernel=Gaussian(10.0), n_components=64, alpha=1e-2, random_state=0).fit(rows, y)
+    model = KernelMachineRegressor(
+        kernel=Gaussian(10.0), n_components=64, alpha=1e-2, random_state=0
+    ).fit(rows, y)
     found = model.explain(rows[:3], background=3 * rows[50:53])
     np.testing.assert_allclose(found.predictions, model.predict(rows[:3]), atol=1e-10)
 
@@ -232,7 +276,9 @@ def test_other_maps_are_sampled_with_standard_errors(sampled):
     found = model.explain(rows, background=background)
     assert not found.is_exact
     np.testing.assert_allclose(found.predictions, model.predict(rows), atol=1e-9)
-    expected = np.array([by_coalitions(model, rows[i : i + 1], background) for i in range(2)])
+    expected = np.array(
+        [by_coalitions(model, rows[i : i + 1], background) for i in range(2)]
+    )
     assert (found.errors > 0).all()
     z = (found.values - expected) / found.errors
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.2
@@ -240,7 +286,9 @@ def test_other_maps_are_sampled_with_standard_errors(sampled):
 
 
 def test_errors_hold_where_both_ways_of_a_permutation_err_alike():
-    """A column that is the last of three one way is the first the other way; the middle one stays the middle one."""
+    """A column that is the last of three one way is the first the other way; the
+    middle one stays the middle one.
+    """
 
     class Parity:
         sources, coef = np.arange(8), np.ones((8, 1))
@@ -259,7 +307,9 @@ def test_errors_hold_where_both_ways_of_a_permutation_err_alike():
 
 
 class TestBackground:
-    model = KernelMachineRegressor(kernel=Gaussian(2.0), alpha=1e-3, random_state=0).fit(X, Y)
+    model = KernelMachineRegressor(
+        kernel=Gaussian(2.0), alpha=1e-3, random_state=0
+    ).fit(X, Y)
 
     def test_is_of_the_training_rows(self):
         rows = self.model.background_
@@ -296,7 +346,10 @@ class TestBackground:
         for method in (self.model.explain, self.model.interactions):
             with pytest.raises(ValueError, match="background has no rows: give some"):
                 method(X[:2], background=X[:0])
-            with pytest.raises(ValueError, match=r"background is of no use for this model\..*5 features"):
+            with pytest.raises(
+                ValueError,
+                match=r"background is of no use for this model\..*5 features",
+            ):
                 method(X[:2], background=X[:, :3])
 
     @pytest.mark.parametrize("method", ["explain", "interactions"])
@@ -304,14 +357,19 @@ class TestBackground:
         """And who has chosen their number is not told."""
         monkeypatch.setattr(explained_scores, "MANY_PAIRS", 900)
         call = getattr(self.model, method)
-        words = r"10 rows by 100 background rows takes about [\d,]+ seconds\. Fewer rows or a smaller n_background"
+        words = (
+            r"10 rows by 100 background rows takes about [\d,]+ seconds\. Fewer "
+            r"rows or a smaller n_background"
+        )
         with pytest.warns(UserWarning, match=words):
             noted = call(X[:10])
         assert np.array_equal(noted.values, call(X[:10], n_background=100).values)
         call(X[:9])
         monkeypatch.setattr(explained_scores, "WIDE", 4)
         monkeypatch.setattr(explained_scores, "MANY_WIDE_PAIRS", 100)
-        with pytest.warns(UserWarning, match="2 rows by 100 background rows takes about"):
+        with pytest.warns(
+            UserWarning, match="2 rows by 100 background rows takes about"
+        ):
             call(X[:2])
 
 
@@ -320,22 +378,37 @@ def test_bins_that_span_too_many_corners_are_sampled():
     rows = np.random.default_rng(0).normal(size=(200, 16))
     for d, is_exact in ((11, True), (16, False)):
         features = BinningFeatures(Laplacian(0.2), 4, n_buckets=64, random_state=0)
-        model = KernelMachineRegressor(features=features, alpha=1e-2).fit(rows[:, :d], rows[:, 0])
+        model = KernelMachineRegressor(features=features, alpha=1e-2).fit(
+            rows[:, :d], rows[:, 0]
+        )
         found = model.explain(rows[:2, :d], background=rows[5:8, :d])
         assert found.is_exact is is_exact
-        np.testing.assert_allclose(found.predictions, model.predict(rows[:2, :d]), atol=1e-9)
+        np.testing.assert_allclose(
+            found.predictions, model.predict(rows[:2, :d]), atol=1e-9
+        )
         if is_exact:
-            np.testing.assert_allclose(found.values[0], by_coalitions(model, rows[:1, :d], rows[5:8, :d]), atol=1e-9)
+            np.testing.assert_allclose(
+                found.values[0],
+                by_coalitions(model, rows[:1, :d], rows[5:8, :d]),
+                atol=1e-9,
+            )
 
 
 def test_one_row_unlike_all_others_is_sampled():
-    """It differs from the background in 45 columns, of which no one looks up 2^45 bins."""
+    """It differs from the background in 45 columns, of which no one looks up 2^45
+    bins.
+    """
     rows = np.zeros((80, 45))
     rows[:, :2] = np.random.default_rng(0).normal(size=(80, 2))
     rows[60] = 7.0
-    model = KernelMachineRegressor(features=BinningFeatures(Laplacian(1.0), 4, random_state=0), alpha=1e-2)
+    model = KernelMachineRegressor(
+        features=BinningFeatures(Laplacian(1.0), 4, random_state=0), alpha=1e-2
+    )
     model.fit(rows, rows[:, 0])
-    usual, unusual = model.explain(rows[:60], background=rows[70:75]), model.explain(rows[:61], background=rows[70:75])
+    usual, unusual = (
+        model.explain(rows[:60], background=rows[70:75]),
+        model.explain(rows[:61], background=rows[70:75]),
+    )
     assert usual.is_exact
     assert not unusual.is_exact
     np.testing.assert_allclose(unusual.predictions, model.predict(rows[:61]), atol=1e-9)

@@ -12,7 +12,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures, load, save
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    LinearFeatures,
+    load,
+    save,
+)
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
 EPS = np.finfo(float).eps
@@ -46,7 +53,9 @@ def dense(Z):
 
 @pytest.fixture(params=LISTS)
 def fitted(request):
-    return ConcatenatedFeatures(LISTS[request.param], weights=WEIGHTS).fit(normal(120, 3))
+    return ConcatenatedFeatures(LISTS[request.param], weights=WEIGHTS).fit(
+        normal(120, 3)
+    )
 
 
 class TestConcatenated:
@@ -59,11 +68,21 @@ class TestConcatenated:
         assert fitted.is_dense == isinstance(Z, np.ndarray)
         assert Z.shape == (50, fitted.n_features_out)
         parts = [dense(part.transform(form(X))) for part in fitted.maps_]
-        expected = np.hstack([np.sqrt(weight) * part for weight, part in zip(WEIGHTS, parts, strict=True)])
+        expected = np.hstack(
+            [
+                np.sqrt(weight) * part
+                for weight, part in zip(WEIGHTS, parts, strict=True)
+            ]
+        )
         # The root and the product are rounded in the precision of the rows.
         np.testing.assert_allclose(dense(Z), expected, rtol=2 * np.finfo(dtype).eps)
-        kernel = sum(weight * part @ part.T for weight, part in zip(WEIGHTS, parts, strict=True))
-        size = sum(weight * np.abs(part) @ np.abs(part.T) for weight, part in zip(WEIGHTS, parts, strict=True))
+        kernel = sum(
+            weight * part @ part.T for weight, part in zip(WEIGHTS, parts, strict=True)
+        )
+        size = sum(
+            weight * np.abs(part) @ np.abs(part.T)
+            for weight, part in zip(WEIGHTS, parts, strict=True)
+        )
         bound = (fitted.n_features_out + 8) * np.finfo(dtype).eps * size
         assert np.all(np.abs(dense(Z) @ dense(Z).T - kernel) <= bound)
 
@@ -81,20 +100,35 @@ class TestConcatenated:
         """Of the same fitted maps, which stay as they are."""
         X, before = normal(50, 3), fitted.weights_.copy()
         other = fitted.with_weights(4 * before)
-        np.testing.assert_array_equal(dense(other.transform(X)), 2 * dense(fitted.transform(X)))
+        np.testing.assert_array_equal(
+            dense(other.transform(X)), 2 * dense(fitted.transform(X))
+        )
         np.testing.assert_array_equal(fitted.weights_, before)
-        assert all(one is another for one, another in zip(fitted.maps_, other.maps_, strict=True))
+        assert all(
+            one is another
+            for one, another in zip(fitted.maps_, other.maps_, strict=True)
+        )
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_dot_is_rows_times_coefficients(self, fitted, dtype):
-        X, coef = normal(200, 3).astype(dtype), normal(fitted.n_features_out, 2).astype(dtype)
+        X, coef = (
+            normal(200, 3).astype(dtype),
+            normal(fitted.n_features_out, 2).astype(dtype),
+        )
         Z, found = dense(fitted.transform(X)).astype(float), fitted.dot(X, coef)
         assert found.dtype == dtype
-        bound = (fitted.n_features_out + 8) * np.finfo(dtype).eps / 2 * (np.abs(Z) @ np.abs(coef))
+        bound = (
+            (fitted.n_features_out + 8)
+            * np.finfo(dtype).eps
+            / 2
+            * (np.abs(Z) @ np.abs(coef))
+        )
         assert np.all(np.abs(found - Z @ coef) <= bound)
 
     def test_held(self, fitted):
-        """`store` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
+        """`store` of rows, and `learn` before the columns are laid out, give the
+        features of `transform`.
+        """
         X = normal(120, 3)
         Z = dense(fitted.transform(X))
         drawn = ConcatenatedFeatures(fitted.maps, weights=WEIGHTS).draw(3)
@@ -108,7 +142,9 @@ class TestConcatenated:
         again = np.vstack([block.forward(identity).T for block in blocks])
         np.testing.assert_allclose(again, Z, rtol=4 * EPS)
         size = np.dtype(np.float64)
-        assert fitted.stored_bytes(size, False) == sum(part.stored_bytes(size, False) for part in fitted.maps_)
+        assert fitted.stored_bytes(size, False) == sum(
+            part.stored_bytes(size, False) for part in fitted.maps_
+        )
 
     def test_copies_do_not_share(self):
         maps = [BinningFeatures(Laplacian(3.0), 5, random_state=0), LinearFeatures()]
@@ -130,16 +166,56 @@ class TestConcatenated:
             ({"maps": []}, TypeError, "maps must be a list of feature maps"),
             ({"maps": LinearFeatures()}, TypeError, "maps must be a list"),
             ({"maps": [LinearFeatures(), Ridge()]}, TypeError, "maps must be a list"),
-            ({"maps": [ConcatenatedFeatures([LinearFeatures()])]}, TypeError, "put all maps into one list"),
-            ({"maps": [LinearFeatures()], "weights": [1, 2]}, ValueError, "weights must be 1 numbers"),
-            ({"maps": [LinearFeatures()], "weights": 1.0}, ValueError, "weights must be 1 numbers"),
-            ({"maps": [LinearFeatures()], "weights": ["a"]}, ValueError, "weights must be 1 numbers"),
-            ({"maps": [LinearFeatures()], "weights": [True]}, ValueError, "weights must be 1 numbers"),
-            ({"maps": [LinearFeatures()] * 2, "weights": [1, 0]}, ValueError, "weights must be positive and finite"),
-            ({"maps": [LinearFeatures()] * 2, "weights": [1, -1]}, ValueError, "weights must be positive and finite"),
-            ({"maps": [LinearFeatures()], "weights": [np.inf]}, ValueError, "weights must be positive and finite"),
-            ({"maps": [LinearFeatures()], "weights": [np.nan]}, ValueError, "weights must be positive and finite"),
-            ({"maps": [BinningFeatures(Gaussian())]}, ValueError, "Use FourierFeatures"),
+            (
+                {"maps": [ConcatenatedFeatures([LinearFeatures()])]},
+                TypeError,
+                "put all maps into one list",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": [1, 2]},
+                ValueError,
+                "weights must be 1 numbers",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": 1.0},
+                ValueError,
+                "weights must be 1 numbers",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": ["a"]},
+                ValueError,
+                "weights must be 1 numbers",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": [True]},
+                ValueError,
+                "weights must be 1 numbers",
+            ),
+            (
+                {"maps": [LinearFeatures()] * 2, "weights": [1, 0]},
+                ValueError,
+                "weights must be positive and finite",
+            ),
+            (
+                {"maps": [LinearFeatures()] * 2, "weights": [1, -1]},
+                ValueError,
+                "weights must be positive and finite",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": [np.inf]},
+                ValueError,
+                "weights must be positive and finite",
+            ),
+            (
+                {"maps": [LinearFeatures()], "weights": [np.nan]},
+                ValueError,
+                "weights must be positive and finite",
+            ),
+            (
+                {"maps": [BinningFeatures(Gaussian())]},
+                ValueError,
+                "Use FourierFeatures",
+            ),
         ],
     )
     def test_refuses_bad_parameters(self, options, error, message):
@@ -147,7 +223,10 @@ class TestConcatenated:
             ConcatenatedFeatures(**options).fit(np.ones((4, 3)))
 
     def test_must_be_fitted(self):
-        for call in (lambda features: features.transform(np.ones((1, 2))), ConcatenatedFeatures.get_feature_names_out):
+        for call in (
+            lambda features: features.transform(np.ones((1, 2))),
+            ConcatenatedFeatures.get_feature_names_out,
+        ):
             with pytest.raises(NotFittedError):
                 call(ConcatenatedFeatures([LinearFeatures()]))
 
@@ -160,10 +239,14 @@ class TestConcatenated:
     def test_named_columns(self):
         pd = pytest.importorskip("pandas")
         X = pd.DataFrame(normal(30, 2), columns=["a", "b"])
-        features = ConcatenatedFeatures([FourierFeatures(n_components=2), LinearFeatures()]).fit(X)
+        features = ConcatenatedFeatures(
+            [FourierFeatures(n_components=2), LinearFeatures()]
+        ).fit(X)
         names = ["0_fourierfeatures_cos0", "0_fourierfeatures_sin0", "1_a", "1_b"]
         assert list(features.get_feature_names_out()) == names
-        assert list(features.set_output(transform="pandas").transform(X).columns) == names
+        assert (
+            list(features.set_output(transform="pandas").transform(X).columns) == names
+        )
         with pytest.raises(ValueError, match="feature names"):
             features.transform(X.rename(columns={"a": "z"}))
 
@@ -181,7 +264,9 @@ class TestConcatenated:
         for again in (load(tmp_path / "features"), pickle.loads(pickle.dumps(fitted))):  # noqa: S301
             np.testing.assert_array_equal(dense(again.transform(X)), Z)
             np.testing.assert_array_equal(again.dot(X, coef), product)
-            np.testing.assert_array_equal(again.get_feature_names_out(), fitted.get_feature_names_out())
+            np.testing.assert_array_equal(
+                again.get_feature_names_out(), fitted.get_feature_names_out()
+            )
 
     def test_a_file_with_other_columns_is_refused(self, tmp_path):
         features = ConcatenatedFeatures(LISTS["bins"]).fit(normal(40, 3))
@@ -200,7 +285,9 @@ class TestConcatenated:
 
 class TestLinear:
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    @pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix])
+    @pytest.mark.parametrize(
+        "form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix]
+    )
     def test_is_the_standard_scaler(self, form, dtype):
         X = (normal(300, 4) * [1, 10, 0.1, 3] + [0, 5, 0, 100]).astype(dtype)
         X[::3, 2] = 0
@@ -208,10 +295,13 @@ class TestLinear:
         Z = features.fit_transform(form(X))
         assert isinstance(Z, np.ndarray)
         assert Z.dtype == dtype
-        # Means and deviations of 300 terms, in double precision; the result is rounded to the precision of the rows.
+        # Means and deviations of 300 terms, in double precision; the result is rounded
+        # to the precision of the rows.
         size = (np.abs(X) + np.abs(X).mean(axis=0)) / X.std(axis=0, dtype=float)
         bound = 2 * np.finfo(dtype).eps * size.max() + 4 * 300 * EPS * size.max()
-        np.testing.assert_allclose(Z, StandardScaler().fit_transform(X.astype(float)), rtol=0, atol=bound)
+        np.testing.assert_allclose(
+            Z, StandardScaler().fit_transform(X.astype(float)), rtol=0, atol=bound
+        )
 
     @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
     @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e15 / 3, 1e100])
@@ -227,7 +317,9 @@ class TestLinear:
         X = normal(50, 2)
         found = LinearFeatures().fit_transform(form(X * size))
         # Means, deviations and units of 50 terms that are 3 deviations at most.
-        np.testing.assert_allclose(found, StandardScaler().fit_transform(X), rtol=0, atol=3 * 50 * EPS)
+        np.testing.assert_allclose(
+            found, StandardScaler().fit_transform(X), rtol=0, atol=3 * 50 * EPS
+        )
 
     def test_one_row(self):
         np.testing.assert_array_equal(LinearFeatures().fit_transform([[3.0, -1e10]]), 0)
@@ -250,8 +342,13 @@ class TestLinear:
         features = LinearFeatures().fit(X)
         assert list(features.get_feature_names_out()) == ["a", "b"]
         save(features, tmp_path / "features")
-        np.testing.assert_array_equal(load(tmp_path / "features").transform(X), features.transform(X))
-        assert list(features.set_output(transform="pandas").transform(X).columns) == ["a", "b"]
+        np.testing.assert_array_equal(
+            load(tmp_path / "features").transform(X), features.transform(X)
+        )
+        assert list(features.set_output(transform="pandas").transform(X).columns) == [
+            "a",
+            "b",
+        ]
         with pytest.raises(NotFittedError):
             LinearFeatures().transform(X)
         with pytest.raises(ValueError, match="expecting 2"):
@@ -263,7 +360,8 @@ class TestLinear:
     [
         LinearFeatures(),
         ConcatenatedFeatures(
-            [BinningFeatures(Laplacian(50.0), 5, random_state=0), LinearFeatures()], weights=[1.0, 2.0]
+            [BinningFeatures(Laplacian(50.0), 5, random_state=0), LinearFeatures()],
+            weights=[1.0, 2.0],
         ),
     ]
 )
@@ -286,7 +384,10 @@ def test_sparse_rows_side_by_side(far, dtype):
     rows = X.copy()
     rows[:far] += 1000
     Z = features.transform(rows)
-    parts = [scale * dense(part.transform(rows)) for part, scale in zip(features.maps_, [1, 2, 0.5, 3], strict=True)]
+    parts = [
+        scale * dense(part.transform(rows))
+        for part, scale in zip(features.maps_, [1, 2, 0.5, 3], strict=True)
+    ]
     assert Z.dtype == dtype
     np.testing.assert_allclose(Z.toarray(), np.hstack(parts), rtol=1e-6)
     assert (np.diff(Z.indptr) == 7 + 9 + 3 + 4).all() == (far == 0)

@@ -1,4 +1,6 @@
-"""The contract of Fourier features: unbiased, of known variance, and computed right from any input."""
+"""The contract of Fourier features: unbiased, of known variance, and computed right
+from any input.
+"""
 
 import pickle
 
@@ -19,13 +21,29 @@ from bochner.kernels.spectral_measures import Isotropic, RadialLaw
 EPS = np.finfo(float).eps
 FORMS = [("orthogonal", True), ("iid", True), ("orthogonal", False), ("iid", False)]
 SCHEMES = [(3, "qmc", True), (10, "structured", True), (3, "leverage", True)]
-OTHER_FORMS = [(1, *FORMS[0]), (10, *FORMS[0]), *((3, *form) for form in FORMS[1:]), (3, "odd", True), *SCHEMES]
-OF_TWO_MEASURES = ["gaussian-ard", "laplacian"]  # of leaves of numbers: radial, by column
-OF_EACH_MEASURE = ["gaussian-ard", "laplacian", "hamming", "sum-times-sum"]  # radial, by column, of codes, of terms
+OTHER_FORMS = [
+    (1, *FORMS[0]),
+    (10, *FORMS[0]),
+    *((3, *form) for form in FORMS[1:]),
+    (3, "odd", True),
+    *SCHEMES,
+]
+OF_TWO_MEASURES = [
+    "gaussian-ard",
+    "laplacian",
+]  # of leaves of numbers: radial, by column
+OF_EACH_MEASURE = [
+    "gaussian-ard",
+    "laplacian",
+    "hamming",
+    "sum-times-sum",
+]  # radial, by column, of codes, of terms
 BY_FORM = pytest.mark.parametrize(("sampling", "paired"), FORMS)
 MAPS = {
     "paired": FourierFeatures(Gaussian(2.0), 20, random_state=0),
-    "odd": FourierFeatures(Laplacian(2.0) + Gaussian([1.0, 2.0, 3.0]), 21, random_state=1),
+    "odd": FourierFeatures(
+        Laplacian(2.0) + Gaussian([1.0, 2.0, 3.0]), 21, random_state=1
+    ),
     "offset": FourierFeatures(Matern(2.0), 20, paired=False, random_state=2),
     "iid": FourierFeatures(Cauchy(2.0), 20, sampling="iid", random_state=3),
     "one": FourierFeatures(n_components=1, random_state=4),
@@ -38,7 +56,9 @@ def fitted(request):
 
 
 def fejer(w):
-    """Distribution function of the density (1 - cos w) / (pi w^2), integrated by parts."""
+    """Distribution function of the density (1 - cos w) / (pi w^2), integrated by
+    parts.
+    """
     return 0.5 + (sici(w)[0] - (1 - np.cos(w)) / w) / np.pi
 
 
@@ -48,24 +68,39 @@ def normal(*shape, seed=0):
 
 def has_directions(kernel):
     leaves = [leaf for _, leaves in kernel.terms() for leaf in leaves]
-    return all(isinstance(leaf.spectral_measure(), Isotropic | RadialLaw) for leaf in leaves)
+    return all(
+        isinstance(leaf.spectral_measure(), Isotropic | RadialLaw) for leaf in leaves
+    )
 
 
 def formula(features, X):
-    """Features in float64 as written, and a bound on the rounding errors in precision u = 1 of a computation of them.
+    """Features in float64 as written, and a bound on the rounding errors in precision u
+    = 1 of a computation of them.
 
-    Angles are dot products of d terms, whose factors are rounded once more: (d + 3) u sum |x||w|, and u of the
-    offset. A sine or cosine moves by as much as its angle; its own rounding is below 9 u (tests/loops), that of the
-    amplitude and the product 2 u.
+    Angles are dot products of d terms, whose factors are rounded once more: (d + 3) u
+    sum |x||w|, and u of the offset. A sine or cosine moves by as much as its angle; its
+    own rounding is below 9 u (tests/loops), that of the amplitude and the product 2 u.
     """
-    W, offsets, amplitudes = features.frequencies_, features.offsets_, features.amplitudes_
+    W, offsets, amplitudes = (
+        features.frequencies_,
+        features.offsets_,
+        features.amplitudes_,
+    )
     m = W.shape[1] - len(offsets)
     X = np.asarray(X, dtype=float)
     angles = X @ W
     size = (X.shape[1] + 3) * (np.abs(X) @ np.abs(W))
     a, lone = amplitudes[:m], angles[:, m:] + offsets
-    Z = np.hstack([a * np.cos(angles[:, :m]), a * np.sin(angles[:, :m]), amplitudes[m:] * np.cos(lone)])
-    bound = np.hstack([a * (size[:, :m] + 11)] * 2 + [amplitudes[m:] * (size[:, m:] + 4 * np.pi + 11)])
+    Z = np.hstack(
+        [
+            a * np.cos(angles[:, :m]),
+            a * np.sin(angles[:, :m]),
+            amplitudes[m:] * np.cos(lone),
+        ]
+    )
+    bound = np.hstack(
+        [a * (size[:, :m] + 11)] * 2 + [amplitudes[m:] * (size[:, m:] + 4 * np.pi + 11)]
+    )
     return Z, bound
 
 
@@ -81,10 +116,14 @@ class TestEstimate:
     SEEDS = 64
 
     def pairs(self, d):
-        """Six pairs of rows, from near to far, at distances of 0.3 to 3 in each number of dimensions."""
+        """Six pairs of rows, from near to far, at distances of 0.3 to 3 in each
+        number of dimensions.
+        """
         X = normal(6, d)
         step = normal(6, d, seed=1)
-        return X, X + step / np.linalg.norm(step, axis=1, keepdims=True) * np.linspace(0.3, 3, 6)[:, None]
+        return X, X + step / np.linalg.norm(step, axis=1, keepdims=True) * np.linspace(
+            0.3, 3, 6
+        )[:, None]
 
     def estimates(self, kernel, d, seeds=SEEDS, pairs=None, **options):
         X, Y = self.pairs(d) if pairs is None else pairs
@@ -103,7 +142,11 @@ class TestEstimate:
     @pytest.mark.parametrize("case", OF_EACH_MEASURE, indirect=True)
     def test_other_forms_are_unbiased(self, case, d, sampling, paired):
         if sampling == "structured" and not has_directions(case.kernel(d)):
-            with pytest.raises(ValueError, match="structured' needs frequencies of uniform direction, and those of"):
+            with pytest.raises(
+                ValueError,
+                match="structured' needs frequencies of uniform direction, and those "
+                "of",
+            ):
                 FourierFeatures(case.kernel(d), sampling=sampling).draw(d)
             return
         self.check_mean(case, d, sampling, paired)
@@ -112,11 +155,19 @@ class TestEstimate:
         """Means of estimates over seeds are the kernel, within five standard errors."""
         size = 129 if sampling == "odd" else 128
         sampling = "orthogonal" if sampling == "odd" else sampling
-        X, Y = (np.rint(2 * rows) for rows in self.pairs(d)) if case.codes else self.pairs(d)
+        X, Y = (
+            (np.rint(2 * rows) for rows in self.pairs(d))
+            if case.codes
+            else self.pairs(d)
+        )
         options = {"n_components": size, "sampling": sampling, "paired": paired}
         found = self.estimates(case.kernel(d), d, pairs=(X, Y), **options)
-        error = found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS  # codes of a pair may be equal: no spread
-        assert np.abs((found.mean(axis=0) - np.diag(case.exact(X, Y))) / error).max() <= 5
+        error = (
+            found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS
+        )  # codes of a pair may be equal: no spread
+        assert (
+            np.abs((found.mean(axis=0) - np.diag(case.exact(X, Y))) / error).max() <= 5
+        )
 
     def test_has_the_known_variance(self, leaf):
         self.check_variance(leaf, 10, True)
@@ -128,51 +179,80 @@ class TestEstimate:
     def check_variance(self, leaf, d, paired):
         """With f = cos(w'(x - y)) we have E f = k and E f^2 = (1 + k(2 (x - y))) / 2.
 
-        Paired, the estimate is the mean of m such f: variance ((1 + k2) / 2 - k^2) / m, which for the Gaussian
-        kernel, where k2 = k^4, is (1 - k^2)^2 / (2 m) (Sutherland and Schneider, 2015). With offsets a column adds
-        cos(w'(x + y) + 2 b), uncorrelated and of variance 1/2: (1 + k2 / 2 - k^2) / D.
+        Paired, the estimate is the mean of m such f: variance ((1 + k2) / 2 - k^2) / m,
+        which for the Gaussian kernel, where k2 = k^4, is (1 - k^2)^2 / (2 m)
+        (Sutherland and Schneider, 2015). With offsets a column adds cos(w'(x + y) + 2
+        b), uncorrelated and of variance 1/2: (1 + k2 / 2 - k^2) / D.
 
-        A variance over S seeds deviates by its own size times sqrt((2 + e) / S), e the excess kurtosis of one
-        estimate, 12 / m at most where the cosines are near 1 (1 - cos is then half a squared normal).
+        A variance over S seeds deviates by its own size times sqrt((2 + e) / S), e the
+        excess kurtosis of one estimate, 12 / m at most where the cosines are near 1 (1
+        - cos is then half a squared normal).
         """
         m, S = 100, 200
         kernel = leaf.kernel(d)
-        found = self.estimates(kernel, d, S, n_components=2 * m if paired else m, sampling="iid", paired=paired).var(
-            axis=0, ddof=1
-        )
+        found = self.estimates(
+            kernel,
+            d,
+            S,
+            n_components=2 * m if paired else m,
+            sampling="iid",
+            paired=paired,
+        ).var(axis=0, ddof=1)
         X, Y = self.pairs(d)
         k, k2 = np.diag(kernel(X, Y)), np.diag(kernel(2 * X, 2 * Y))
         variance = ((1 + k2) / 2 - k**2 if paired else 1 + k2 / 2 - k**2) / m
         if paired and kernel == Gaussian(1.5):
             np.testing.assert_allclose(variance, (1 - k**2) ** 2 / (2 * m), rtol=1e-10)
-        far = 1 - k > 1e-6  # nearer than that the kernel itself has no digits left for the variance
+        far = (
+            1 - k > 1e-6
+        )  # nearer than that the kernel itself has no digits left for the variance
         z = (found / variance - 1) / np.sqrt((2 + 12 / m) / S)
         assert np.abs(z[far]).max() <= 5
 
-    @pytest.mark.parametrize("case", ["gaussian", "matern32", "rational-0.7", *OF_TWO_MEASURES, "hat"], indirect=True)
+    @pytest.mark.parametrize(
+        "case",
+        ["gaussian", "matern32", "rational-0.7", *OF_TWO_MEASURES, "hat"],
+        indirect=True,
+    )
     def test_orthogonal_draws_have_a_smaller_error(self, case):
-        """Paired by seed: significantly smaller for isotropic kernels, at least not larger for the separable ones."""
+        """Paired by seed: significantly smaller for isotropic kernels, at least not
+        larger for the separable ones.
+        """
         leaf, d, S = case, 10, 150
         X, Y = self.pairs(d)
         k = np.diag(leaf.kernel(d)(X, Y))
         errors = {
-            sampling: ((self.estimates(leaf.kernel(d), d, S, n_components=4 * d, sampling=sampling) - k) ** 2).mean(
-                axis=1
-            )
+            sampling: (
+                (
+                    self.estimates(
+                        leaf.kernel(d), d, S, n_components=4 * d, sampling=sampling
+                    )
+                    - k
+                )
+                ** 2
+            ).mean(axis=1)
             for sampling in ("orthogonal", "iid")
         }
         gain = errors["orthogonal"] - errors["iid"]
         z = gain.mean() / (gain.std(ddof=1) / np.sqrt(S))
-        print(f"ratio of mean squared errors {errors['orthogonal'].mean() / errors['iid'].mean():.3f}, z {z:.1f}")
+        print(
+            "ratio of mean squared errors "
+            f"{errors['orthogonal'].mean() / errors['iid'].mean():.3f}, z {z:.1f}"
+        )
         if isinstance(leaf.kernel(d), Gaussian):
             assert z < -5
         assert z < 3
 
     def test_offsets_have_a_larger_variance(self):
         options = {"n_components": 40, "sampling": "iid"}
-        paired = self.estimates(Gaussian(1.5), 3, 200, paired=True, **options).var(axis=0)
-        offset = self.estimates(Gaussian(1.5), 3, 200, paired=False, **options).var(axis=0)
-        # The ratio is 2 at least by formula; that of two variances of 200 seeds deviates by 2 sqrt(4 / 200) = 0.28.
+        paired = self.estimates(Gaussian(1.5), 3, 200, paired=True, **options).var(
+            axis=0
+        )
+        offset = self.estimates(Gaussian(1.5), 3, 200, paired=False, **options).var(
+            axis=0
+        )
+        # The ratio is 2 at least by formula; that of two variances of 200 seeds
+        # deviates by 2 sqrt(4 / 200) = 0.28.
         assert np.all(offset > paired)
 
     def test_the_norm_of_a_paired_row_is_exact(self, case):
@@ -184,12 +264,16 @@ class TestEstimate:
 
 
 class TestFrequencies:
-    """Laws of the draw. A Kolmogorov-Smirnov p-value below 1e-5 fails: once in a thousand such suites by chance."""
+    """Laws of the draw. A Kolmogorov-Smirnov p-value below 1e-5 fails: once in a
+    thousand such suites by chance.
+    """
 
     N = 3000
 
     def draw(self, kernel, d, sampling="iid", size=N, seed=0):
-        features = FourierFeatures(kernel, 2 * size, sampling=sampling, random_state=seed).draw(d)
+        features = FourierFeatures(
+            kernel, 2 * size, sampling=sampling, random_state=seed
+        ).draw(d)
         scale = np.asarray(kernel.lengthscale, dtype=float).reshape(-1, 1)
         return features.frequencies_ * scale
 
@@ -210,29 +294,42 @@ class TestFrequencies:
         self.assert_law(radius(Gaussian(lengthscale)), stats.chi(d).cdf)
         self.assert_law(radius(Matern(2.0, nu=np.inf)), stats.chi(d).cdf)
         for nu in (0.5, 1.5, 2.5, 0.8, 60):
-            self.assert_law(radius(Matern(lengthscale, nu=nu)) ** 2 / d, stats.f(d, 2 * nu).cdf)
+            self.assert_law(
+                radius(Matern(lengthscale, nu=nu)) ** 2 / d, stats.f(d, 2 * nu).cdf
+            )
         shares = (np.arange(400) + 0.5) / 400
         for alpha in (0.7, 3.0):
             scales = stats.gamma(alpha, scale=1 / alpha).ppf(shares)
-            law = lambda s, scales=scales: stats.chi2(d).cdf(s[:, None] / scales).mean(axis=1)  # noqa: E731
-            self.assert_law(radius(RationalQuadratic(2.0, alpha=alpha))[:1000] ** 2, law)
+            law = lambda s, scales=scales: (  # noqa: E731
+                stats.chi2(d).cdf(s[:, None] / scales).mean(axis=1)
+            )
+            self.assert_law(
+                radius(RationalQuadratic(2.0, alpha=alpha))[:1000] ** 2, law
+            )
 
-    @pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(nu=0.5), RationalQuadratic()], ids=repr)
+    @pytest.mark.parametrize(
+        "kernel", [Gaussian(2.0), Matern(nu=0.5), RationalQuadratic()], ids=repr
+    )
     def test_isotropic_directions(self, kernel):
         from scipy import stats
 
         for sampling in ("iid", "orthogonal"):
             W = self.draw(kernel, 4, sampling)
-            first = (W / np.linalg.norm(W, axis=0))[:, :: 4 if sampling == "orthogonal" else 1]
+            first = (W / np.linalg.norm(W, axis=0))[
+                :, :: 4 if sampling == "orthogonal" else 1
+            ]
             for coordinate in first:
                 self.assert_law(coordinate**2, stats.beta(0.5, 1.5).cdf)
                 self.assert_law(
                     np.sign(coordinate) * coordinate**2,
-                    lambda s: (1 + np.sign(s) * stats.beta(0.5, 1.5).cdf(np.abs(s))) / 2,
+                    lambda s: (
+                        (1 + np.sign(s) * stats.beta(0.5, 1.5).cdf(np.abs(s))) / 2
+                    ),
                 )
 
     @pytest.mark.parametrize(
-        ("kernel", "law"), [(Laplacian, "cauchy"), (Cauchy, "laplace"), (Hat, fejer), (Gaussian, "norm")]
+        ("kernel", "law"),
+        [(Laplacian, "cauchy"), (Cauchy, "laplace"), (Hat, fejer), (Gaussian, "norm")],
     )
     def test_separable_coordinates(self, kernel, law):
         for sampling in ("iid", "orthogonal"):
@@ -242,11 +339,15 @@ class TestFrequencies:
 
     @pytest.mark.parametrize("sampling", ["iid", "orthogonal"])
     def test_matern_is_one_multivariate_t(self, sampling):
-        """Coordinates share their chi-square: large ones come together. Drawn each for itself they would not."""
+        """Coordinates share their chi-square: large ones come together. Drawn each
+        for itself they would not.
+        """
         from scipy.stats import kstest, spearmanr
 
         W = np.abs(self.draw(Matern(nu=0.5), 3, sampling))
-        independent = np.sqrt(1 / self.N)  # deviation of a rank correlation without dependence
+        independent = np.sqrt(
+            1 / self.N
+        )  # deviation of a rank correlation without dependence
         assert spearmanr(W[0], W[1]).statistic > 10 * independent
         separable = np.abs(self.draw(Laplacian(), 3))
         assert abs(spearmanr(separable[0], separable[1]).statistic) < 5 * independent
@@ -264,8 +365,11 @@ class TestFrequencies:
         W = W / np.linalg.norm(W, axis=0)
         for start in range(0, size, d):
             block = W[:, start : start + d]
-            # Quantiles lose up to eps over the normal density, 1e-6 at |z| = 5: 1e-10, and its d terms.
-            np.testing.assert_allclose(block.T @ block, np.eye(block.shape[1]), rtol=0, atol=1e-9)
+            # Quantiles lose up to eps over the normal density, 1e-6 at |z| = 5: 1e-10,
+            # and its d terms.
+            np.testing.assert_allclose(
+                block.T @ block, np.eye(block.shape[1]), rtol=0, atol=1e-9
+            )
 
     def test_blocks_are_independent(self):
         W = self.draw(Gaussian(), 4, "orthogonal")
@@ -279,21 +383,36 @@ class TestFrequencies:
         kernel = 3.0 * Gaussian() + Laplacian()
         features = FourierFeatures(kernel, 80, random_state=0).draw(2)
         np.testing.assert_allclose(features.amplitudes_**2, 0.1)
-        np.testing.assert_allclose((FourierFeatures(kernel, 10, random_state=0).draw(2).amplitudes_ ** 2).sum(), 4)
-        small = FourierFeatures(1000.0 * Gaussian() + Laplacian(), 6, random_state=0).draw(2)
+        np.testing.assert_allclose(
+            (
+                FourierFeatures(kernel, 10, random_state=0).draw(2).amplitudes_ ** 2
+            ).sum(),
+            4,
+        )
+        small = FourierFeatures(
+            1000.0 * Gaussian() + Laplacian(), 6, random_state=0
+        ).draw(2)
         np.testing.assert_allclose(sorted(small.amplitudes_**2), [1, 500, 500])
 
     @BY_FORM
     def test_same_seed_same_draw(self, sampling, paired):
         def draw(seed, dtype=float):
             X = normal(4, 3).astype(dtype)
-            return FourierFeatures(Matern() + Cauchy(), 30, sampling=sampling, paired=paired, random_state=seed).fit(X)
+            return FourierFeatures(
+                Matern() + Cauchy(),
+                30,
+                sampling=sampling,
+                paired=paired,
+                random_state=seed,
+            ).fit(X)
 
         one, two = draw(5), draw(5, np.float32)
         np.testing.assert_array_equal(one.frequencies_, two.frequencies_)
         np.testing.assert_array_equal(one.offsets_, two.offsets_)
         np.testing.assert_array_equal(one.amplitudes_, two.amplitudes_)
-        np.testing.assert_array_equal(draw(np.random.RandomState(5)).frequencies_, one.frequencies_)
+        np.testing.assert_array_equal(
+            draw(np.random.RandomState(5)).frequencies_, one.frequencies_
+        )
         assert not np.any(draw(6).frequencies_ == one.frequencies_)
         assert not np.any(draw(None).frequencies_ == draw(None).frequencies_)
         assert not np.any(one.frequencies_[0, 1:] == one.frequencies_[0, :-1])
@@ -320,10 +439,17 @@ class TestTransform:
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     @pytest.mark.parametrize(
-        "kind", [f"{form}_{what}" for form in ("csr", "csc", "coo") for what in ("array", "matrix")]
+        "kind",
+        [
+            f"{form}_{what}"
+            for form in ("csr", "csc", "coo")
+            for what in ("array", "matrix")
+        ],
     )
     def test_sparse_rows_are_dense_rows(self, fitted, kind, dtype):
-        X = np.where(np.random.default_rng(0).random((200, 3)) < 0.3, normal(200, 3), 0.0).astype(dtype)
+        X = np.where(
+            np.random.default_rng(0).random((200, 3)) < 0.3, normal(200, 3), 0.0
+        ).astype(dtype)
         Z = fitted.transform(getattr(sp, kind)(X))
         assert isinstance(Z, np.ndarray)
         assert Z.dtype == dtype
@@ -350,11 +476,28 @@ class TestTransform:
 
     @pytest.mark.parametrize("n_components", [999, 1000, 70_001])
     def test_every_row_of_every_tile(self, n_components):
-        features = FourierFeatures(n_components=n_components, random_state=0).fit(np.zeros((1, 2)))
+        features = FourierFeatures(n_components=n_components, random_state=0).fit(
+            np.zeros((1, 2))
+        )
         tile = max(1, TILE_BYTES // (8 * n_components))
         threaded = STEP * n_threads()
-        sizes = {1, 2, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, threaded - 1, threaded, threaded + 1}
-        for n in sorted(sizes - {0}) if n_components < 2000 else (1, tile, tile + 1, threaded + 1):
+        sizes = {
+            1,
+            2,
+            tile - 1,
+            tile,
+            tile + 1,
+            2 * tile,
+            2 * tile + 1,
+            threaded - 1,
+            threaded,
+            threaded + 1,
+        }
+        for n in (
+            sorted(sizes - {0})
+            if n_components < 2000
+            else (1, tile, tile + 1, threaded + 1)
+        ):
             X = normal(n, 2, seed=n)
             assert_computes(features, X, features.transform(X))
 
@@ -378,7 +521,9 @@ class TestTransform:
             assert product.dtype == dtype
             expected, bound = formula(fitted, X)
             size = (bound + fitted.n_components * np.abs(expected)) @ np.abs(coef)
-            assert np.all(np.abs(product - expected @ coef) <= np.finfo(dtype).eps * size)
+            assert np.all(
+                np.abs(product - expected @ coef) <= np.finfo(dtype).eps * size
+            )
         assert fitted.dot(sp.csr_array(X), coef).shape == (200, 2)
 
     def test_shared_frequencies_with_rbf_sampler(self):
@@ -387,20 +532,33 @@ class TestTransform:
         ours = FourierFeatures(Gaussian(), 60, paired=False).fit(X)
         ours.frequencies_, ours.offsets_ = theirs.random_weights_, theirs.random_offset_
         _, bound = formula(ours, X)
-        assert np.all(np.abs(ours.transform(X) - theirs.transform(X)) <= 2 * EPS * bound)
+        assert np.all(
+            np.abs(ours.transform(X) - theirs.transform(X)) <= 2 * EPS * bound
+        )
 
     def test_rbf_sampler_has_the_same_gamma(self):
-        """Both estimate the same kernel: the mean over seeds of their difference is zero by z-score."""
+        """Both estimate the same kernel: the mean over seeds of their difference is
+        zero by z-score.
+        """
         X = normal(6, 3)
         gamma, pairs = 0.2, np.triu_indices(6, 1)
         ours, theirs = [], []
         for seed in range(100):
-            Z = FourierFeatures(Gaussian(1 / np.sqrt(2 * gamma)), 40, random_state=seed).fit_transform(X)
-            R = RBFSampler(gamma=gamma, n_components=40, random_state=seed).fit_transform(X)
+            Z = FourierFeatures(
+                Gaussian(1 / np.sqrt(2 * gamma)), 40, random_state=seed
+            ).fit_transform(X)
+            R = RBFSampler(
+                gamma=gamma, n_components=40, random_state=seed
+            ).fit_transform(X)
             ours.append((Z @ Z.T)[pairs])
             theirs.append((R @ R.T)[pairs])
         difference = np.array(ours) - np.array(theirs)
-        assert np.abs(difference.mean(axis=0) / (difference.std(axis=0, ddof=1) / 10)).max() <= 5
+        assert (
+            np.abs(
+                difference.mean(axis=0) / (difference.std(axis=0, ddof=1) / 10)
+            ).max()
+            <= 5
+        )
 
 
 class TestFace:
@@ -411,7 +569,9 @@ class TestFace:
         Z = fitted.transform(X)
         copy = pickle.loads(pickle.dumps(fitted))  # noqa: S301
         np.testing.assert_array_equal(copy.transform(X), Z)
-        np.testing.assert_array_equal(copy.transform(X.astype(np.float32)), fitted.transform(X.astype(np.float32)))
+        np.testing.assert_array_equal(
+            copy.transform(X.astype(np.float32)), fitted.transform(X.astype(np.float32))
+        )
 
     def test_fit_draws_anew(self):
         features = FourierFeatures(n_components=10, random_state=0)
@@ -420,13 +580,18 @@ class TestFace:
         after = features.set_params(random_state=1).fit_transform(X)
         assert not np.any(before == after)
         assert features.fit(X[:, :2]).transform(X[:, :2]).shape == (5, 10)
-        np.testing.assert_array_equal(features.set_params(random_state=0).fit(X).transform(X), before)
+        np.testing.assert_array_equal(
+            features.set_params(random_state=0).fit(X).transform(X), before
+        )
 
     def test_feature_names(self, fitted):
         pd = pytest.importorskip("pandas")
         names = fitted.get_feature_names_out()
         assert len(set(names)) == len(names) == fitted.n_components
-        assert all(name.startswith(("fourierfeatures_cos", "fourierfeatures_sin")) for name in names)
+        assert all(
+            name.startswith(("fourierfeatures_cos", "fourierfeatures_sin"))
+            for name in names
+        )
         frame = fitted.set_output(transform="pandas").transform(normal(4, 3))
         assert isinstance(frame, pd.DataFrame)
         assert list(frame.columns) == list(names)
@@ -448,7 +613,9 @@ class TestFace:
         assert two.kernel == kernel == Gaussian(2.0) + Laplacian(2.0)
         FourierFeatures().set_params(kernel__lengthscale=7.0)
         assert FourierFeatures().kernel == Gaussian(1.0)
-        pipeline = make_pipeline(FourierFeatures(), Ridge()).set_params(fourierfeatures__kernel__lengthscale=7.0)
+        pipeline = make_pipeline(FourierFeatures(), Ridge()).set_params(
+            fourierfeatures__kernel__lengthscale=7.0
+        )
         assert pipeline[0].kernel == Gaussian(7.0)
         assert FourierFeatures().kernel == Gaussian(1.0)
 
@@ -473,8 +640,16 @@ class TestFace:
             ({"sampling": None}, ValueError, "sampling must be one of"),
             ({"kernel": "gaussian"}, TypeError, "kernel must be a bochner kernel"),
             ({"kernel": None}, TypeError, "kernel must be a bochner kernel"),
-            ({"kernel": Gaussian([1.0, 2.0])}, ValueError, "2 lengthscales and the data have 3"),
-            ({"kernel": Gaussian() + Laplacian() + Cauchy(), "n_components": 4}, ValueError, "sum of 3 terms"),
+            (
+                {"kernel": Gaussian([1.0, 2.0])},
+                ValueError,
+                "2 lengthscales and the data have 3",
+            ),
+            (
+                {"kernel": Gaussian() + Laplacian() + Cauchy(), "n_components": 4},
+                ValueError,
+                "sum of 3 terms",
+            ),
             ({"random_state": "seed"}, ValueError, "seed"),
         ],
     )
@@ -486,7 +661,9 @@ class TestFace:
         kernel = Gaussian() + Laplacian() + Cauchy()
         assert FourierFeatures(kernel, 6).fit_transform(np.ones((1, 3))).shape == (1, 6)
         assert FourierFeatures(kernel, 5).fit_transform(np.ones((1, 3))).shape == (1, 5)
-        assert FourierFeatures(kernel, 3, paired=False).fit_transform(np.ones((1, 3))).shape == (1, 3)
+        assert FourierFeatures(kernel, 3, paired=False).fit_transform(
+            np.ones((1, 3))
+        ).shape == (1, 3)
 
     @pytest.mark.parametrize(
         ("X", "message"),
@@ -507,7 +684,9 @@ class TestFace:
     def test_memory_is_asked_for_first(self, request):
         features = FourierFeatures(n_components=1000).fit(np.zeros((1, 3)))
         request.getfixturevalue("little_memory")
-        with pytest.raises(MemoryError, match=r"Drawing 500 frequencies in 3 dimensions needs"):
+        with pytest.raises(
+            MemoryError, match=r"Drawing 500 frequencies in 3 dimensions needs"
+        ):
             FourierFeatures(n_components=1000).fit(np.zeros((1, 3)))
         with pytest.raises(MemoryError, match=r"1,000 features needs .* are free"):
             features.transform(np.zeros((1, 3)))
@@ -521,7 +700,11 @@ class TestFace:
             FourierFeatures().get_feature_names_out()
 
     def test_single_columns_far_from_zero(self):
-        """In single precision the error grows with the angle, as the bound says, and not beyond."""
-        features = FourierFeatures(Gaussian(1.0), 64, random_state=0).fit(np.zeros((1, 1)))
+        """In single precision the error grows with the angle, as the bound says, and
+        not beyond.
+        """
+        features = FourierFeatures(Gaussian(1.0), 64, random_state=0).fit(
+            np.zeros((1, 1))
+        )
         X = (1000 + normal(50, 1)).astype(np.float32)
         assert_computes(features, X, features.transform(X), np.float32)

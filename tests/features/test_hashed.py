@@ -22,17 +22,29 @@ METRIC = Metric(3, [0, 2], [1.0, 2.0])
 
 @pytest.mark.parametrize(
     ("n_grids", "most", "expected"),
-    [(50, 12_800, (50, 256)), (200, 12_800, (100, 128)), (3, 1000, (3, 333)), (9, 100, (1, 100))],
+    [
+        (50, 12_800, (50, 256)),
+        (200, 12_800, (100, 128)),
+        (3, 1000, (3, 333)),
+        (9, 100, (1, 100)),
+    ],
 )
 def test_bins_get_buckets(n_grids, most, expected):
     for features in (
         BinningFeatures(Laplacian(2.0), n_grids, column_share=0.5, random_state=3),
-        MetricFeatures(METRIC, BinningFeatures(Laplacian(2.0), n_grids, column_share=0.5, random_state=3)),
+        MetricFeatures(
+            METRIC,
+            BinningFeatures(Laplacian(2.0), n_grids, column_share=0.5, random_state=3),
+        ),
     ):
         found = hashed(features, most)
         inner = getattr(found, "features", found)
         assert (inner.n_grids, inner.n_buckets) == expected
-        assert (inner.kernel.lengthscale, inner.column_share, inner.random_state) == (2.0, 0.5, 3)
+        assert (inner.kernel.lengthscale, inner.column_share, inner.random_state) == (
+            2.0,
+            0.5,
+            3,
+        )
         drawn = found.draw(3)
         assert hashed_bins(drawn) is getattr(drawn, "features_", drawn)
         assert drawn.n_features_out == expected[0] * expected[1] <= most
@@ -48,25 +60,42 @@ def test_buckets_that_are_there_stay():
 
 
 def test_what_is_refused():
-    cures = r"fit all rows at once, with fit\(source\), or use n_buckets=128 and at most 100 grids"
-    with pytest.raises(ValueError, match=rf"200 grids of 128 buckets are more than 12,800 columns.*{cures}"):
+    cures = (
+        r"fit all rows at once, with fit\(source\), or use n_buckets=128 and at "
+        r"most 100 grids"
+    )
+    with pytest.raises(
+        ValueError,
+        match=rf"200 grids of 128 buckets are more than 12,800 columns.*{cures}",
+    ):
         hashed(BinningFeatures(n_grids=200, n_buckets=128), 12_800)
-    with pytest.raises(ValueError, match=f"The bins of BinningFeatures depend on all rows: {cures}"):
+    with pytest.raises(
+        ValueError, match=f"The bins of BinningFeatures depend on all rows: {cures}"
+    ):
         require_hashed(MetricFeatures(METRIC, BinningFeatures()), 12_800)
-    for other in (FourierFeatures(), ConcatenatedFeatures([BinningFeatures(n_buckets=5)])):
+    for other in (
+        FourierFeatures(),
+        ConcatenatedFeatures([BinningFeatures(n_buckets=5)]),
+    ):
         with pytest.raises(ValueError, match=f"not hashed bins: {cures}"):
             hashed(other, 12_800)
 
 
 def test_other_maps_have_no_hashed_bins():
-    for features in (FourierFeatures(), BinningFeatures(), MetricFeatures(METRIC, BinningFeatures())):
+    for features in (
+        FourierFeatures(),
+        BinningFeatures(),
+        MetricFeatures(METRIC, BinningFeatures()),
+    ):
         assert hashed_bins(features.fit(X)) is None
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(1.0), SmoothBins(1.0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dense_rows(kernel, dtype):
-    features = MetricFeatures(METRIC, BinningFeatures(kernel, 7, n_buckets=50, random_state=0)).draw(3)
+    features = MetricFeatures(
+        METRIC, BinningFeatures(kernel, 7, n_buckets=50, random_state=0)
+    ).draw(3)
     dense, rows = DenseBins(features), np.concatenate([X] * 3).astype(dtype)
     Z = dense.rows(rows)
     assert Z.dtype == dtype
@@ -80,7 +109,9 @@ def test_dense_rows(kernel, dtype):
 
 
 def test_direct_solution_and_leave_one_out():
-    """As for dense features: scikit-learn's ridge regression, and refits without single rows."""
+    """As for dense features: scikit-learn's ridge regression, and refits without
+    single rows.
+    """
     features = BinningFeatures(Laplacian(3.0), 4, n_buckets=16, random_state=0).draw(3)
     y, alpha = np.sin(X[:, :1]), 0.3
     design = Design(ArraySource(X, y), features, np.float64)
@@ -92,7 +123,9 @@ def test_direct_solution_and_leave_one_out():
     predicted = PrimalLeaveOneOut(design, factor).predict(alpha)
     for i in (0, 17, 399):
         without = Ridge(alpha).fit(np.delete(Z, i, axis=0), np.delete(y, i, axis=0))
-        np.testing.assert_allclose(predicted[i], without.predict(Z[i : i + 1]).ravel(), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            predicted[i], without.predict(Z[i : i + 1]).ravel(), rtol=0, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(1.0), SmoothBins(1.0)])
@@ -114,7 +147,11 @@ def test_rows_that_are_held(kernel, n_buckets, number):
         np.testing.assert_array_equal(values, own)
     held = BinBuffer(1 << 20)
     for a in range(0, 400, 57):
-        held.put(features.store(X[a : a + 57]), y[a : a + 57], unit_weights(len(y[a : a + 57])))
+        held.put(
+            features.store(X[a : a + 57]),
+            y[a : a + 57],
+            unit_weights(len(y[a : a + 57])),
+        )
     assert not held.is_full
     ids, values, targets, weights = held.take()
     np.testing.assert_array_equal(ids, whole.ids)

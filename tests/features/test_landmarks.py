@@ -1,11 +1,18 @@
-"""Landmarks of the kernel that a map stands for, and functions drawn from its Gaussian process."""
+"""Landmarks of the kernel that a map stands for, and functions drawn from its
+Gaussian process.
+"""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    LinearFeatures,
+)
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
 from bochner.features.nystroem import KernelRows, LandmarkFeatures, PriorFunctions
 from bochner.kernels import FromSpectrum, Gaussian, Laplacian
@@ -14,7 +21,10 @@ rng = np.random.default_rng(0)
 X, NEW = rng.standard_normal((60, 3)), rng.standard_normal((8, 3))
 METRIC = Metric(3, [0, 2], [2.0, 1.0])
 U = X[:, [0, 2]] * [2.0, 1.0]
-FOURIER, BINS = FourierFeatures(Gaussian(2.0), 50, random_state=0), BinningFeatures(Laplacian(3.0), 20, random_state=0)
+FOURIER, BINS = (
+    FourierFeatures(Gaussian(2.0), 50, random_state=0),
+    BinningFeatures(Laplacian(3.0), 20, random_state=0),
+)
 
 
 def mixture(share, scale, X):
@@ -29,7 +39,10 @@ KERNELS = {
     "bins": (BINS, Laplacian(3.0)(X)),
     "rows": (KernelRows(Gaussian(2.0)), Gaussian(2.0)(X)),
     "coordinates": (MetricFeatures(METRIC, BINS), Laplacian(3.0)(U)),
-    "halves": (BinningFeatures(Laplacian(3.0), 20, column_share=0.5, random_state=0), mixture(0.5, 3.0, X)),
+    "halves": (
+        BinningFeatures(Laplacian(3.0), 20, column_share=0.5, random_state=0),
+        mixture(0.5, 3.0, X),
+    ),
     "linear": (LinearFeatures(), STANDARD @ STANDARD.T),
     "together": (
         ConcatenatedFeatures([FOURIER, BINS, LinearFeatures()], [2.0, 1.0, 0.5]),
@@ -53,22 +66,35 @@ def test_kernel_is_that_of_the_map(name):
     "features",
     [
         TransformerFeatures(Nystroem(n_components=10, random_state=0)),
-        FourierFeatures(FromSpectrum(lambda size, d, rng: rng.standard_normal((size, d))), 30, random_state=0),
+        FourierFeatures(
+            FromSpectrum(lambda size, d, rng: rng.standard_normal((size, d))),
+            30,
+            random_state=0,
+        ),
     ],
 )
 def test_features_stand_for_a_kernel_without_a_formula(features):
     features = features.fit(X)
     landmarks, Z = LandmarkFeatures(features, X[:5]), features.transform(X)
     np.testing.assert_allclose(landmarks.values(X), Z @ Z[:5].T, atol=1e-12)
-    np.testing.assert_allclose(landmarks.variance(X), np.square(Z).sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        landmarks.variance(X), np.square(Z).sum(axis=1), atol=1e-12
+    )
 
 
-@pytest.mark.parametrize("name", ["fourier", "bins", "coordinates", "halves", "linear", "together"])
+@pytest.mark.parametrize(
+    "name", ["fourier", "bins", "coordinates", "halves", "linear", "together"]
+)
 def test_prior_functions_have_the_covariance_of_the_kernel(name):
     """Means of products of 40 draws of 50 functions, by z-score."""
     features, exact = KERNELS[name]
     features = clone(features).fit(X)
-    draws = np.stack([PriorFunctions(features, 50, np.random.default_rng(s))(X[:6]) for s in range(40)])
+    draws = np.stack(
+        [
+            PriorFunctions(features, 50, np.random.default_rng(s))(X[:6])
+            for s in range(40)
+        ]
+    )
     products = np.einsum("sik,sjk->sij", draws, draws) / 50
     z = (products.mean(axis=0) - exact[:6, :6]) / (products.std(axis=0) / np.sqrt(40))
     assert np.abs(z).max() < 5

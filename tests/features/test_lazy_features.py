@@ -1,4 +1,6 @@
-"""Feature maps of collections of Dask: fitted by their rows, and applied block by block."""
+"""Feature maps of collections of Dask: fitted by their rows, and applied block by
+block.
+"""
 
 import dask.array as da
 import dask.dataframe as dd
@@ -19,10 +21,15 @@ MAPS = {
     "bins": BinningFeatures(Laplacian(3.0), n_grids=9, random_state=0),
     "buckets": BinningFeatures(Laplacian(3.0), n_grids=9, n_buckets=16, random_state=0),
     "both": ConcatenatedFeatures(
-        [FourierFeatures(n_components=8, random_state=0), BinningFeatures(Laplacian(3.0), 4, random_state=0)],
+        [
+            FourierFeatures(n_components=8, random_state=0),
+            BinningFeatures(Laplacian(3.0), 4, random_state=0),
+        ],
         [0.5, 0.5],
     ),
-    "metric": MetricFeatures(Metric(4, [0, 2], [1.0, 3.0]), FourierFeatures(n_components=10, random_state=0)),
+    "metric": MetricFeatures(
+        Metric(4, [0, 2], [1.0, 3.0]), FourierFeatures(n_components=10, random_state=0)
+    ),
     "transformer": TransformerFeatures(Nystroem(n_components=12, random_state=0)),
 }
 
@@ -39,7 +46,11 @@ def dense(Z):
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("kind", ["array", "frame"])
 def test_the_same_features(name, kind, X):
-    rows = da.from_array(X, chunks=(170, 3)) if kind == "array" else dd.from_pandas(pd.DataFrame(X), npartitions=4)
+    rows = (
+        da.from_array(X, chunks=(170, 3))
+        if kind == "array"
+        else dd.from_pandas(pd.DataFrame(X), npartitions=4)
+    )
     held = MAPS[name].fit(X)
     truth = held.transform(X)
     lazy = held.transform(rows)

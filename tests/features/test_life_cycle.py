@@ -9,17 +9,28 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
-from bochner import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+from bochner import (
+    AnchorFeatures,
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    LinearFeatures,
+)
 from bochner.data.weights import unit_weights
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
 from bochner.features.nystroem import KernelRows, exact_map
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
-FOURIER, BINS = FourierFeatures(Gaussian(2.0), 30, random_state=0), BinningFeatures(Laplacian(6.0), 9, random_state=1)
+FOURIER, BINS = (
+    FourierFeatures(Gaussian(2.0), 30, random_state=0),
+    BinningFeatures(Laplacian(6.0), 9, random_state=1),
+)
 METRIC = Metric(3, [0, 2], [2.0, 1.0])
 MAPS = {
     "fourier": FOURIER,
-    "by leverage": FourierFeatures(Gaussian(2.0), 30, sampling="leverage", random_state=0),
+    "by leverage": FourierFeatures(
+        Gaussian(2.0), 30, sampling="leverage", random_state=0
+    ),
     "bins": BINS,
     "smooth bins": BinningFeatures(SmoothBins(6.0), 9, random_state=1),
     "buckets": BinningFeatures(Laplacian(6.0), 9, n_buckets=20, random_state=1),
@@ -29,13 +40,22 @@ MAPS = {
     "transformer": TransformerFeatures(Nystroem(n_components=10, random_state=0)),
     "rows": KernelRows(Gaussian(2.0)),
     "dense ones": ConcatenatedFeatures([FOURIER, LinearFeatures()], [2.0, 0.5]),
-    "together": ConcatenatedFeatures([FOURIER, BINS, LinearFeatures()], [2.0, 1.0, 0.5]),
-    "with anchors": ConcatenatedFeatures([AnchorFeatures(20, 3, random_state=0), FOURIER, BINS], [2.0, 1.0, 0.5]),
-    "anchors of coordinates": MetricFeatures(METRIC, AnchorFeatures(20, 3, random_state=0)),
+    "together": ConcatenatedFeatures(
+        [FOURIER, BINS, LinearFeatures()], [2.0, 1.0, 0.5]
+    ),
+    "with anchors": ConcatenatedFeatures(
+        [AnchorFeatures(20, 3, random_state=0), FOURIER, BINS], [2.0, 1.0, 0.5]
+    ),
+    "anchors of coordinates": MetricFeatures(
+        METRIC, AnchorFeatures(20, 3, random_state=0)
+    ),
     "fourier of coordinates": MetricFeatures(METRIC, FOURIER),
     "bins of coordinates": MetricFeatures(METRIC, BINS),
 }
-X, NEW = (np.random.default_rng(seed).standard_normal((n, 3)) for seed, n in ((0, 90), (1, 40)))
+X, NEW = (
+    np.random.default_rng(seed).standard_normal((n, 3))
+    for seed, n in ((0, 90), (1, 40))
+)
 
 
 def dense(Z):
@@ -81,7 +101,9 @@ def test_does_not_change_when_it_is_used(fitted):
 
 
 def test_dense_or_sparse(fitted):
-    """`dense` gives the features where they are dense, and is None where they are not."""
+    """`dense` gives the features where they are dense, and is None where they are
+    not.
+    """
     Z = fitted.transform(NEW)
     assert (fitted.dense is None) == sp.issparse(Z) == (not fitted.is_dense)
     if fitted.dense is not None:
@@ -92,7 +114,9 @@ def test_dense_or_sparse(fitted):
 def test_centres_are_taken_from_dense_parts(fitted):
     weight = np.random.default_rng(2).uniform(0.5, 2, 40)
     centres, Z = fitted.centres(NEW, weight), dense(fitted.transform(NEW))
-    assert [centre is None for centre in centres] == [part.dense is None for part in fitted.parts]
+    assert [centre is None for centre in centres] == [
+        part.dense is None for part in fitted.parts
+    ]
     sizes = [part.n_features_out for part in fitted.parts]
     mean = np.concatenate(
         [
@@ -118,6 +142,8 @@ def test_exact_map_of_weighted_maps():
     weighted = ConcatenatedFeatures([MetricFeatures(METRIC, FOURIER)], [3.0])
     exact = exact_map(weighted).fit(X)
     U, V = METRIC.transform(NEW), METRIC.transform(X)
-    np.testing.assert_allclose(exact.transform(NEW), 3 * Gaussian(2.0)(U, V), rtol=1e-13)
+    np.testing.assert_allclose(
+        exact.transform(NEW), 3 * Gaussian(2.0)(U, V), rtol=1e-13
+    )
     with pytest.raises(ValueError, match="needs a known kernel"):
         exact_map(MAPS["together"])

@@ -26,7 +26,11 @@ from bochner.solvers.iterative import IterativeRidge
 
 D = 4
 SOURCE, SCALE = [2, 0, 1, 2, 3], [3.0, 0.7, 0.5, 2.0, -0.25]
-KNOTS, LEVELS, SLOPES = [[-1.0, 0, 2], [0.5, 0.5, 0.5]], [[0.0, 3, 4], [1.0, 1, 1]], [0.3, 0.7]
+KNOTS, LEVELS, SLOPES = (
+    [[-1.0, 0, 2], [0.5, 0.5, 0.5]],
+    [[0.0, 3, 4], [1.0, 1, 1]],
+    [0.3, 0.7],
+)
 LINEAR = np.array([[1.0, 0.2, 0.0], [-0.5, 2.0, 0.1]])
 WARPS = {"warped": [0, 1], "knots": KNOTS, "levels": LEVELS, "slopes": SLOPES}
 METRICS = {
@@ -41,7 +45,10 @@ MAPS = {
     "bins": BinningFeatures(Laplacian(3.0), 20, random_state=1),
 }
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-COMPARED = {np.float64: {"rtol": 1e-13, "atol": 1e-13}, np.float32: {"rtol": 1e-5, "atol": 1e-5}}
+COMPARED = {
+    np.float64: {"rtol": 1e-13, "atol": 1e-13},
+    np.float32: {"rtol": 1e-5, "atol": 1e-5},
+}
 
 
 def normal(*shape, seed=0):
@@ -84,31 +91,59 @@ class TestMetric:
         X, metric = normal(30, D), METRICS[name]
         expected = metric.transform(X)
         kept = X.copy()
-        for form in (np.asfortranarray(X), frozen(X), X.tolist(), np.repeat(X, 2, axis=0)[::2]):
-            np.testing.assert_allclose(metric.transform(form), expected, rtol=1e-13, atol=1e-13)
+        for form in (
+            np.asfortranarray(X),
+            frozen(X),
+            X.tolist(),
+            np.repeat(X, 2, axis=0)[::2],
+        ):
+            np.testing.assert_allclose(
+                metric.transform(form), expected, rtol=1e-13, atol=1e-13
+            )
         np.testing.assert_array_equal(X, kept)
         whole = np.arange(8).reshape(2, 4)
-        np.testing.assert_array_equal(metric.transform(whole), metric.transform(whole.astype(float)))
+        np.testing.assert_array_equal(
+            metric.transform(whole), metric.transform(whole.astype(float))
+        )
 
     def test_rescaled(self, name):
-        """The coordinates before the linear map, each times a factor; those of factor zero are left out."""
+        """The coordinates before the linear map, each times a factor; those of
+        factor zero are left out.
+        """
         factors = np.array([2.0, 0.5, 0.0, 3.0, 1.0])
         X, unmixed = normal(50, D), "plain" if "plain" in name else "warped"
         expected = (coordinates(unmixed, X) * factors)[:, factors > 0]
-        np.testing.assert_allclose(METRICS[unmixed].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            METRICS[unmixed].rescaled(factors).transform(X),
+            expected,
+            rtol=1e-12,
+            atol=1e-12,
+        )
         if len(METRICS[name].source_) == len(factors):
-            np.testing.assert_allclose(METRICS[name].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(
+                METRICS[name].rescaled(factors).transform(X),
+                expected,
+                rtol=1e-12,
+                atol=1e-12,
+            )
 
     def test_mean_distances(self):
         """Of all pairs of rows, as often as their weights say."""
-        U, weight = np.round(normal(40, 3), 1), np.random.default_rng(1).integers(0, 4, 40)
+        U, weight = (
+            np.round(normal(40, 3), 1),
+            np.random.default_rng(1).integers(0, 4, 40),
+        )
         U[:, 2] = 7.3
         rows = np.repeat(U, weight, axis=0)
         expected = np.abs(rows[:, np.newaxis] - rows).mean(axis=(0, 1))
-        np.testing.assert_allclose(mean_distances(U, weight), expected, rtol=1e-10, atol=0)
+        np.testing.assert_allclose(
+            mean_distances(U, weight), expected, rtol=1e-10, atol=0
+        )
 
     @PRECISIONS
-    @pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])
+    @pytest.mark.parametrize(
+        "form", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array]
+    )
     def test_sparse_rows(self, form, dtype):
         X = normal(20, D).astype(dtype)
         X[::2, 1] = 0
@@ -121,7 +156,10 @@ class TestMetric:
 
     @pytest.mark.parametrize("which", ["warped", "mixed", "all mixed", "mixed plain"])
     def test_warps_and_maps_need_dense_rows(self, which):
-        with pytest.raises(ValueError, match=r"warps or mixes columns, which needs dense rows: call toarray\(\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"warps or mixes columns, which needs dense rows: call toarray\(\)",
+        ):
             METRICS[which].transform(sp.csr_array(normal(3, D)))
 
     def test_columns_without_coordinates_do_not_matter(self):
@@ -137,12 +175,22 @@ class TestMetric:
         assert found.n_features_out_ == 4
 
     def test_rows_beyond_all_numbers(self):
-        metric = Metric(2, [1, 0], [10.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 4.0]], slopes=[2.0])
+        metric = Metric(
+            2,
+            [1, 0],
+            [10.0, 1.0],
+            warped=[1],
+            knots=[[0.0, 1.0]],
+            levels=[[0.0, 4.0]],
+            slopes=[2.0],
+        )
         far = metric.transform(np.full((1, 2), 3e38, np.float32))
         np.testing.assert_array_equal(far, [[np.inf, np.inf]])
 
     def test_wrong_rows(self, name):
-        with pytest.raises(ValueError, match="X has 3 columns, but the metric was learned on 4"):
+        with pytest.raises(
+            ValueError, match="X has 3 columns, but the metric was learned on 4"
+        ):
             METRICS[name].transform(np.ones((2, 3)))
         with pytest.raises(ValueError, match="NaN"):
             METRICS[name].transform(np.full((2, D), np.nan))
@@ -177,18 +225,30 @@ class TestFeatures:
         assert fitted.n_features_out == Z.shape[1]
         assert fitted.is_dense == alone.is_dense
         assert fitted.kernel is fitted.features.kernel
-        np.testing.assert_array_equal(fitted.get_feature_names_out(), alone.get_feature_names_out())
+        np.testing.assert_array_equal(
+            fitted.get_feature_names_out(), alone.get_feature_names_out()
+        )
 
     @PRECISIONS
     def test_dot_is_features_times_coefficients(self, fitted, dtype):
-        X, coef = normal(200, D).astype(dtype), normal(fitted.n_features_out, 2).astype(dtype)
+        X, coef = (
+            normal(200, D).astype(dtype),
+            normal(fitted.n_features_out, 2).astype(dtype),
+        )
         Z, found = dense(fitted.transform(X)).astype(float), fitted.dot(X, coef)
         assert found.dtype == dtype
-        bound = (fitted.n_features_out + 8) * np.finfo(dtype).eps / 2 * (np.abs(Z) @ np.abs(coef))
+        bound = (
+            (fitted.n_features_out + 8)
+            * np.finfo(dtype).eps
+            / 2
+            * (np.abs(Z) @ np.abs(coef))
+        )
         assert np.all(np.abs(found - Z @ coef) <= bound)
 
     def test_held(self, fitted):
-        """`store` of rows, and `fit_store` before the columns are laid out, give the features of `transform`."""
+        """`store` of rows, and `fit_store` before the columns are laid out, give the
+        features of `transform`.
+        """
         X = normal(120, D)
         Z = dense(fitted.transform(X))
         drawn = MetricFeatures(fitted.metric, fitted.features).draw(D)
@@ -197,13 +257,17 @@ class TestFeatures:
         drawn.finalize()
         drawn.check_occupancy()
         identity = np.eye(fitted.n_features_out)
-        np.testing.assert_allclose(fitted.store(X).forward(identity).T, Z, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(
+            fitted.store(X).forward(identity).T, Z, rtol=1e-14, atol=1e-14
+        )
         assert drawn.n_features_out == fitted.n_features_out
         again = np.vstack([block.forward(identity).T for block in blocks])
         np.testing.assert_allclose(again, Z, rtol=1e-14, atol=1e-14)
         for packed in (False, True):
             size = np.dtype(np.float32)
-            assert fitted.stored_bytes(size, packed) == fitted.features_.stored_bytes(size, packed)
+            assert fitted.stored_bytes(size, packed) == fitted.features_.stored_bytes(
+                size, packed
+            )
 
     def test_rows_of_dense_maps(self, name):
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
@@ -212,15 +276,21 @@ class TestFeatures:
         assert features.dense.rows(X, out=out) is out
         assert np.isnan(out[:, -2:]).all()
         # Features of many rows are computed tile by tile.
-        np.testing.assert_allclose(out[:, :-2], features.transform(X), rtol=1e-12, atol=1e-14)
-        np.testing.assert_array_equal(features.dense.bounds(), features.features_.bounds())
+        np.testing.assert_allclose(
+            out[:, :-2], features.transform(X), rtol=1e-12, atol=1e-14
+        )
+        np.testing.assert_array_equal(
+            features.dense.bounds(), features.features_.bounds()
+        )
 
     def test_packed(self, name):
         """Rounded to 8 bits, by bounds."""
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
         X = normal(100, D, seed=3).astype(np.float32)
         held = features.store(X, packed=True).forward(np.eye(features.n_features_out)).T
-        np.testing.assert_allclose(held, features.transform(X), atol=features.dense.bounds().max() / 200)
+        np.testing.assert_allclose(
+            held, features.transform(X), atol=features.dense.bounds().max() / 200
+        )
         assert not np.array_equal(held, features.transform(X))
 
     def test_centred(self):
@@ -230,17 +300,25 @@ class TestFeatures:
         Z, identity = features.transform(X), np.eye(31)
         centres = features.centres(X, np.ones(100))
         stored = features.store(X, centres=centres)
-        np.testing.assert_allclose(stored.forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
+        np.testing.assert_allclose(
+            stored.forward(identity).T, Z - Z.mean(axis=0), atol=1e-14
+        )
         np.testing.assert_allclose(features.store(X).forward(identity).T, Z, atol=1e-14)
-        assert MetricFeatures(METRICS["mixed"], MAPS["bins"]).fit(X).centres(X, np.ones(100)) == [None]
+        assert MetricFeatures(METRICS["mixed"], MAPS["bins"]).fit(X).centres(
+            X, np.ones(100)
+        ) == [None]
 
     def test_observes_the_coordinates(self):
-        """Standardised ones, of a map that takes its means and deviations from a sample of the rows."""
+        """Standardised ones, of a map that takes its means and deviations from a
+        sample of the rows.
+        """
         X = normal(100, D)
         features = MetricFeatures(METRICS["warped"], LinearFeatures()).draw(D)
         features.fit_sample(X, np.ones(X.shape[0]))
         expected = LinearFeatures().fit_transform(METRICS["warped"].transform(X))
-        np.testing.assert_allclose(features.dense.rows(X), expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            features.dense.rows(X), expected, rtol=1e-10, atol=1e-10
+        )
         assert features.kernel is None
 
     def test_bins_are_not_dense(self):
@@ -253,9 +331,13 @@ class TestFeatures:
         X = normal(60, D) * (normal(60, D, seed=1) > 0)
         features = MetricFeatures(METRICS["plain"], inner).fit(form(X))
         expected = MetricFeatures(METRICS["plain"], inner).fit(X)
-        np.testing.assert_allclose(dense(features.transform(form(X))), dense(expected.transform(X)), atol=1e-13)
+        np.testing.assert_allclose(
+            dense(features.transform(form(X))), dense(expected.transform(X)), atol=1e-13
+        )
         coef = normal(features.n_features_out, 2)
-        np.testing.assert_allclose(features.dot(form(X), coef), expected.dot(X, coef), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            features.dot(form(X), coef), expected.dot(X, coef), rtol=1e-10, atol=1e-10
+        )
         with pytest.raises(ValueError, match="needs dense rows"):
             MetricFeatures(METRICS["warped"], inner).fit(form(X))
 
@@ -275,17 +357,46 @@ class TestFeatures:
     def test_frozen_rows(self, fitted, frozen):
         X = normal(120, D)
         coef = normal(fitted.n_features_out, 1)
-        np.testing.assert_array_equal(dense(fitted.transform(frozen(X))), dense(fitted.transform(X)))
-        np.testing.assert_array_equal(fitted.dot(frozen(X), frozen(coef)), fitted.dot(X, coef))
+        np.testing.assert_array_equal(
+            dense(fitted.transform(frozen(X))), dense(fitted.transform(X))
+        )
+        np.testing.assert_array_equal(
+            fitted.dot(frozen(X), frozen(coef)), fitted.dot(X, coef)
+        )
 
     @pytest.mark.parametrize(
         ("metric", "features", "error", "message"),
         [
-            (None, MAPS["bins"], TypeError, "metric must be a Metric and features a feature map"),
-            (METRICS["plain"], None, TypeError, "metric must be a Metric and features a feature map"),
-            (Metric(3, [0], [1.0]), MAPS["bins"], ValueError, "The metric is one of 3 columns, and X has 4"),
-            (METRICS["plain"], BinningFeatures(Gaussian()), ValueError, "Use FourierFeatures"),
-            (METRICS["plain"], FourierFeatures(Gaussian([1.0, 2.0])), ValueError, "lengthscale"),
+            (
+                None,
+                MAPS["bins"],
+                TypeError,
+                "metric must be a Metric and features a feature map",
+            ),
+            (
+                METRICS["plain"],
+                None,
+                TypeError,
+                "metric must be a Metric and features a feature map",
+            ),
+            (
+                Metric(3, [0], [1.0]),
+                MAPS["bins"],
+                ValueError,
+                "The metric is one of 3 columns, and X has 4",
+            ),
+            (
+                METRICS["plain"],
+                BinningFeatures(Gaussian()),
+                ValueError,
+                "Use FourierFeatures",
+            ),
+            (
+                METRICS["plain"],
+                FourierFeatures(Gaussian([1.0, 2.0])),
+                ValueError,
+                "lengthscale",
+            ),
         ],
     )
     def test_refuses_bad_parameters(self, metric, features, error, message):
@@ -294,21 +405,30 @@ class TestFeatures:
                 call(MetricFeatures(metric, features))
 
     def test_refuses_other_columns(self, fitted):
-        with pytest.raises(ValueError, match="X has 3 features, but MetricFeatures is expecting 4"):
+        with pytest.raises(
+            ValueError, match="X has 3 features, but MetricFeatures is expecting 4"
+        ):
             fitted.transform(np.ones((2, 3)))
 
     def test_must_be_fitted(self, inner):
         features = MetricFeatures(METRICS["plain"], inner)
-        for call in (lambda one: one.transform(np.ones((1, D))), MetricFeatures.get_feature_names_out):
+        for call in (
+            lambda one: one.transform(np.ones((1, D))),
+            MetricFeatures.get_feature_names_out,
+        ):
             with pytest.raises(NotFittedError):
                 call(features)
 
     def test_named_columns(self):
         pd = pytest.importorskip("pandas")
         X = pd.DataFrame(normal(30, D), columns=list("abcd"))
-        features = MetricFeatures(METRICS["mixed"], FourierFeatures(n_components=2)).fit(X)
+        features = MetricFeatures(
+            METRICS["mixed"], FourierFeatures(n_components=2)
+        ).fit(X)
         names = ["fourierfeatures_cos0", "fourierfeatures_sin0"]
-        assert list(features.set_output(transform="pandas").transform(X).columns) == names
+        assert (
+            list(features.set_output(transform="pandas").transform(X).columns) == names
+        )
         with pytest.raises(ValueError, match="feature names"):
             features.transform(X.rename(columns={"a": "z"}))
 
@@ -320,7 +440,9 @@ class TestFeatures:
         for again in (load(tmp_path / "features"), pickle.loads(pickle.dumps(fitted))):  # noqa: S301
             np.testing.assert_array_equal(dense(again.transform(X)), Z)
             np.testing.assert_array_equal(again.dot(X, coef), product)
-            np.testing.assert_array_equal(again.get_feature_names_out(), fitted.get_feature_names_out())
+            np.testing.assert_array_equal(
+                again.get_feature_names_out(), fitted.get_feature_names_out()
+            )
 
 
 class TestTogether:
@@ -329,30 +451,53 @@ class TestTogether:
     def test_concatenated(self, name):
         X = normal(80, D)
         maps = [MetricFeatures(METRICS[name], one) for one in MAPS.values()]
-        features = ConcatenatedFeatures([*maps, LinearFeatures()], weights=[2.0, 1.0, 0.5]).fit(X)
+        features = ConcatenatedFeatures(
+            [*maps, LinearFeatures()], weights=[2.0, 1.0, 0.5]
+        ).fit(X)
         U = METRICS[name].transform(X)
         parts = [dense(clone(one).fit_transform(U)) for one in MAPS.values()]
-        expected = np.hstack([np.sqrt(2) * parts[0], parts[1], np.sqrt(0.5) * LinearFeatures().fit_transform(X)])
-        np.testing.assert_allclose(dense(features.transform(X)), expected, rtol=1e-14, atol=1e-14)
+        expected = np.hstack(
+            [
+                np.sqrt(2) * parts[0],
+                parts[1],
+                np.sqrt(0.5) * LinearFeatures().fit_transform(X),
+            ]
+        )
+        np.testing.assert_allclose(
+            dense(features.transform(X)), expected, rtol=1e-14, atol=1e-14
+        )
         coef = normal(features.n_features_out, 3)
-        np.testing.assert_allclose(features.dot(X, coef), expected @ coef, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            features.dot(X, coef), expected @ coef, rtol=1e-10, atol=1e-10
+        )
         held = features.store(X).forward(np.eye(features.n_features_out)).T
         np.testing.assert_allclose(held, expected, rtol=1e-14, atol=1e-14)
 
     def test_solver_sees_the_coordinates(self, name, inner):
         """The equations are those of the map on the coordinates themselves."""
         X, y = normal(300, D), normal(300, 2, seed=1)
-        maps = MetricFeatures(METRICS[name], inner).draw(D), clone(inner).draw(METRICS[name].n_features_out_)
+        maps = (
+            MetricFeatures(METRICS[name], inner).draw(D),
+            clone(inner).draw(METRICS[name].n_features_out_),
+        )
         rows = X, METRICS[name].transform(X)
         ridges = [
             IterativeRidge(Design(ArraySource(Z, y), features, np.float64), 0)
             for Z, features in zip(rows, maps, strict=True)
         ]
-        coefs = [ridge.solve(ridge.equations(), np.full((2, 1), 3.0), 1e-10, 200).coef for ridge in ridges]
-        intercepts = [ridge.intercept(ridge.equations(), coef) for ridge, coef in zip(ridges, coefs, strict=True)]
+        coefs = [
+            ridge.solve(ridge.equations(), np.full((2, 1), 3.0), 1e-10, 200).coef
+            for ridge in ridges
+        ]
+        intercepts = [
+            ridge.intercept(ridge.equations(), coef)
+            for ridge, coef in zip(ridges, coefs, strict=True)
+        ]
         predictions = [
             features.dot(Z, coef.T) + intercept
-            for features, Z, coef, intercept in zip(maps, rows, coefs, intercepts, strict=True)
+            for features, Z, coef, intercept in zip(
+                maps, rows, coefs, intercepts, strict=True
+            )
         ]
         np.testing.assert_allclose(predictions[0], predictions[1], rtol=1e-6, atol=1e-7)
 
@@ -365,9 +510,20 @@ class TestTogether:
         y = np.sin(2 * X[:, 2])
         metric = Metric(D, [2, 0], [1.5, 0.01])
         features = MetricFeatures(metric, inner)
-        model = KernelMachineRegressor(features=features, solver=solver, random_state=0).fit(X, y)
-        assert model.score(normal(200, D, seed=9), np.sin(2 * normal(200, D, seed=9)[:, 2])) > 0.8
+        model = KernelMachineRegressor(
+            features=features, solver=solver, random_state=0
+        ).fit(X, y)
+        assert (
+            model.score(
+                normal(200, D, seed=9), np.sin(2 * normal(200, D, seed=9)[:, 2])
+            )
+            > 0.8
+        )
         assert not hasattr(features, "features_")
         save(model, tmp_path / "model")
-        np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
-        np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
+        np.testing.assert_array_equal(
+            load(tmp_path / "model").predict(X), model.predict(X)
+        )
+        np.testing.assert_array_equal(
+            clone(model).fit(X, y).predict(X), model.predict(X)
+        )

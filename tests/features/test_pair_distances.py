@@ -20,7 +20,9 @@ def all_pairs(A, p):
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_median_is_that_of_all_pairs(p, kind):
-    assert_allclose(median_distance(kind(X), p=p), np.median(all_pairs(X, p)), rtol=1e-12)
+    assert_allclose(
+        median_distance(kind(X), p=p), np.median(all_pairs(X, p)), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -28,7 +30,10 @@ def test_weights_are_equal_rows_and_equal_rows_are_no_pairs(p):
     weight = np.random.default_rng(1).integers(0, 4, len(X))
     repeated = np.repeat(X, weight, axis=0)
     D = all_pairs(repeated, p)
-    for found in (median_distance(X, weight.astype(float), p), median_distance(repeated, p=p)):
+    for found in (
+        median_distance(X, weight.astype(float), p),
+        median_distance(repeated, p=p),
+    ):
         assert_allclose(found, np.median(D[D > 0]), rtol=1e-12)
 
 

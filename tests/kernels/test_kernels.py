@@ -33,19 +33,36 @@ from bochner.kernels import (
     Sum,
 )
 
-# Logarithms of the entries here are sums of fewer than ten numbers below 700 in size: 10 * 700 * 2.2e-16 = 1.5e-12.
+# Logarithms of the entries here are sums of fewer than ten numbers below 700 in size:
+# 10 * 700 * 2.2e-16 = 1.5e-12.
 RTOL = 2e-12
 
 
 def bessel_truncation(nu):
-    """Largest first term left out of the uniform expansion, |u_4(p)| / nu^4 (DLMF 10.41.11), doubled."""
+    """Largest first term left out of the uniform expansion, |u_4(p)| / nu^4 (DLMF
+    10.41.11), doubled.
+    """
     p = np.linspace(0, 1, 1001)
-    u4 = 4465125 * p**4 - 94121676 * p**6 + 349922430 * p**8 - 446185740 * p**10 + 185910725 * p**12
+    u4 = (
+        4465125 * p**4
+        - 94121676 * p**6
+        + 349922430 * p**8
+        - 446185740 * p**10
+        + 185910725 * p**12
+    )
     return 2 * np.abs(u4 / 39813120).max() / nu**4
 
 
 def tolerance(kernel):
-    return max([RTOL] + [bessel_truncation(60) for _, leaves in kernel.terms() for k in leaves if k == Matern(1.5, 60)])
+    return max(
+        [RTOL]
+        + [
+            bessel_truncation(60)
+            for _, leaves in kernel.terms()
+            for k in leaves
+            if k == Matern(1.5, 60)
+        ]
+    )
 
 
 @pytest.fixture
@@ -63,13 +80,17 @@ class TestContract:
     def test_equals_its_formula(self, case, rows, d):
         X, Y = rows(d), rows(d, 5, seed=1)
         kernel = case.kernel(d)
-        np.testing.assert_allclose(kernel(X, Y), case.exact(X, Y), rtol=tolerance(kernel))
+        np.testing.assert_allclose(
+            kernel(X, Y), case.exact(X, Y), rtol=tolerance(kernel)
+        )
         np.testing.assert_allclose(kernel(X), case.exact(X, X), rtol=tolerance(kernel))
 
     def test_small_and_large_distances(self, case):
         X, Y = np.zeros((1, 2)), np.outer([1e-9, 1e-5, 1e-3, 5.0, 15.0], [1.0, 0.5])
         kernel = case.kernel(2)
-        np.testing.assert_allclose(kernel(X, Y), case.exact(X, Y), rtol=tolerance(kernel))
+        np.testing.assert_allclose(
+            kernel(X, Y), case.exact(X, Y), rtol=tolerance(kernel)
+        )
 
     def test_very_far_rows_have_nothing_in_common(self, case):
         K = case.kernel(2)([[0.0, 0.0]], [[1e8, -1e8], [1e12, 1e12]])
@@ -87,25 +108,38 @@ class TestContract:
         kernel, X = case.kernel(3), rows(3, 40)
         K = kernel(X)
         np.testing.assert_array_equal(K, K.T)
-        # Entries off by a relative tolerance move an eigenvalue by at most n * variance times that.
+        # Entries off by a relative tolerance move an eigenvalue by at most n * variance
+        # times that.
         least = np.linalg.eigvalsh(K)[0]
         assert least >= -len(K) * kernel.variance * tolerance(kernel)
 
     def test_diagonal_is_the_variance(self, case, rows):
         kernel = case.kernel(3)
-        np.testing.assert_allclose(np.diag(kernel(rows(3))), kernel.variance, rtol=1e-15)
-        np.testing.assert_allclose(kernel.variance, case.exact(np.zeros((1, 3)), np.zeros((1, 3)))[0, 0], rtol=1e-15)
+        np.testing.assert_allclose(
+            np.diag(kernel(rows(3))), kernel.variance, rtol=1e-15
+        )
+        np.testing.assert_allclose(
+            kernel.variance,
+            case.exact(np.zeros((1, 3)), np.zeros((1, 3)))[0, 0],
+            rtol=1e-15,
+        )
 
     def test_terms_expand_the_kernel(self, case, rows):
         kernel, X = case.kernel(3), rows(3)
-        total = sum(variance * np.prod([leaf(X) for leaf in leaves], axis=0) for variance, leaves in kernel.terms())
+        total = sum(
+            variance * np.prod([leaf(X) for leaf in leaves], axis=0)
+            for variance, leaves in kernel.terms()
+        )
         np.testing.assert_allclose(total, kernel(X), rtol=1e-14)
 
     def test_output_is_float64_and_input_of_any_kind(self, case, rows, frozen):
         kernel, X = case.kernel(3), rows(3)
         K = kernel(X.astype(np.float32))
         assert K.dtype == np.float64
-        np.testing.assert_array_equal(kernel(np.arange(6).reshape(2, 3)), kernel([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
+        np.testing.assert_array_equal(
+            kernel(np.arange(6).reshape(2, 3)),
+            kernel([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]),
+        )
         np.testing.assert_array_equal(kernel(frozen(X)), kernel(np.asfortranarray(X)))
 
     def test_clone_is_equal_and_separate(self, case):
@@ -117,7 +151,11 @@ class TestContract:
         assert {kernel: 1}[copy] == 1
         assert kernel != Gaussian(123.0)
         assert kernel != "gaussian"
-        name = next(name for name in kernel.get_params() if name.endswith(("lengthscale", "weights")))
+        name = next(
+            name
+            for name in kernel.get_params()
+            if name.endswith(("lengthscale", "weights"))
+        )
         copy.set_params(**{name: 9.0 if name.endswith("lengthscale") else [9.0, 1.0]})
         assert copy != kernel
         assert kernel == case.kernel(3)
@@ -131,7 +169,13 @@ class TestContract:
 
     def test_repr_names_the_parameters(self, case):
         kernel = case.kernel(3)
-        assert eval(repr(kernel), {k.__name__: k for k in (*LEAVES, *NODES)} | {"inf": np.inf}) == kernel  # noqa: S307
+        assert (
+            eval(  # noqa: S307
+                repr(kernel),
+                {k.__name__: k for k in (*LEAVES, *NODES)} | {"inf": np.inf},
+            )
+            == kernel
+        )
 
     def test_refuses_what_is_no_table(self, case):
         kernel = case.kernel(3)
@@ -145,8 +189,28 @@ class TestContract:
             kernel(np.eye(3), np.ones((1, 2)))
 
 
-LEAVES = (Gaussian, Laplacian, Cauchy, Hat, Matern, RationalQuadratic, StudentT, PowerExponential)
-NODES = (Additive, Gabor, Hamming, Linear, Periodic, SpectralMixture, Subspace, Sum, Product, Scaled)
+LEAVES = (
+    Gaussian,
+    Laplacian,
+    Cauchy,
+    Hat,
+    Matern,
+    RationalQuadratic,
+    StudentT,
+    PowerExponential,
+)
+NODES = (
+    Additive,
+    Gabor,
+    Hamming,
+    Linear,
+    Periodic,
+    SpectralMixture,
+    Subspace,
+    Sum,
+    Product,
+    Scaled,
+)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +227,10 @@ NODES = (Additive, Gabor, Hamming, Linear, Periodic, SpectralMixture, Subspace, 
         (RationalQuadratic(1.3, alpha=3.0), gp.RationalQuadratic(1.3, alpha=3.0)),
         (Laplacian(2.0), lambda X, Y: laplacian_kernel(X, Y, gamma=0.5)),
         (2.0 * Gaussian(1.5) + Matern(nu=1.5), 2.0 * gp.RBF(1.5) + gp.Matern(nu=1.5)),
-        (Gaussian(1.5) * RationalQuadratic(2.0), gp.RBF(1.5) * gp.RationalQuadratic(2.0)),
+        (
+            Gaussian(1.5) * RationalQuadratic(2.0),
+            gp.RBF(1.5) * gp.RationalQuadratic(2.0),
+        ),
     ],
     ids=lambda one: "" if callable(one) and not hasattr(one, "variance") else repr(one),
 )
@@ -180,7 +247,9 @@ def test_matern_of_high_order(nu, rows):
     # Rounding: terms of the logarithm up to log Gamma(nu), about nu log nu.
     rounding = 10 * nu * np.log(nu) * np.finfo(float).eps
     np.testing.assert_allclose(
-        Matern(nu=nu)(X, Y), expected, rtol=rounding + (bessel_truncation(nu) if nu >= 50 else 0)
+        Matern(nu=nu)(X, Y),
+        expected,
+        rtol=rounding + (bessel_truncation(nu) if nu >= 50 else 0),
     )
 
 
@@ -210,7 +279,9 @@ def test_nested_parameters():
 
 
 @pytest.mark.parametrize("kernel", LEAVES)
-@pytest.mark.parametrize("lengthscale", [0, 0.0, -1.0, np.nan, np.inf, [1.0, 0.0], [1.0, np.nan], []])
+@pytest.mark.parametrize(
+    "lengthscale", [0, 0.0, -1.0, np.nan, np.inf, [1.0, 0.0], [1.0, np.nan], []]
+)
 def test_lengthscales_are_positive_and_finite(kernel, lengthscale):
     with pytest.raises((ValueError, TypeError), match="lengthscale must be"):
         kernel(lengthscale)
@@ -219,7 +290,9 @@ def test_lengthscales_are_positive_and_finite(kernel, lengthscale):
 
 
 @pytest.mark.parametrize("kernel", LEAVES)
-@pytest.mark.parametrize("lengthscale", ["1", None, True, 1j, [[1.0]], {"a": 1.0}, ["a"], Gaussian()])
+@pytest.mark.parametrize(
+    "lengthscale", ["1", None, True, 1j, [[1.0]], {"a": 1.0}, ["a"], Gaussian()]
+)
 def test_lengthscales_are_numbers(kernel, lengthscale):
     with pytest.raises(TypeError, match="lengthscale must be"):
         kernel(lengthscale)
@@ -236,7 +309,12 @@ def test_as_many_lengthscales_as_features(kernel):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda v: Matern(nu=v), lambda v: RationalQuadratic(alpha=v), lambda v: v * Gaussian()]
+    "make",
+    [
+        lambda v: Matern(nu=v),
+        lambda v: RationalQuadratic(alpha=v),
+        lambda v: v * Gaussian(),
+    ],
 )
 def test_shapes_and_factors_are_positive_numbers(make):
     for value in (0, -1.5, np.nan):
@@ -269,7 +347,9 @@ def test_grid_search_over_the_lengthscale(face, rows):
         model = make_pipeline(FourierFeatures(kernel, 200, random_state=0), Ridge(1e-2))
         name = "fourierfeatures__kernel__left__lengthscale"
     else:
-        model = KernelMachineRegressor(kernel, n_components=200, alpha=1e-2, random_state=0)
+        model = KernelMachineRegressor(
+            kernel, n_components=200, alpha=1e-2, random_state=0
+        )
         name = "kernel__left__lengthscale"
     search = GridSearchCV(model, {name: [1.0, 1e3]}, cv=3).fit(X, y)
     assert search.best_params_ == {name: 1.0}

@@ -19,7 +19,10 @@ KERNEL = 0.5 * Gaussian([1.0, 2.0, 3.0]) + Laplacian(2.0) * Matern(nu=2.5)
 
 
 def test_two_rows(case):
-    kernel, rows = case.kernel(3), np.rint(2 * np.random.default_rng(0).standard_normal((6, 3)))
+    kernel, rows = (
+        case.kernel(3),
+        np.rint(2 * np.random.default_rng(0).standard_normal((6, 3))),
+    )
     K = kernel(rows)
     for i, j in ((0, 0), (0, 1), (4, 2)):
         value = kernel(rows[i], rows[j])
@@ -40,12 +43,18 @@ def test_shapes_that_do_not_fit():
 
 
 def test_pairwise_kernels():
-    np.testing.assert_allclose(pairwise_kernels(X, NEW, metric=KERNEL), KERNEL(X, NEW), rtol=1e-12)
+    np.testing.assert_allclose(
+        pairwise_kernels(X, NEW, metric=KERNEL), KERNEL(X, NEW), rtol=1e-12
+    )
 
 
 def test_kernel_ridge():
     model = clone(KernelRidge(alpha=0.1, kernel=KERNEL)).fit(X, y)
-    expected = KernelRidge(alpha=0.1, kernel="precomputed").fit(KERNEL(X), y).predict(KERNEL(NEW, X))
+    expected = (
+        KernelRidge(alpha=0.1, kernel="precomputed")
+        .fit(KERNEL(X), y)
+        .predict(KERNEL(NEW, X))
+    )
     np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-9)
 
 
@@ -63,6 +72,8 @@ def test_svc():
 
 def test_spectral_clustering():
     rows = np.concatenate([X[:20] - 4, X[20:] + 4])
-    found = SpectralClustering(2, affinity=Gaussian(2.0), random_state=0).fit_predict(rows)
+    found = SpectralClustering(2, affinity=Gaussian(2.0), random_state=0).fit_predict(
+        rows
+    )
     assert len(set(found[:20])) == len(set(found[20:])) == 1
     assert found[0] != found[-1]

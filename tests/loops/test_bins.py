@@ -17,12 +17,20 @@ PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def lattices(F, d, seed=0):
     rng = np.random.default_rng(seed)
     pitches = rng.gamma(2.0, size=(F, d)) * 0.3
-    return pitches, rng.uniform(size=(F, d)) * pitches, rng.integers(-(2**63), 2**63, (F, d))
+    return (
+        pitches,
+        rng.uniform(size=(F, d)) * pitches,
+        rng.integers(-(2**63), 2**63, (F, d)),
+    )
 
 
 def hashes_of(X, pitches, shifts, multipliers):
-    """Sums of products of Python's integers, modulo 2^64; the farthest cell is 2^62 - 512."""
-    cells = np.floor(exact.places(X, pitches[None], shifts[None]))[0].reshape(len(X), -1)
+    """Sums of products of Python's integers, modulo 2^64; the farthest cell is 2^62
+    - 512.
+    """
+    cells = np.floor(exact.places(X, pitches[None], shifts[None]))[0].reshape(
+        len(X), -1
+    )
     factors = [int(m) for m in multipliers.ravel()]
     found = []
     for row in cells:
@@ -43,11 +51,19 @@ def test_hashes(dtype, F, d):
     expected = hashes_of(X, pitches, shifts, multipliers)
     forms = 1 / pitches, shifts / pitches, multipliers
     found = np.empty(200, np.int64)
-    hash_dense(np.ascontiguousarray(X.T), X.min(axis=0).astype(float), X.max(axis=0).astype(float), *forms, found)
+    hash_dense(
+        np.ascontiguousarray(X.T),
+        X.min(axis=0).astype(float),
+        X.max(axis=0).astype(float),
+        *forms,
+        found,
+    )
     np.testing.assert_array_equal(found, expected)
     found[:] = 0
     rows, columns = np.nonzero(X)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=200))]).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=200))]).astype(
+        np.int32
+    )
     hash_sparse(indptr, columns.astype(np.int32), X[rows, columns], *forms, found)
     np.testing.assert_array_equal(found, expected)
 
@@ -56,33 +72,66 @@ def test_hashes(dtype, F, d):
 def test_hashes_of_many_cells(size):
     """Up to where numbers of cells no longer fit the last bits of a number."""
     X = np.random.default_rng(0).uniform(-size, size, (300, 2))
-    pitches, shifts, multipliers = np.ones((1, 2)), np.array([[0.25, 0.5]]), lattices(1, 2)[2]
+    pitches, shifts, multipliers = (
+        np.ones((1, 2)),
+        np.array([[0.25, 0.5]]),
+        lattices(1, 2)[2],
+    )
     found = np.empty(300, np.int64)
-    hash_dense(np.ascontiguousarray(X.T), X.min(axis=0), X.max(axis=0), pitches, shifts, multipliers, found)
+    hash_dense(
+        np.ascontiguousarray(X.T),
+        X.min(axis=0),
+        X.max(axis=0),
+        pitches,
+        shifts,
+        multipliers,
+        found,
+    )
     np.testing.assert_array_equal(found, hashes_of(X, pitches, shifts, multipliers))
 
 
 def test_far_cells_have_hashes_of_their_own():
-    """Those of 0 and of all cells too far to be numbered, in 1000 draws of the multipliers: 2^-54 to meet by chance."""
+    """Those of 0 and of all cells too far to be numbered, in 1000 draws of the
+    multipliers: 2^-54 to meet by chance.
+    """
     rng = np.random.default_rng(0)
     X = np.array([[0.3, 1e300, -1e300]])
     one = np.ones((1, 1))
     for multiplier in rng.integers(-(2**63), 2**63, 1000):
         found = np.empty(3, np.int64)
-        hash_dense(X, X.min(axis=1), X.max(axis=1), one, 0 * one, np.array([[multiplier]]), found)
+        hash_dense(
+            X,
+            X.min(axis=1),
+            X.max(axis=1),
+            one,
+            0 * one,
+            np.array([[multiplier]]),
+            found,
+        )
         assert len(set(found)) == 3
 
 
 @pytest.mark.parametrize("size", [1, 5, 64, 1000])
 def test_numbers(size):
-    """By order of appearance, in tables half full, with hashes that share their last bits; until there is no room."""
+    """By order of appearance, in tables half full, with hashes that share their last
+    bits; until there is no room.
+    """
     rng = np.random.default_rng(size)
-    pool = np.concatenate([rng.integers(-(2**63), 2**63, size), np.arange(size) << 32, np.arange(size) - size // 2])
+    pool = np.concatenate(
+        [
+            rng.integers(-(2**63), 2**63, size),
+            np.arange(size) << 32,
+            np.arange(size) - size // 2,
+        ]
+    )
     stream = rng.choice(pool, 3 * size)
     numbers = {}
     expected = [numbers.setdefault(key, len(numbers)) for key in stream.tolist()]
     keys, counts = np.empty(len(numbers), np.int64), np.zeros(len(numbers), np.int32)
-    slots, ids = np.full(2 << (len(numbers) - 1).bit_length(), -1, np.int32), np.empty(len(stream), np.int32)
+    slots, ids = (
+        np.full(2 << (len(numbers) - 1).bit_length(), -1, np.int32),
+        np.empty(len(stream), np.int32),
+    )
     half = len(stream) // 2
     count, done = number_hashes(stream[:half], keys, counts, slots, 0, ids)
     assert done == half
@@ -115,7 +164,9 @@ def test_buckets_are_in_range_and_even(n_buckets):
     if 1 < n_buckets <= 1000:
         bucket(rng.integers(-(2**63), 2**63, n), n_buckets, ids)
         expected = n / n_buckets
-        chi2 = ((np.bincount(ids, minlength=n_buckets) - expected) ** 2 / expected).sum()
+        chi2 = (
+            (np.bincount(ids, minlength=n_buckets) - expected) ** 2 / expected
+        ).sum()
         assert abs(chi2 - (n_buckets - 1)) <= 5 * np.sqrt(2 * (n_buckets - 1))
 
 
@@ -130,8 +181,13 @@ def test_weights(dtype):
     t = exact.places(X, pitches[None], shifts[None])[0][:, smooth].reshape(50, -1)
     s = t - np.floor(t)
     expected = 0.5 * np.prod(np.sqrt(30) * s * (1 - s), axis=1)
-    # Eight factors of 1.37 at most; a place is wrong by eps |t|, a factor by sqrt(30) of that and a few roundings.
-    bound = 1.37**8 * 8 * (np.sqrt(30) * 2 * EPS * np.abs(t[1:]).max() + 4 * np.finfo(dtype).eps)
+    # Eight factors of 1.37 at most; a place is wrong by eps |t|, a factor by sqrt(30)
+    # of that and a few roundings.
+    bound = (
+        1.37**8
+        * 8
+        * (np.sqrt(30) * 2 * EPS * np.abs(t[1:]).max() + 4 * np.finfo(dtype).eps)
+    )
     assert np.all(np.abs(found - expected)[1:] <= bound)
     assert found[0] == 0
     wide = np.array([[1e300, -1e300, 1.0]])
@@ -196,8 +252,14 @@ def test_held_products(name, dtype, threads, monkeypatch):
     assert held.n_rows == 50
     D, unit = Z.shape[1], np.finfo(dtype).eps / 2
     rng = np.random.default_rng(9)
-    V, weight = rng.standard_normal((3, D)).astype(dtype), rng.uniform(0, 2, 50).astype(dtype)
-    T, Q = rng.standard_normal((3, 50)).astype(dtype), rng.standard_normal((3, D)).astype(dtype)
+    V, weight = (
+        rng.standard_normal((3, D)).astype(dtype),
+        rng.uniform(0, 2, 50).astype(dtype),
+    )
+    T, Q = (
+        rng.standard_normal((3, 50)).astype(dtype),
+        rng.standard_normal((3, D)).astype(dtype),
+    )
 
     found = held.forward(V)
     assert found.dtype == dtype
@@ -238,5 +300,7 @@ def test_held_vectors_of_another_length_are_refused():
         lambda: held.backward(np.ones((1, 50)), np.ones((1, 42))),
         lambda: held.squares(np.ones((1, 50)), np.ones((1, 44))),
     ):
-        with pytest.raises(ValueError, match="There are 43 features, and vectors of length 4"):
+        with pytest.raises(
+            ValueError, match="There are 43 features, and vectors of length 4"
+        ):
             call()

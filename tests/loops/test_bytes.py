@@ -1,4 +1,6 @@
-"""Features in 8 bits: the rounding is at most bound / 254, and products are those of the rounded features."""
+"""Features in 8 bits: the rounding is at most bound / 254, and products are those of
+the rounded features.
+"""
 
 import numpy as np
 import pytest
@@ -24,12 +26,17 @@ def held(n, D, dtype=np.float32, spread=0.0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("spread", [0.0, 0.5])
 def test_rounding(dtype, spread):
-    """Half a step, bound / 254, and what is rounded before: the scale, the product, entry and centre, half eps each."""
+    """Half a step, bound / 254, and what is rounded before: the scale, the product,
+    entry and centre, half eps each.
+    """
     bytes_, bounds, Z = held(57, 33, dtype, spread)
     Z[0], Z[1], Z[2] = bytes_.centre + bounds, bytes_.centre - bounds, bytes_.centre
     bytes_.put(0, Z[:10])
     error = np.abs(bytes_.Z * bytes_.unit - (Z - bytes_.centre))
-    assert np.all(error <= bounds / 254 + 3 * np.finfo(dtype).eps * (bounds + np.abs(bytes_.centre)))
+    assert np.all(
+        error
+        <= bounds / 254 + 3 * np.finfo(dtype).eps * (bounds + np.abs(bytes_.centre))
+    )
     np.testing.assert_array_equal(bytes_.Z[0], 127)
     np.testing.assert_array_equal(bytes_.Z[1], -127)
     np.testing.assert_array_equal(bytes_.Z[2], 0)
@@ -45,7 +52,9 @@ def test_vanishing_columns(bound):
 
 @pytest.mark.parametrize(("n", "D"), [(1, 1), (3, 5), (4, 1), (57, 33), (300, 64)])
 def test_products(n, D):
-    """Sums of m products in single precision, in any order: m roundings, and a few of factors."""
+    """Sums of m products in single precision, in any order: m roundings, and a few
+    of factors.
+    """
     bytes_, _, _ = held(n, D)
     Z = bytes_.Z * bytes_.unit
     rng = np.random.default_rng(1)
@@ -54,7 +63,9 @@ def test_products(n, D):
         weight = rng.uniform(0, 2, n).astype(dtype)
         T = rng.standard_normal((3, n)).astype(dtype)
         found = bytes_.forward(V)
-        assert np.all(np.abs(found - V @ Z.T) <= (D + 6) * UNIT * (np.abs(V) @ np.abs(Z.T)))
+        assert np.all(
+            np.abs(found - V @ Z.T) <= (D + 6) * UNIT * (np.abs(V) @ np.abs(Z.T))
+        )
 
         total = Q.copy()
         bytes_.backward(T, total)
@@ -83,8 +94,17 @@ def test_packed_fourier_features(paired, dtype):
     X = np.random.default_rng(0).standard_normal((200, 3)).astype(dtype)
     packed = features.store(X, packed=True)
     assert isinstance(packed, StoredBytes)
-    assert packed.Z.nbytes == 200 * features.stored_bytes(np.dtype(dtype), True) == 200 * 31
-    assert features.stored_bytes(np.dtype(dtype), False) == 31 * np.dtype(dtype).itemsize
+    assert (
+        packed.Z.nbytes
+        == 200 * features.stored_bytes(np.dtype(dtype), True)
+        == 200 * 31
+    )
+    assert (
+        features.stored_bytes(np.dtype(dtype), False) == 31 * np.dtype(dtype).itemsize
+    )
     Z, bounds = features.rows(X), features.bounds()
-    assert np.all(np.abs(packed.Z * packed.unit - Z) <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds)
+    assert np.all(
+        np.abs(packed.Z * packed.unit - Z)
+        <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds
+    )
     np.testing.assert_array_equal(features.store(X).Z, Z)

@@ -1,4 +1,6 @@
-"""The clock of work, what is said while loops are compiled, and that nothing is compiled after `bochner warmup`."""
+"""The clock of work, what is said while loops are compiled, and that nothing is
+compiled after `bochner warmup`.
+"""
 
 import os
 import re
@@ -70,7 +72,9 @@ def test_clock_goes_on_in_a_process_that_was_forked(now):
 
 
 def test_compilation_is_no_work(now):
-    """It takes a hundred seconds here, between the start and the end that Numba tells of."""
+    """It takes a hundred seconds here, between the start and the end that Numba
+    tells of.
+    """
     import numba
     from numba.core import event
 
@@ -99,7 +103,14 @@ def in_process(code, cache, **options):
     """What a new process prints on standard output, with a cache of its own."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, env=environment, **options)
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        env=environment,
+        **options,
+    )
     assert done.returncode == 0
     return done.stdout
 
@@ -132,7 +143,9 @@ def test_compilation_is_said_on_a_terminal_once(tmp_path):
 
 def test_a_long_compilation_is_said_once_where_nobody_watches(tmp_path):
     """In a notebook, whose standard error is no terminal, and in a pipe."""
-    code = "\n    from bochner.loops import compile\n    compile.PATIENCE = 0.0" + BUCKETS
+    code = (
+        "\n    from bochner.loops import compile\n    compile.PATIENCE = 0.0" + BUCKETS
+    )
     code += "    bucket(np.arange(3), np.int32(7), np.empty(3, np.int32))\n"
     said = in_process(code, tmp_path, stderr=subprocess.STDOUT)
     assert re.fullmatch(r"Compiling inner loops \(once; .*\n", said)
@@ -140,8 +153,13 @@ def test_a_long_compilation_is_said_once_where_nobody_watches(tmp_path):
 
 
 def test_compilation_is_logged(tmp_path):
-    """Once, at the level INFO, whether it takes long or not; in a pipe a short one is not said beside it."""
-    code = "\n    import logging, sys\n    logging.basicConfig(level=logging.INFO, stream=sys.stdout)" + BUCKETS
+    """Once, at the level INFO, whether it takes long or not; in a pipe a short one
+    is not said beside it.
+    """
+    code = (
+        "\n    import logging, sys\n    logging.basicConfig(level=logging.INFO, "
+        "stream=sys.stdout)" + BUCKETS
+    )
     said = in_process(code, tmp_path, stderr=subprocess.STDOUT)
     assert re.fullmatch(r"INFO:bochner:Compiling inner loops \(once; .*\n", said)
     assert in_process(code, tmp_path) == ""
@@ -208,13 +226,27 @@ FITS = """
 
 
 def signatures(code):
-    """Loops with the types of arguments for which a new process has compiled them, or taken them from the cache."""
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code) + textwrap.dedent(SIGNATURES)]
-    return set(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout.splitlines())
+    """Loops with the types of arguments for which a new process has compiled them,
+    or taken them from the cache.
+    """
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        textwrap.dedent(code) + textwrap.dedent(SIGNATURES),
+    ]
+    return set(
+        subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, timeout=300
+        ).stdout.splitlines()
+    )
 
 
 def test_nothing_is_compiled_after_warmup():
-    """It compiles every loop, and every type of arguments that fits need, and says what it did."""
+    """It compiles every loop, and every type of arguments that fits need, and says
+    what it did.
+    """
     warmed = signatures(WARMUP)
     needed = signatures(FITS)
     assert len(needed) > 20

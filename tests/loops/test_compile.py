@@ -19,7 +19,9 @@ def double(x):
 
 
 def test_wide_vectors_are_asked_for():
-    """Where registers are wider than LLVM likes, this attribute decides; a processor without such leaves it alone."""
+    """Where registers are wider than LLVM likes, this attribute decides; a processor
+    without such leaves it alone.
+    """
     x = np.arange(40.0)
     double(x)
     np.testing.assert_array_equal(x, 2 * np.arange(40.0))

@@ -1,4 +1,6 @@
-"""Tables of bins against dictionaries, and sums of coefficients against sums over them."""
+"""Tables of bins against dictionaries, and sums of coefficients against sums over
+them.
+"""
 
 import numpy as np
 import pytest
@@ -12,16 +14,25 @@ EPS = np.finfo(float).eps
 
 def tables(pools):
     """Tables of the bins of some grids, in the order of their keys."""
-    offsets = np.concatenate([[0], np.cumsum([len(pool) for pool in pools])]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(pool) for pool in pools])]).astype(
+        np.int64
+    )
     return Lookups(np.concatenate(pools), offsets, len(pools))
 
 
 def pool(size, seed):
-    """Hashes: random ones, ones that differ in their leading or their last bits only, and multiples of one number."""
+    """Hashes: random ones, ones that differ in their leading or their last bits
+    only, and multiples of one number.
+    """
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):
         multiples = np.arange(1, size) * rng.integers(-(2**63), 2**63)
-    some = [rng.integers(-(2**63), 2**63, size), np.arange(size) << 32, np.arange(size) - size // 2, multiples]
+    some = [
+        rng.integers(-(2**63), 2**63, size),
+        np.arange(size) << 32,
+        np.arange(size) - size // 2,
+        multiples,
+    ]
     return rng.permutation(np.unique(np.concatenate(some)))
 
 
@@ -32,14 +43,21 @@ def test_numbers_are_those_of_the_keys(sizes):
     lookups = tables(pools)
     asked = np.concatenate([*pools, pool(300, 9)])
     for numbers, keys in zip(lookups.numbers(), pools, strict=True):
-        expected, ids = {key: k for k, key in enumerate(keys.tolist())}, np.empty(len(asked), np.int32)
+        expected, ids = (
+            {key: k for k, key in enumerate(keys.tolist())},
+            np.empty(len(asked), np.int32),
+        )
         numbers(asked, ids)
-        np.testing.assert_array_equal(ids, [expected.get(key, -1) for key in asked.tolist()])
+        np.testing.assert_array_equal(
+            ids, [expected.get(key, -1) for key in asked.tolist()]
+        )
 
 
 def test_tables_are_half_full_at_most():
     lookups = tables([pool(size, 0) for size in (1, 300, 3000)])
-    for keys, slots in zip(np.diff(lookups.offsets), np.diff(lookups.starts), strict=True):
+    for keys, slots in zip(
+        np.diff(lookups.offsets), np.diff(lookups.starts), strict=True
+    ):
         assert 2 * keys <= slots <= max(8 * keys, 2)
         assert slots & (slots - 1) == 0
 
@@ -58,7 +76,10 @@ def test_full_tables_of_one_bin():
 def test_sums_of_coefficients(K, F, dtype):
     """Of rows of which some have no bins; a few rows one by one have the same bits."""
     P, d, n, rng = 7, 5, 150, np.random.default_rng(0)
-    pitches, shifts = 1 / rng.gamma(2.0, size=(P, F, d)), rng.uniform(-2, 2, size=(P, F, d))
+    pitches, shifts = (
+        1 / rng.gamma(2.0, size=(P, F, d)),
+        rng.uniform(-2, 2, size=(P, F, d)),
+    )
     pitches[2, :, 0], pitches[:, 0, 3], shifts[1, 0, 4] = np.inf, np.inf, 1e30
     multipliers, values = rng.integers(-(2**63), 2**63, (P, F, d)), rng.uniform(size=P)
     grids = Grids(pitches, shifts, multipliers, values, np.zeros((P, F), bool), d)
@@ -71,8 +92,12 @@ def test_sums_of_coefficients(K, F, dtype):
     lookups = tables([np.unique(own[: n // 2]) for own in hashes])
     coef = rng.standard_normal((len(lookups.keys), K)).astype(dtype)
     expected, size, known = np.zeros((n, K)), np.zeros((n, K)), np.zeros(n)
-    for p, (first, stop) in enumerate(zip(lookups.offsets, lookups.offsets[1:], strict=False)):
-        numbers = {key: k for k, key in enumerate(lookups.keys[first:stop].tolist(), first)}
+    for p, (first, stop) in enumerate(
+        zip(lookups.offsets, lookups.offsets[1:], strict=False)
+    ):
+        numbers = {
+            key: k for k, key in enumerate(lookups.keys[first:stop].tolist(), first)
+        }
         for i, key in enumerate(hashes[p].tolist()):
             if key in numbers:
                 expected[i] += lattices[3][p] * coef[numbers[key]].astype(float)

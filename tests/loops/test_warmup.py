@@ -1,4 +1,6 @@
-"""What is compiled ahead is all that default fits, predictions, explanations and pages use: by the lists of loops."""
+"""What is compiled ahead is all that default fits, predictions, explanations and
+pages use: by the lists of loops.
+"""
 
 import subprocess
 import sys
@@ -41,14 +43,20 @@ print(sorted(loaded() - before))
 
 
 def test_nothing_is_compiled_after_warmup():
-    done = subprocess.run([sys.executable, "-c", WORK], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], capture_output=True, text=True, timeout=300
+    )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 def test_the_demonstration_compiles_all_loops_first(monkeypatch):
     calls = []
     monkeypatch.setattr(installation, "warmup", lambda: calls.append("warmup"))
-    monkeypatch.setattr(installation, "_fit_and_score", lambda name, *rest: calls.append(name) or {"rows": 1})
+    monkeypatch.setattr(
+        installation,
+        "_fit_and_score",
+        lambda name, *rest: calls.append(name) or {"rows": 1},
+    )
     installation.demo()
     assert calls[0] == "warmup"
     assert len(calls) == 4

@@ -1,4 +1,6 @@
-"""The report page in a headless browser: no errors, nothing wider than the screen, something to see."""
+"""The report page in a headless browser: no errors, nothing wider than the screen,
+something to see.
+"""
 
 import io
 import os
@@ -15,10 +17,16 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="module")
 def browser():
-    api = pytest.importorskip("playwright.sync_api", reason='no Playwright: pip install "bochner[browser]"')
-    path = os.environ.get("BOCHNER_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    api = pytest.importorskip(
+        "playwright.sync_api", reason='no Playwright: pip install "bochner[browser]"'
+    )
+    path = os.environ.get("BOCHNER_BROWSER") or next(
+        filter(None, map(shutil.which, BROWSERS)), None
+    )
     if path is None:
-        pytest.skip("no Chromium: apt-get install chromium, or name one in BOCHNER_BROWSER")
+        pytest.skip(
+            "no Chromium: apt-get install chromium, or name one in BOCHNER_BROWSER"
+        )
     with api.sync_playwright() as playwright:
         own = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield own
@@ -30,12 +38,21 @@ def report(request, tmp_path_factory):
     """A report with names that are long, and names that would run."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    names = ["<script>document.title = 'run'</script>", "a_very_long_name_without_any_space_" * 4, "x"]
+    names = [
+        "<script>document.title = 'run'</script>",
+        "a_very_long_name_without_any_space_" * 4,
+        "x",
+    ]
     X = pd.DataFrame(rng.uniform(size=(300, 3)), columns=names)
-    X["kind"] = rng.choice(["<img src=x onerror=\"document.title='run'\">", "word " * 40], 300)
+    X["kind"] = rng.choice(
+        ["<img src=x onerror=\"document.title='run'\">", "word " * 40], 300
+    )
     y = np.sin(5 * X["x"]) + (X["kind"] < "a")
     if request.param == "classification":
-        model, y = KernelMachineClassifier(kernel="gaussian", n_components=64, random_state=0), y > y.mean()
+        model, y = (
+            KernelMachineClassifier(kernel="gaussian", n_components=64, random_state=0),
+            y > y.mean(),
+        )
     else:
         model = KernelMachineRegressor(random_state=0, time_limit=2.0)
     out = tmp_path_factory.mktemp("report") / "report.html"
@@ -47,7 +64,12 @@ def opened(browser, report, **options):
     page, heard = browser.new_page(**options), []
     page.on("console", lambda message: heard.append(message.text))
     page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda request: heard.append(request.url) if request.url != Path(report).as_uri() else None)
+    page.on(
+        "request",
+        lambda request: (
+            heard.append(request.url) if request.url != Path(report).as_uri() else None
+        ),
+    )
     page.goto(Path(report).as_uri())
     return page, heard
 
@@ -61,7 +83,9 @@ def pixels(png):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1100])
 def test_page_fits_the_screen_and_shows_something(browser, report, scheme, width):
-    page, heard = opened(browser, report, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page, heard = opened(
+        browser, report, viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.title() != "run"
     assert "Partial dependence" in page.inner_text("main")
@@ -70,7 +94,10 @@ def test_page_fits_the_screen_and_shows_something(browser, report, scheme, width
     drawn = np.abs(colours - colours[0, 0]).max(axis=2) > 0.1
     assert 0.02 < drawn.mean() < 0.5
     assert drawn.any(axis=1).mean() > 0.4
-    light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    light = (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert light == (scheme == "light")
     assert heard == []
     page.close()
@@ -82,7 +109,9 @@ def test_keyboard_reaches_the_content(browser, report):
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+    assert page.evaluate(
+        "document.querySelector('main').contains(document.activeElement)"
+    )
     page.close()
 
 
@@ -99,7 +128,10 @@ def test_pictures_have_names_and_numbers_open(browser, report):
 def test_page_prints_on_white(browser, report):
     page, _ = opened(browser, report, color_scheme="dark")
     page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert not page.locator("nav").is_visible()
     assert len(page.pdf()) > 10_000
     page.close()

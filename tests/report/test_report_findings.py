@@ -1,4 +1,6 @@
-"""What the report measures: columns, explained rows, classes, other models; against known answers and brute force."""
+"""What the report measures: columns, explained rows, classes, other models; against
+known answers and brute force.
+"""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,9 @@ def wide():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(600, 20))
     y = 3 * X[:, 4] * X[:, 9] + X[:, 2]
-    model = KernelMachineRegressor("gaussian", metric="ard", n_components=256, random_state=0).fit(X[:400], y[:400])
+    model = KernelMachineRegressor(
+        "gaussian", metric="ard", n_components=256, random_state=0
+    ).fit(X[:400], y[:400])
     return model, X[400:], y[400:]
 
 
@@ -28,7 +32,9 @@ def binary():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"x": rng.normal(size=400), "kind": rng.choice(["a", "b"], 400)})
     y = np.where(X["x"] + rng.normal(size=400) > 0.8, "yes", "no")
-    model = KernelMachineClassifier("gaussian", n_components=64, metric="isotropic", random_state=0)
+    model = KernelMachineClassifier(
+        "gaussian", n_components=64, metric="isotropic", random_state=0
+    )
     return model.fit(X[:250], y[:250]), X[250:], y[250:]
 
 
@@ -36,7 +42,9 @@ def test_columns_are_ranked_and_pairs_found_among_many(wide):
     model, X, y = wide
     found = find(model, X, y, Origin()).explained
     assert set(found.columns[:3]) == {2, 4, 9}
-    assert [one.column for one in found.effects][:3] == [f"x{j}" for j in found.columns[:3]]
+    assert [one.column for one in found.effects][:3] == [
+        f"x{j}" for j in found.columns[:3]
+    ]
     assert set(found.interactions.top_pairs(1)[0][:2]) == {"x4", "x9"}
     assert len(found.interactions.feature_names) == 10
 
@@ -50,10 +58,14 @@ def test_three_rows_are_those_of_smallest_median_and_largest_loss(wide):
     assert off[where["largest loss"]] == off.max()
     assert off[where["median loss"]] == np.sort(off)[len(off) // 2]
     told = [i for _, i in found.told]
-    np.testing.assert_allclose(found.attribution.predictions[:3], model.predict(X)[told], atol=1e-8)
+    np.testing.assert_allclose(
+        found.attribution.predictions[:3], model.predict(X)[told], atol=1e-8
+    )
 
 
-def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_few(wide):
+def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_few(
+    wide,
+):
     model, X, _ = wide
     rows = Rows.of(X, np.arange(200.0), model)
     from bochner.report.explained import PAIRED_BACKGROUND, PAIRED_ROWS, _interactions
@@ -69,7 +81,8 @@ def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_f
     for i in range(3):
         x = some.X[i]
         mixed = [
-            [at(x[4], x[9]), at(x[4], b[9]), at(b[4], x[9]), at(b[4], b[9])] for b in others.X
+            [at(x[4], x[9]), at(x[4], b[9]), at(b[4], x[9]), at(b[4], b[9])]
+            for b in others.X
         ]  # two players: the interaction is the mixed difference
         f = model.predict(np.array(mixed).reshape(-1, 20)).reshape(-1, 4)
         expected = (f[:, 0] - f[:, 1] - f[:, 2] + f[:, 3]).mean()
@@ -80,7 +93,9 @@ def test_frames_keep_other_columns_held():
     rng = np.random.default_rng(2)
     X = pd.DataFrame(rng.normal(size=(60, 18)), columns=[f"c{j}" for j in range(18)])
     X["c17"] = rng.choice(["u", "v"], 60)
-    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X, X["c0"])
+    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(
+        X, X["c0"]
+    )
     from bochner.report.explained import _held_but
 
     rows = Rows.of(X[::-1], X["c0"][::-1], model)
@@ -96,7 +111,9 @@ def test_areas_and_tables_of_classes_are_right(binary):
     found = find(model, X, y, Origin())
     shown = classes(found)
     yes, p = np.asarray(y) == "yes", model.predict_proba(X)[:, 1]
-    wins = (p[yes][:, None] > p[~yes]).mean() + 0.5 * (p[yes][:, None] == p[~yes]).mean()
+    wins = (p[yes][:, None] > p[~yes]).mean() + 0.5 * (
+        p[yes][:, None] == p[~yes]
+    ).mean()
     assert f"area {wins:.3f}" in shown["curves"][0]
     assert f">{wins:.3f}<" in shown["table"]
     said = np.asarray(model.predict(X)) == "yes"
@@ -105,14 +122,18 @@ def test_areas_and_tables_of_classes_are_right(binary):
             assert f">{int((truth & answer).sum()):,}<" in shown["confusions"]
     above = p >= 0.3
     assert f">{(above & yes).sum() / above.sum():.3f}<" in shown["thresholds"]
-    assert shown["calibration"]["error"] == pytest.approx(found.scores["calibration_error"]["value"])
+    assert shown["calibration"]["error"] == pytest.approx(
+        found.scores["calibration_error"]["value"]
+    )
 
 
 def test_classes_that_do_not_occur_are_no_error():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(90, 2))
     labels = np.array(["a", "b", "c"])[np.arange(90) % 3]
-    model = KernelMachineClassifier("gaussian", n_components=16, random_state=0).fit(X, labels)
+    model = KernelMachineClassifier("gaussian", n_components=16, random_state=0).fit(
+        X, labels
+    )
     page = model.report_html(X[labels != "b"], labels[labels != "b"])
     assert "n/a" in page
     assert "ROC curves" in page
@@ -123,12 +144,20 @@ def test_classes_that_do_not_occur_are_no_error():
 
 def test_remarks_on_columns():
     rng = np.random.default_rng(4)
-    X = pd.DataFrame({"usual": rng.normal(size=300), "moved": rng.normal(size=300), "flat": np.ones(300)})
+    X = pd.DataFrame(
+        {
+            "usual": rng.normal(size=300),
+            "moved": rng.normal(size=300),
+            "flat": np.ones(300),
+        }
+    )
     X["name"] = [f"row {i}" for i in range(300)]
     X["copy"] = rng.normal(size=300)
     X.loc[::4, "usual"] = np.nan
     y = np.asarray(X["copy"] * 3)
-    model = KernelMachineRegressor("gaussian", n_components=64, random_state=0).fit(X[:150], y[:150])
+    model = KernelMachineRegressor("gaussian", n_components=64, random_state=0).fit(
+        X[:150], y[:150]
+    )
     given = X[150:].copy()
     given["moved"] += 4
     rows = Rows.of(given, y[150:], model)
@@ -146,29 +175,48 @@ def test_remarks_on_columns():
 
 @pytest.mark.parametrize("text", [False, True])
 def test_training_rows_are_told_from_others(text):
-    """By the rows that the model keeps: a training score is never the first of a page."""
+    """By the rows that the model keeps: a training score is never the first of a
+    page.
+    """
     rng = np.random.default_rng(5)
-    X, y = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc")), rng.normal(size=300)
+    X, y = (
+        pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc")),
+        rng.normal(size=300),
+    )
     if text:
         X["b"] = np.array([f"level {k}" for k in rng.permutation(300) // 2])
-    model = KernelMachineRegressor("gaussian", n_components=200, alpha=1e-6, random_state=0).fit(X[:200], y[:200])
+    model = KernelMachineRegressor(
+        "gaussian", n_components=200, alpha=1e-6, random_state=0
+    ).fit(X[:200], y[:200])
     said = "100 of the 100 training rows that the model keeps are among them"
     assert training_rows_among(model, X[:200]) == said
     assert training_rows_among(model, X[199:39:-1]).endswith(said[3:])
     assert training_rows_among(model, X[200:]) == ""
-    page, others = model.report_html(X[:200], y[:200]), model.report_html(X[200:], y[200:])
+    page, others = (
+        model.report_html(X[:200], y[:200]),
+        model.report_html(X[200:], y[200:]),
+    )
     first = page.partition('<ul class="summary">')[2][:200]
-    assert first.startswith(f"\n<li>The rows of this page are training rows ({said}): R² ")
+    assert first.startswith(
+        f"\n<li>The rows of this page are training rows ({said}): R² "
+    )
     assert "Scores on 200 training rows" in page
     assert "training rows (" not in others
 
 
 def test_levels_of_few_kinds_are_no_training_rows():
     rng = np.random.default_rng(6)
-    X, y = pd.DataFrame(rng.integers(0, 3, (300, 2)).astype(str), columns=["a", "b"]), rng.normal(size=300)
-    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(X[:200], y[:200])
+    X, y = (
+        pd.DataFrame(rng.integers(0, 3, (300, 2)).astype(str), columns=["a", "b"]),
+        rng.normal(size=300),
+    )
+    model = KernelMachineRegressor("gaussian", n_components=32, random_state=0).fit(
+        X[:200], y[:200]
+    )
     assert training_rows_among(model, X[200:], n_fitted=200) == ""
-    assert training_rows_among(model, X[:200], n_fitted=200).startswith("100 of the 100")
+    assert training_rows_among(model, X[:200], n_fitted=200).startswith(
+        "100 of the 100"
+    )
 
 
 def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
@@ -182,9 +230,16 @@ def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
 def test_training_rows_with_mean_targets_of_levels_are_told():
     """A training row has means of the other rows, and looks new by these."""
     rng = np.random.default_rng(7)
-    X = pd.DataFrame({"size": rng.normal(size=2000), "town": [f"t{k}" for k in rng.integers(0, 200, 2000)]})
+    X = pd.DataFrame(
+        {
+            "size": rng.normal(size=2000),
+            "town": [f"t{k}" for k in rng.integers(0, 200, 2000)],
+        }
+    )
     y = X["size"] + rng.normal(size=200)[X["town"].str[1:].astype(int)]
-    model = KernelMachineRegressor(features="fourier", n_components=64, metric="ard", random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        features="fourier", n_components=64, metric="ard", random_state=0
+    ).fit(X, y)
     assert model.encoder_.has_level_means
     assert training_rows_among(model, X).startswith("100 of the 100 ")
     assert training_rows_among(model, X.assign(size=X["size"] + 0.001)) == ""

@@ -25,7 +25,13 @@ from bochner.report.given_rows import Rows
 from bochner.report.page import verdict
 
 VOID = {"meta", "br", "hr"}
-HOSTILE = ["<script>alert(1)</script>", '" onload="alert(1)', "javascript:alert(1)", "</style><b>'x", "]]>&lt;\u202e"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '" onload="alert(1)',
+    "javascript:alert(1)",
+    "</style><b>'x",
+    "]]>&lt;\u202e",
+]
 
 
 class Page(HTMLParser):
@@ -69,17 +75,22 @@ def make_frame(n=400, seed=0):
             "height": rng.uniform(size=n),
             "width": rng.normal(size=n),
             "kind": rng.choice(["round", "square"], n),
-            "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 100, n), "D"),
+            "day": pd.Timestamp("2025-01-01")
+            + pd.to_timedelta(rng.integers(0, 100, n), "D"),
         }
     )
     frame.loc[::9, "width"] = None
-    return frame, np.sin(6 * frame["height"]) + (frame["kind"] == "round") + 0.1 * rng.normal(size=n)
+    return frame, np.sin(6 * frame["height"]) + (
+        frame["kind"] == "round"
+    ) + 0.1 * rng.normal(size=n)
 
 
 @pytest.fixture(scope="module")
 def regression():
     X, y = make_frame()
-    model = KernelMachineRegressor(random_state=0, uncertainty="intervals", time_limit=2.0).fit(X[:300], y[:300])
+    model = KernelMachineRegressor(
+        random_state=0, uncertainty="intervals", time_limit=2.0
+    ).fit(X[:300], y[:300])
     return model, X[300:], y[300:]
 
 
@@ -88,7 +99,11 @@ def classification():
     X, y = make_frame(seed=1)
     labels = np.where(y > 1, "high", np.where(y > 0, "middle", "low"))
     model = KernelMachineClassifier(
-        kernel="gaussian", features="fourier", n_components=64, metric="isotropic", random_state=0
+        kernel="gaussian",
+        features="fourier",
+        n_components=64,
+        metric="isotropic",
+        random_state=0,
     ).fit(X[:300], labels[:300])
     return model, X[300:], labels[300:]
 
@@ -104,14 +119,30 @@ def test_page_is_well_formed_and_loads_nothing(pages, which):
     assert source.startswith("<!DOCTYPE html>")
     assert len(source.encode()) < 2_000_000
     names = {name for name, _ in page.elements}
-    assert not names & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not names & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+    }
     assert "url(" not in source
     assert "@import" not in source
     assert not re.search(r"(https?:)?//\w", source)
-    policy = next(given for given in page.all("meta") if given.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        given
+        for given in page.all("meta")
+        if given.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy["content"].startswith("default-src 'none'")
     assert all(not key.startswith("on") for _, given in page.elements for key in given)
-    assert all(given["href"].startswith("#") and given["href"][1:] in page.ids for given in page.all("a"))
+    assert all(
+        given["href"].startswith("#") and given["href"][1:] in page.ids
+        for given in page.all("a")
+    )
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -120,10 +151,15 @@ def test_page_is_accessible(pages, which):
     levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
     assert levels.count(1) == 1
     assert all(below - above <= 1 for above, below in pairwise(levels))
-    assert all(len(page.all(name)) == 1 for name in ("header", "nav", "main", "footer", "title"))
+    assert all(
+        len(page.all(name)) == 1
+        for name in ("header", "nav", "main", "footer", "title")
+    )
     assert page.all("html") == [{"lang": "en"}]
     assert page.all("nav")[0]["aria-label"]
-    assert all(given["role"] == "img" and given["aria-label"] for given in page.all("svg"))
+    assert all(
+        given["role"] == "img" and given["aria-label"] for given in page.all("svg")
+    )
     assert len(page.all("caption")) == len(page.all("table"))
     assert all(given["scope"] in ("row", "col") for given in page.all("th"))
     assert all(given["aria-labelledby"] in page.ids for given in page.all("section"))
@@ -139,7 +175,14 @@ def test_regression_says_what_was_found(regression, pages):
     for candidate in model.report_.candidates:
         assert f"{candidate.loss:.4g}" in page.text
         assert candidate.name in page.text
-    for part in (model.report_.reason, "Learned warps", "Residuals", "Quantiles", "in intervals of 90 %", "numpy"):
+    for part in (
+        model.report_.reason,
+        "Learned warps",
+        "Residuals",
+        "Quantiles",
+        "in intervals of 90 %",
+        "numpy",
+    ):
         assert part in page.text
     assert all(name in page.text for name in X)
     assert f"model = {model!r}.fit(X_train, y_train)" in page.text
@@ -153,9 +196,16 @@ def test_classification_says_what_was_found(classification, pages):
     page = Page(pages[1])
     assert f"Accuracy {accuracy_score(labels, model.predict(X)):.3f}" in page.text
     assert f"{log_loss(labels, model.predict_proba(X)):.3f}" in page.text
-    for part in ("Calibration", "Reliability of the probabilities", "Nothing was chosen", "Error of FourierFeatures"):
+    for part in (
+        "Calibration",
+        "Reliability of the probabilities",
+        "Nothing was chosen",
+        "Error of FourierFeatures",
+    ):
         assert part in page.text
-    assert {"low", "middle", "high"} <= set(" ".join(page.texts).replace(";", " ").split())
+    assert {"low", "middle", "high"} <= set(
+        " ".join(page.texts).replace(";", " ").split()
+    )
 
 
 def test_names_and_values_stay_text():
@@ -163,7 +213,9 @@ def test_names_and_values_stay_text():
     X = pd.DataFrame(rng.normal(size=(200, 5)), columns=HOSTILE)
     X[HOSTILE[0]] = rng.choice(HOSTILE, 200)
     labels = np.where(X[HOSTILE[1]] > 0, *HOSTILE[:2])
-    model = KernelMachineClassifier(kernel="gaussian", n_components=32, random_state=0).fit(X, labels)
+    model = KernelMachineClassifier(
+        kernel="gaussian", n_components=32, random_state=0
+    ).fit(X, labels)
     origin = Origin(target=HOSTILE[3], lines=tuple(HOSTILE))
     from bochner.report import write_report
 
@@ -178,7 +230,9 @@ def test_names_and_values_stay_text():
     assert source.count("</style>") == 1
 
 
-@pytest.mark.parametrize("convert", [pl.from_pandas, lambda X: pa.Table.from_pandas(X, preserve_index=False)])
+@pytest.mark.parametrize(
+    "convert", [pl.from_pandas, lambda X: pa.Table.from_pandas(X, preserve_index=False)]
+)
 def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
     model, X, y = regression
     other = find(model, convert(X), np.asarray(y), Origin())
@@ -194,10 +248,14 @@ def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
 def test_arrays_are_taken(convert, solver):
     X = np.random.default_rng(5).normal(size=(120, 3))
     y = X[:, 0] ** 2
-    model = KernelMachineRegressor(Gaussian(2.0), n_components=40, alpha=0.1, solver=solver)
+    model = KernelMachineRegressor(
+        Gaussian(2.0), n_components=40, alpha=0.1, solver=solver
+    )
     model.fit(convert(X), y)
     found = find(model, convert(X), y, Origin())
-    assert [one.column for one in found.explained.effects] == [f"x{j}" for j in found.explained.columns]
+    assert [one.column for one in found.explained.effects] == [
+        f"x{j}" for j in found.explained.columns
+    ]
     assert (found.by_size is None) == (solver == "exact")
     assert "x0" in model.report_html(convert(X), y)
 
@@ -205,12 +263,21 @@ def test_arrays_are_taken(convert, solver):
 def test_regions_without_rows_are_shaded_and_dates_are_dates():
     rng = np.random.default_rng(6)
     X = pd.DataFrame(
-        {"gap": np.append(rng.uniform(size=50), rng.uniform(3, 4, size=50)), "other": rng.normal(size=100)}
+        {
+            "gap": np.append(rng.uniform(size=50), rng.uniform(3, 4, size=50)),
+            "other": rng.normal(size=100),
+        }
     )
-    X["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 100, 100), "D")
-    model = KernelMachineRegressor(Laplacian(3.0), n_components=64, alpha=0.1, random_state=0).fit(X, X["gap"])
+    X["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(
+        rng.integers(0, 100, 100), "D"
+    )
+    model = KernelMachineRegressor(
+        Laplacian(3.0), n_components=64, alpha=0.1, random_state=0
+    ).fit(X, X["gap"])
     page = Page(model.report_html(X, X["gap"]))
-    assert len([given for given in page.all("path") if given.get("class") == "shade"]) == 1
+    assert (
+        len([given for given in page.all("path") if given.get("class") == "shade"]) == 1
+    )
     assert any(re.fullmatch("2025-0[1-4]-[0-3][0-9]", text) for text in page.texts)
 
 
@@ -218,15 +285,22 @@ def test_curves_fit_again_with_other_sizes():
     rng = np.random.default_rng(7)
     X = rng.uniform(-3, 3, size=(600, 1))
     y = np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=600)
-    model = KernelMachineRegressor(features=FourierFeatures(Gaussian(0.5), 8, random_state=0), alpha=1e-3).fit(X, y)
+    model = KernelMachineRegressor(
+        features=FourierFeatures(Gaussian(0.5), 8, random_state=0), alpha=1e-3
+    ).fit(X, y)
     found = find(model, X, y, Origin())
     assert found.by_size.sizes.tolist() == [2, 4, 8, 16]
     assert found.by_size.base == 2
     gain, error = found.by_size.gain
     assert gain > 2 * error
-    assert verdict(found.by_size, "features").startswith("likely to help. From 8 to 16 features")
+    assert verdict(found.by_size, "features").startswith(
+        "likely to help. From 8 to 16 features"
+    )
     assert found.by_size.losses.shape == (4, 150)
-    assert "Whether more rows would help is not known" in Page(model.report_html(X, y)).text
+    assert (
+        "Whether more rows would help is not known"
+        in Page(model.report_html(X, y)).text
+    )
 
 
 def test_whether_more_rows_help_is_what_the_fit_has_measured(tmp_path):
@@ -247,8 +321,12 @@ def test_gain_is_of_the_last_doubling_and_its_error_of_pairs():
     curve = Curve(np.array([5, 10]), losses, False, 1)
     gains = (losses[0] - losses[1]) / 3
     assert curve.gain == pytest.approx((gains.mean(), gains.std(ddof=1) / 3**0.5))
-    assert curve.halves == pytest.approx(norm.ppf(0.975) * losses.std(axis=1, ddof=1) / 3**0.5)
-    assert Curve(np.array([5, 10]), losses, True, 1).means == pytest.approx(np.sqrt(losses.mean(axis=1)))
+    assert curve.halves == pytest.approx(
+        norm.ppf(0.975) * losses.std(axis=1, ddof=1) / 3**0.5
+    )
+    assert Curve(np.array([5, 10]), losses, True, 1).means == pytest.approx(
+        np.sqrt(losses.mean(axis=1))
+    )
 
 
 def test_page_is_written_to_a_file(regression, tmp_path):
@@ -269,21 +347,30 @@ def test_what_cannot_be_reported_is_an_error(regression, classification):
         model.report_html(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="missing or infinite"):
         model.report_html(X, np.full(len(X), np.nan))
-    with pytest.raises(ValueError, match=r"labels that the model does not know: \['other'\]"):
+    with pytest.raises(
+        ValueError, match=r"labels that the model does not know: \['other'\]"
+    ):
         classification[0].report_html(classification[1], np.full(len(X), "other"))
-    two = KernelMachineRegressor(kernel="gaussian", n_components=16).fit(X, np.column_stack([y, y]))
+    two = KernelMachineRegressor(kernel="gaussian", n_components=16).fit(
+        X, np.column_stack([y, y])
+    )
     with pytest.raises(ValueError, match="the model has 2"):
         two.report_html(X, y)
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1500, "1.5k"), (-2e6, "-2M"), (0.05, "0.05"), (3e15, "3000T")])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (1500, "1.5k"), (-2e6, "-2M"), (0.05, "0.05"), (3e15, "3000T")],
+)
 def test_short_numbers(value, shown):
     assert short_number(value, LARGE) == shown
 
 
 def test_axes_and_names():
     axis = Axis.over([0.0, 10.0], 100.0, 0.0)
-    assert axis([0.0, 10.0]).tolist() == pytest.approx([100 * (1 - 0.5 / 11), 100 * 0.5 / 11])
+    assert axis([0.0, 10.0]).tolist() == pytest.approx(
+        [100 * (1 - 0.5 / 11), 100 * 0.5 / 11]
+    )
     assert axis.ticks == (0.0, 2.5, 5.0, 7.5, 10.0)
     assert len(Axis.over([3.0, 3.0], 0, 1).ticks) > 1
     assert len(Axis.over([np.nan], 0, 1).ticks) > 1
@@ -294,7 +381,9 @@ def test_curves_evaluate_no_copies_of_learned_rows():
     """Noise that each row holds twice is not predicted at all."""
     rng = np.random.default_rng(0)
     X, y = np.tile(rng.normal(size=(300, 3)), (2, 1)), np.tile(rng.normal(size=300), 2)
-    model = KernelMachineRegressor(features="binning", n_components=64, alpha=1e-3, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        features="binning", n_components=64, alpha=1e-3, random_state=0
+    ).fit(X, y)
     curve, note = curve_by_size(model, Rows.of(X, y, model))
     assert curve.means.min() > 0.95 * y.std()
     learned, evaluated = map(int, re.findall(r"\d+", note))
@@ -303,9 +392,16 @@ def test_curves_evaluate_no_copies_of_learned_rows():
 
 def test_levels_that_differ_by_a_blank_look_different():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"step": rng.choice(["finishing", "finishing ", "start"], 200), "size": rng.normal(size=200)})
+    X = pd.DataFrame(
+        {
+            "step": rng.choice(["finishing", "finishing ", "start"], 200),
+            "size": rng.normal(size=200),
+        }
+    )
     y = (X["step"] == "finishing ") * 2.0 + X["size"]
-    model = KernelMachineRegressor(kernel="gaussian", n_components=32, alpha=0.1, random_state=0).fit(X, y)
+    model = KernelMachineRegressor(
+        kernel="gaussian", n_components=32, alpha=0.1, random_state=0
+    ).fit(X, y)
     shown = Page(model.report_html(X[:60], y[:60])).texts
     assert {"finishing", "'finishing '"} <= set(shown)
     assert "finishing " not in shown

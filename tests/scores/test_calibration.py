@@ -24,7 +24,9 @@ def test_bins_are_those_of_sklearn():
     np.testing.assert_array_equal(found.weight, 200)
     np.testing.assert_allclose(found.probability, probability, rtol=1e-12)
     np.testing.assert_allclose(found.frequency, frequency, rtol=1e-12)
-    assert expected_calibration_error(EVENT, P) == pytest.approx(np.abs(frequency - probability).mean())
+    assert expected_calibration_error(EVENT, P) == pytest.approx(
+        np.abs(frequency - probability).mean()
+    )
 
 
 def test_the_error_of_right_probabilities_is_noise_and_that_of_wrong_ones_is_not():
@@ -32,7 +34,9 @@ def test_the_error_of_right_probabilities_is_noise_and_that_of_wrong_ones_is_not
     right = [expected_calibration_error(RNG.random(3000) < row, row) for row in p]
     spread = np.sqrt(np.mean(p * (1 - p)) / 200) * np.sqrt(2 / np.pi)
     assert np.mean(right) == pytest.approx(spread, rel=0.05)
-    assert expected_calibration_error(RNG.random(200_000) < 0.5, np.full(200_000, 0.7)) == pytest.approx(0.2, abs=0.005)
+    assert expected_calibration_error(
+        RNG.random(200_000) < 0.5, np.full(200_000, 0.7)
+    ) == pytest.approx(0.2, abs=0.005)
 
 
 @pytest.mark.parametrize("n_bins", [1, 2, 7, 15, 500])
@@ -56,7 +60,9 @@ def test_bins_hold_equal_counts_and_equal_values():
     x = RNG.permutation(1003)
     counts = np.bincount(equal_count_bins(x, 10))
     assert counts.max() - counts.min() <= 1
-    tied = equal_count_bins(np.repeat([0.0, 1.0, 2.0], [50, 3, 47]), 10)  # the end of a bin after 0 and after 2 only
+    tied = equal_count_bins(
+        np.repeat([0.0, 1.0, 2.0], [50, 3, 47]), 10
+    )  # the end of a bin after 0 and after 2 only
     assert np.bincount(tied).tolist() == [50, 50]
     assert equal_count_bins(np.zeros(5), 3).tolist() == [0] * 5
 

@@ -5,7 +5,12 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import mean_pinball_loss
 
-from bochner.scores import interval_coverage, interval_losses, interval_score, interval_width
+from bochner.scores import (
+    interval_coverage,
+    interval_losses,
+    interval_score,
+    interval_width,
+)
 
 RNG = np.random.default_rng(0)
 Y = RNG.standard_normal(500)
@@ -21,7 +26,9 @@ def test_the_score_is_that_of_the_pinball_losses(coverage, weight):
         mean_pinball_loss(Y, end, alpha=q, sample_weight=weight)
         for end, q in zip(INTERVAL.T, (tail, 1 - tail), strict=True)
     ]
-    assert interval_score(Y, INTERVAL, coverage, weight) == pytest.approx(sum(losses) / tail)
+    assert interval_score(Y, INTERVAL, coverage, weight) == pytest.approx(
+        sum(losses) / tail
+    )
 
 
 def test_coverage_and_width_are_counted():
@@ -36,9 +43,15 @@ def test_coverage_and_width_are_counted():
 
 
 def test_several_targets_are_averaged():
-    two, both = np.column_stack([Y, -Y]), np.stack([INTERVAL, -INTERVAL[:, ::-1]], axis=1)
+    two, both = (
+        np.column_stack([Y, -Y]),
+        np.stack([INTERVAL, -INTERVAL[:, ::-1]], axis=1),
+    )
     assert interval_losses(two, both, 0.9).shape == (500, 2)
-    for score in (interval_coverage, lambda y, interval: interval_score(y, interval, 0.9)):
+    for score in (
+        interval_coverage,
+        lambda y, interval: interval_score(y, interval, 0.9),
+    ):
         assert score(two, both) == pytest.approx(score(Y, INTERVAL))
     assert interval_width(both) == pytest.approx(interval_width(INTERVAL))
 
@@ -46,7 +59,10 @@ def test_several_targets_are_averaged():
 def test_the_quantiles_have_the_least_score():
     y = RNG.standard_normal(100_000)
     best = norm.ppf(0.95)
-    scores = [interval_score(y, np.tile([-z, z], (len(y), 1)), 0.9) for z in (best, 0.9 * best, 1.1 * best)]
+    scores = [
+        interval_score(y, np.tile([-z, z], (len(y), 1)), 0.9)
+        for z in (best, 0.9 * best, 1.1 * best)
+    ]
     assert scores[0] == min(scores)
     assert scores[0] == pytest.approx(2 * norm.pdf(best) / 0.05, rel=0.01)
 

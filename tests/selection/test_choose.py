@@ -50,17 +50,32 @@ def rows(n=400, copies=1):
 def problem_of(classes=False, budget=None, n=400, **space):
     X, y = rows(n)
     y = np.where(y > 0, 1.0, -1.0) if classes else y
-    return prepare(ArraySource(X, y), np.arange(3), None, SearchSpace(**space), classes, 0, budget or Budget())
+    return prepare(
+        ArraySource(X, y),
+        np.arange(3),
+        None,
+        SearchSpace(**space),
+        classes,
+        0,
+        budget or Budget(),
+    )
 
 
 class TestSplit:
     def test_every_row_is_fitted_or_judges(self):
         X, y = rows()
         found = split(ArraySource(X, y), 20, 0)
-        np.testing.assert_array_equal(found.held_out, rows_held_out(row_hashes(X), np.ones(400), 0))
+        np.testing.assert_array_equal(
+            found.held_out, rows_held_out(row_hashes(X), np.ones(400), 0)
+        )
         np.testing.assert_array_equal(found.out.X, X[found.held_out])
         np.testing.assert_array_equal(found.fit.X, X[~found.held_out])
-        assert (found.n_rows, found.n_solved, found.row_weight, found.largest_weight) == (400, 400, 1.0, 1.0)
+        assert (
+            found.n_rows,
+            found.n_solved,
+            found.row_weight,
+            found.largest_weight,
+        ) == (400, 400, 1.0, 1.0)
 
     def test_many_repeats_are_one(self):
         X, y = rows(300, copies=3)
@@ -78,7 +93,9 @@ class TestSplit:
         found = split(ArraySource(X, y, weight), 20, 0)
         assert found.largest_weight == weight.max()
         assert not found.held_out[:50].any()
-        np.testing.assert_allclose(found.fit.weights * found.largest_weight, weight[50:][~found.held_out[50:]])
+        np.testing.assert_allclose(
+            found.fit.weights * found.largest_weight, weight[50:][~found.held_out[50:]]
+        )
 
     def test_too_few_rows(self):
         X, y = rows()
@@ -102,42 +119,82 @@ class TestProblem:
 
     def test_equal_targets(self):
         X, _ = rows()
-        found = prepare(ArraySource(X, np.ones((400, 1))), np.arange(3), None, SearchSpace(), False, 0, Budget())
+        found = prepare(
+            ArraySource(X, np.ones((400, 1))),
+            np.arange(3),
+            None,
+            SearchSpace(),
+            False,
+            0,
+            Budget(),
+        )
         assert found is None
 
     def test_many_outputs_have_fewer_grids(self, policy):
-        """Coefficients are K x D: hundreds of classes on 800 grids would take gigabytes."""
+        """Coefficients are K x D: hundreds of classes on 800 grids would take
+        gigabytes.
+        """
         policy(final_entries=320_000)
         X, y = rows()
         found = []
         for K in (1, 61):
             targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
-            problem = prepare(ArraySource(X, targets), np.arange(3), None, SearchSpace(), False, 0, Budget())
+            problem = prepare(
+                ArraySource(X, targets),
+                np.arange(3),
+                None,
+                SearchSpace(),
+                False,
+                0,
+                Budget(),
+            )
             found.append(problem.n_grids(0.1))
         assert found == [800, 50]
 
     def test_a_limit_counts_all_outputs(self, policy):
-        """A trial fits a few combinations of many outputs, and the model all of them."""
+        """A trial fits a few combinations of many outputs, and the model all of
+        them.
+        """
         policy(timed_grids=(1, 10**6))
         X, y = rows()
         found = []
         for K in (4, 100):
             targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
-            problem = prepare(ArraySource(X, targets), np.arange(3), None, SearchSpace(), False, 0, Budget(1000.0))
+            problem = prepare(
+                ArraySource(X, targets),
+                np.arange(3),
+                None,
+                SearchSpace(),
+                False,
+                0,
+                Budget(1000.0),
+            )
             found.append(problem.n_grids(0.5))
         assert found[1] == pytest.approx(found[0] / 25, rel=0.05, abs=1)
 
     def test_more_columns_have_fewer_rows(self, policy, monkeypatch):
         policy(rows_for_full_learning=10, timed_rows=1_000, timed_cells=20_000)
         monkeypatch.setattr(CLOCK, "seconds", lambda: 7.0)
-        assert [Budget(2.0).n_rows(d) for d in (0, 20, 200, 20_000)] == [2_000, 2_000, 200, 10]
+        assert [Budget(2.0).n_rows(d) for d in (0, 20, 200, 20_000)] == [
+            2_000,
+            2_000,
+            200,
+            10,
+        ]
         assert Budget().n_rows(20_000) == np.inf
 
     def test_more_time_has_more_grids(self, policy):
-        """As many as trials of so many grids would take a share of the time that is left."""
+        """As many as trials of so many grids would take a share of the time that is
+        left.
+        """
         policy(timed_grids=(1, 10**6))
         problem = problem_of(budget=Budget(1000.0))
-        each = 0.5 / problem.n_trial_grids * problem.split.n_solved / problem.validator.n_rows
+        each = (
+            0.5
+            / problem.n_trial_grids
+            * problem.split.n_solved
+            / problem.validator.n_rows
+        )
         for left in (10.0, 40.0):
             now = dataclasses.replace(problem, budget=Budget(1000.0))
             now.budget.start -= 1000 - left
@@ -147,17 +204,28 @@ class TestProblem:
 
     def test_one_clock(self):
         texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
-        readers = [name for name, text in texts.items() if "perf_counter" in text or "CLOCK" in text]
+        readers = [
+            name
+            for name, text in texts.items()
+            if "perf_counter" in text or "CLOCK" in text
+        ]
         assert readers == ["budget.py"]
 
     @pytest.mark.parametrize("n_grids", [20, 10_000])
     def test_a_next_size_is_larger(self, n_grids, monkeypatch):
         """Where the small size is the final one there is none."""
         sizes, bins = [], [(1.0, BinningFeatures())]
-        monkeypatch.setattr(candidates_module, "grids", lambda metrics, n_grids, seed: sizes.append(n_grids) or bins)
+        monkeypatch.setattr(
+            candidates_module,
+            "grids",
+            lambda metrics, n_grids, seed: sizes.append(n_grids) or bins,
+        )
         monkeypatch.setattr(Validator, "iterate", lambda self, *rest: None)
         metric = SimpleNamespace(alpha=1.0)
-        compared, known = Race(problem_of()), LearnedMetrics({}, [metric], None, None, None, n_grids)
+        compared, known = (
+            Race(problem_of()),
+            LearnedMetrics({}, [metric], None, None, None, n_grids),
+        )
         small = fit_bins(lambda known: known.scaled, HYBRID, compared, known)
         assert (small.larger is None) == (n_grids == 20)
         if small.larger:
@@ -166,7 +234,11 @@ class TestProblem:
 
     def test_every_constant_says_what_it_is(self):
         lines = (PACKAGE / "policy.py").read_text().splitlines()
-        fields = [line for line in lines if line.startswith("    ") and ": " in line and " = " in line]
+        fields = [
+            line
+            for line in lines
+            if line.startswith("    ") and ": " in line and " = " in line
+        ]
         assert len(fields) == len(dataclasses.fields(Policy))
         assert all("  # " in line for line in fields)
 
@@ -181,21 +253,27 @@ class TestProblem:
 
 
 def entry(name, rank, losses, n_iter=1):
-    trial = ValidationResult(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
+    trial = ValidationResult(
+        np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1
+    )
     return CandidateResult(name, rank, 10, trial, lambda size: [])
 
     def test_folds_are_all_rows_with_weight_once(self):
         X, y = rows(150, copies=2)
         weight = np.ones(300)
         weight[:10] = weight[150:160] = 0
-        X[::2] += np.arange(150)[:, np.newaxis]  # few repeats, which stay rows of their own
+        X[::2] += np.arange(150)[
+            :, np.newaxis
+        ]  # few repeats, which stay rows of their own
         found = split(ArraySource(X, y, weight), 20, 0)
         folds = [found.of_fold(k) for k in range(POLICY.n_folds)]
         np.testing.assert_array_equal(folds[0].out.X, found.out.X)
         np.testing.assert_array_equal(folds[0].fit.X, found.fit.X)
         assert sum(fold.out.n_rows for fold in folds) == np.count_nonzero(weight)
         for fold in folds:
-            own, others = (set(row_hashes(part.X).tolist()) for part in (fold.out, fold.fit))
+            own, others = (
+                set(row_hashes(part.X).tolist()) for part in (fold.out, fold.fit)
+            )
             assert not own & others
             assert fold.fit.n_rows + fold.out.n_rows == np.count_nonzero(weight)
 
@@ -208,12 +286,17 @@ def entry(name, rank, losses, n_iter=1):
 
 class TestDecision:
     @pytest.mark.parametrize(
-        ("classes", "n", "chosen"), [(False, 1200, "large"), (False, 400, "small"), (True, 400, "small")]
+        ("classes", "n", "chosen"),
+        [(False, 1200, "large"), (False, 400, "small"), (True, 400, "small")],
     )
     def test_within_the_noise(self, classes, n, chosen):
-        """The simplest for classes and few rows, else that of most parts; the middle one is best by next to nothing."""
+        """The simplest for classes and few rows, else that of most parts; the middle
+        one is best by next to nothing.
+        """
         compared = Race(problem_of(classes, n=n))
-        noise = np.random.default_rng(0).standard_normal((2, len(compared.validator.weight_out)))
+        noise = np.random.default_rng(0).standard_normal(
+            (2, len(compared.validator.weight_out))
+        )
         near = [
             ("small", 0, 5 + noise[0]),
             ("middle", 1, 5 + noise[1] - noise[1].mean() - 0.01),
@@ -224,35 +307,64 @@ class TestDecision:
         compared.entries += [entry(*one) for one in near]
         found, reason = compared.decide()
         assert found.name == chosen
-        assert reason == "within the noise of the lowest validation loss (middle), and preferred"
+        assert (
+            reason
+            == "within the noise of the lowest validation loss (middle), and preferred"
+        )
 
     @pytest.mark.parametrize("classes", [False, True])
     def test_a_linear_model_within_the_noise(self, classes):
-        """It is preferred to simpler and larger ones, and not where it is clearly worse."""
+        """It is preferred to simpler and larger ones, and not where it is clearly
+        worse.
+        """
         compared = Race(problem_of(classes))
-        base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))
-        compared.entries += [entry("best", 0, base), entry("large", 4, base), entry("linear", -1, base)]
+        base = np.random.default_rng(0).uniform(
+            1, 2, len(compared.validator.weight_out)
+        )
+        compared.entries += [
+            entry("best", 0, base),
+            entry("large", 4, base),
+            entry("linear", -1, base),
+        ]
         assert compared.decide()[0].name == "linear"
         compared.entries[-1] = entry("linear", -1, base + 1)
         assert compared.decide()[0].name != "linear"
 
     @pytest.mark.parametrize(
         ("limit", "enlarged", "bins", "chosen"),
-        [(None, False, 1.9, "waves"), (9.0, True, 1.9, "waves"), (9.0, False, 1.9, "bins"), (9.0, False, 3.0, "waves")],
+        [
+            (None, False, 1.9, "waves"),
+            (9.0, True, 1.9, "waves"),
+            (9.0, False, 1.9, "bins"),
+            (9.0, False, 3.0, "waves"),
+        ],
     )
-    def test_bins_at_a_small_size_against_what_has_its_size(self, limit, enlarged, bins, chosen):
-        """Where a time limit left no time for larger sizes, twice the loss may yet become less."""
+    def test_bins_at_a_small_size_against_what_has_its_size(
+        self, limit, enlarged, bins, chosen
+    ):
+        """Where a time limit left no time for larger sizes, twice the loss may yet
+        become less.
+        """
         compared = Race(problem_of(budget=Budget(limit)))
         compared.enlarged = enlarged
         losses = np.ones(len(compared.validator.weight_out))
-        compared.entries += [entry("waves", 1, losses, 0), entry("linear", -1, 1.8 * losses, 0)]
+        compared.entries += [
+            entry("waves", 1, losses, 0),
+            entry("linear", -1, 1.8 * losses, 0),
+        ]
         compared.entries += [entry("bins", 2, bins * losses)]
         found, reason = compared.decide()
         assert found.name == chosen
-        assert reason == "lowest validation loss" + " of bins, which gain more by their final size" * (chosen == "bins")
+        assert (
+            reason
+            == "lowest validation loss"
+            + " of bins, which gain more by their final size" * (chosen == "bins")
+        )
 
     def test_near_candidates_by_rows_of_more_folds(self):
-        """The one that is best for both folds wins, and what was far behind on the first one keeps its losses there."""
+        """The one that is best for both folds wins, and what was far behind on the
+        first one keeps its losses there.
+        """
         first = Race(problem_of())
         other = Race(first.problem.of_fold(1))
         near = [
@@ -266,17 +378,28 @@ class TestDecision:
         ]
         first.pool(near, [other])
         found, reason = first.decide()
-        assert (found.name, reason) == ("steady", "lowest validation loss over folds of the rows")
+        assert (found.name, reason) == (
+            "steady",
+            "lowest validation loss over folds of the rows",
+        )
         report = first.report(found.name, reason)
-        assert report.rows_held_out == len(first.problem.split.out.y) + len(other.problem.split.out.y)
+        assert report.rows_held_out == len(first.problem.split.out.y) + len(
+            other.problem.split.out.y
+        )
         losses = {one.name: one.loss for one in report.candidates}
         share = len(other.weight_out) / report.rows_held_out
-        assert losses == pytest.approx({"steady": 1.01 - 0.01 * share, "lucky": 1 + share, "far": 9.0})
-        assert all(bool(one.lost) == (one.name != "steady") for one in report.candidates)
+        assert losses == pytest.approx(
+            {"steady": 1.01 - 0.01 * share, "lucky": 1 + share, "far": 9.0}
+        )
+        assert all(
+            bool(one.lost) == (one.name != "steady") for one in report.candidates
+        )
 
     def test_the_least_loss(self):
         compared = Race(problem_of())
-        base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))
+        base = np.random.default_rng(0).uniform(
+            1, 2, len(compared.validator.weight_out)
+        )
         compared.entries += [entry("good", 0, base), entry("bad", 5, base + 1)]
         assert compared.decide()[0].name == "good"
         assert str(compared.report("good", "why")).startswith("good: why.")
@@ -286,7 +409,9 @@ class TestRace:
     """Entries of 10 grids whose losses fall as one over their number."""
 
     def race(self, levels, classes=False, n_grids=800, slope=1.0, noise=0.1):
-        """Fit candidates of such losses and ranks at two sizes; what was fitted at the second one."""
+        """Fit candidates of such losses and ranks at two sizes; what was fitted at
+        the second one.
+        """
         compared, fitted = Race(problem_of(classes)), []
         shape = len(compared.validator.weight_out)
         rng = np.random.default_rng(0)
@@ -300,15 +425,22 @@ class TestRace:
             larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
             return CandidateResult(name, rank, size, trial, lambda size: [], larger)
 
-        compared.enter([partial(enter, name, rank, least, 10) for name, rank, least in levels])
+        compared.enter(
+            [partial(enter, name, rank, least, 10) for name, rank, least in levels]
+        )
         compared.enlarge(n_grids)
         return compared, fitted
 
     def test_what_is_clearly_behind_is_not_fitted_again(self):
-        _, fitted = self.race([("best", 1, 1.0), ("near", 1, 1.001), ("behind", 1, 1.5)])
+        _, fitted = self.race(
+            [("best", 1, 1.0), ("near", 1, 1.001), ("behind", 1, 1.5)]
+        )
         assert sorted(fitted) == ["best", "near"]
 
-    @pytest.mark.parametrize(("classes", "expected"), [(False, ["best", "complex"]), (True, ["simple", "best"])])
+    @pytest.mark.parametrize(
+        ("classes", "expected"),
+        [(False, ["best", "complex"]), (True, ["simple", "best"])],
+    )
     def test_what_is_preferred_has_more_patience(self, classes, expected):
         """A difference of some one and a half standard errors."""
         levels = [("simple", 0, 1.0), ("best", 1, 0.975), ("complex", 2, 1.0)]
@@ -319,7 +451,9 @@ class TestRace:
         compared, _ = self.race([("only", 1, 1.0)])
         assert compared.entries[0].size == 40
         assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 800)
-        assert compared.report("only", "why").candidates[0].loss == pytest.approx(1 + 1 / 800)
+        assert compared.report("only", "why").candidates[0].loss == pytest.approx(
+            1 + 1 / 800
+        )
 
     def test_no_gain_is_expected_beyond_the_final_size(self):
         compared, _ = self.race([("only", 1, 1.0)], n_grids=40)
@@ -344,9 +478,13 @@ class TestRace:
         assert compared.grids_that_pay(compared.entries[0], 800) == 50
 
 
-@pytest.mark.parametrize(("n_rows", "expected"), [(400, 0), (1600, 2), (400 * 2**10, 10)])
+@pytest.mark.parametrize(
+    ("n_rows", "expected"), [(400, 0), (1600, 2), (400 * 2**10, 10)]
+)
 def test_the_loss_of_bins_for_all_rows(n_rows, expected, monkeypatch):
-    """By a power law through the losses of a quarter, a half and all rows at hand, and measured among these."""
+    """By a power law through the losses of a quarter, a half and all rows at hand,
+    and measured among these.
+    """
     problem = problem_of(n_rows=n_rows)
     at_hand = problem.validator.n_rows
 
@@ -358,7 +496,14 @@ def test_the_loss_of_bins_for_all_rows(n_rows, expected, monkeypatch):
 
     monkeypatch.setattr(candidates_module, "try_bins", trial)
     metric = SimpleNamespace(coordinates=lambda X: X)
-    part = SizedMetric(SimpleNamespace(metric=metric), 0.0, None, loss(at_hand), 0.1, [(0.0, loss(at_hand))])
+    part = SizedMetric(
+        SimpleNamespace(metric=metric),
+        0.0,
+        None,
+        loss(at_hand),
+        0.1,
+        [(0.0, loss(at_hand))],
+    )
     found = factor_of_rows(problem, part, 100)
     assert found == pytest.approx(loss(at_hand * 2**expected) / loss(100), rel=0.01)
 
@@ -367,7 +512,9 @@ def test_there_are_seven_candidates():
     found = set()
     for classes, budget in ((True, None), (False, None)):
         race = Race(problem_of(classes, budget))
-        known = LearnedMetrics({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
+        known = LearnedMetrics(
+            {"fourier": None}, ["scaled"], "mapped", "halves", None, 50
+        )
         found |= {one.name for some in candidates(race, known) for one in some}
     assert len(found) == 7
 
@@ -376,11 +523,18 @@ def test_there_are_seven_candidates():
 def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     """Where neither part is clearly behind."""
     race = Race(problem_of(classes=True))
-    known = LearnedMetrics({"fourier": None}, [SimpleNamespace(learned=SimpleNamespace(n_mixed=0))], n_grids=50)
+    known = LearnedMetrics(
+        {"fourier": None},
+        [SimpleNamespace(learned=SimpleNamespace(n_mixed=0))],
+        n_grids=50,
+    )
     rounds = candidates(race, known)
     assert HYBRID not in next(rounds)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(race.validator.weight_out))
-    race.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
+    race.entries += [
+        entry("bins", 2, 1 + noise),
+        entry("waves", 0, dense - noise, n_iter=0),
+    ]
     assert next(rounds) == [HYBRID] * applies
 
 
@@ -394,26 +548,47 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
         (False, {"fourier": True}, [450], []),
     ],
 )
-def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, courses, more):
-    """By a look at bins and Fourier features, for classes with a metric of few steps first."""
-    policy(rows_for_full_learning=300, look_steps=7, fewest_halved=4, rows_for_map=(300, 400))
+def test_only_what_may_win_is_learned(
+    policy, monkeypatch, classes, clear, courses, more
+):
+    """By a look at bins and Fourier features, for classes with a metric of few steps
+    first.
+    """
+    policy(
+        rows_for_full_learning=300,
+        look_steps=7,
+        fewest_halved=4,
+        rows_for_map=(300, 400),
+    )
     race, learn, learned = Race(problem_of(classes)), choose_module.learn, []
 
     def learn_briefly(task):
         if task.kernel == "gaussian":
             learned.append(task.schedule.steps)
-        return learn(dataclasses.replace(task, schedule=dataclasses.replace(task.schedule, steps=6)))
+        return learn(
+            dataclasses.replace(
+                task, schedule=dataclasses.replace(task.schedule, steps=6)
+            )
+        )
 
     monkeypatch.setattr(choose_module, "learn", learn_briefly)
     monkeypatch.setattr(candidates_module, "learn", learn_briefly)
     leader = "bins" if clear.get("bins") else "fourier"
     levels = {POLICY.hopeless: "bins", POLICY.clear: "fourier"}
-    monkeypatch.setattr(race, "better", lambda one, other, noise: levels[noise] == leader and bool(clear))
+    monkeypatch.setattr(
+        race,
+        "better",
+        lambda one, other, noise: levels[noise] == leader and bool(clear),
+    )
     sample = learning_sample(race.validator.fitted, 0)
     known = choose_module._learn_metrics(race, sample, None)
     assert learned == courses
     found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
-    assert found & {"linear map", "second start", "random halves of the columns"} == set(more)
+    assert found & {
+        "linear map",
+        "second start",
+        "random halves of the columns",
+    } == set(more)
     assert known.fourier_leads == (clear == {"fourier": True})
     assert (known.mapped is not None) == ("linear map" in more)
     assert bool(race.entries) == (courses[-1] != 450 or not classes)
@@ -425,7 +600,10 @@ def test_the_report_says_why_a_candidate_was_not_tried():
     list(candidates(race, LearnedMetrics({"fourier": None}, [base], n_grids=50)))
     report = race.report("bins", "why")
     name = "random binning, learned lengthscales and linear map"
-    assert report.not_tried[name] == "for bins it needs 2,000 to 200,000 rows, and there are 400"
+    assert (
+        report.not_tried[name]
+        == "for bins it needs 2,000 to 200,000 rows, and there are 400"
+    )
     assert f"  {name}: not tried, as for bins it needs" in str(report)
     assert f"{name}: not tried, as for bins" in report._repr_html_()
     other = Race(problem_of(classes=True, features="fourier"))
@@ -437,10 +615,20 @@ def test_the_report_says_why_a_candidate_was_not_tried():
 def test_the_model_knows_no_rows(features):
     problem = problem_of(features=features, metric="ard", n_components=20)
     model, outcome, _ = choose(problem)
-    assert not any(len(value) == 400 for value in vars(model).values() if isinstance(value, np.ndarray))
+    assert not any(
+        len(value) == 400
+        for value in vars(model).values()
+        if isinstance(value, np.ndarray)
+    )
     assert not hasattr(model.features, "n_features_in_")
     assert outcome.split is problem.split
-    assert sum(getattr(one.features, "n_grids", 0) or one.features.n_components for one in leaves(model.features)) == 20
+    assert (
+        sum(
+            getattr(one.features, "n_grids", 0) or one.features.n_components
+            for one in leaves(model.features)
+        )
+        == 20
+    )
     targets = problem.validator.targets
     assert outcome.losses(targets.T).max() < 1e-12
 
@@ -452,14 +640,23 @@ class TestRowsCurve:
         curve = race.rows_curve(entry)
         n, rows = race.validator.n_rows, race.validator
         assert curve.n_rows == [n // 4, n // 2, n]
-        for size, loss, noise in zip(curve.n_rows, curve.losses, curve.standard_errors, strict=True):
+        for size, loss, noise in zip(
+            curve.n_rows, curve.losses, curve.standard_errors, strict=True
+        ):
             some = rows.subsample(size)
             scale = StandardScaler().fit(some.X.astype(float))
-            shares = [entry.trial.share * n / size * factor for factor in (POLICY.around if size < n else (1.0,))]
+            shares = [
+                entry.trial.share * n / size * factor
+                for factor in (POLICY.around if size < n else (1.0,))
+            ]
             found = []
             for share in shares:
-                ridge = Ridge(alpha=share * 3 * size).fit(scale.transform(some.X.astype(float)), some.y)
-                predicted = ridge.predict(scale.transform(rows.X_out.astype(float))).reshape(-1, 1)
+                ridge = Ridge(alpha=share * 3 * size).fit(
+                    scale.transform(some.X.astype(float)), some.y
+                )
+                predicted = ridge.predict(
+                    scale.transform(rows.X_out.astype(float))
+                ).reshape(-1, 1)
                 found.append(np.square(rows.y_out - predicted)[:, 0])
             best = min(found, key=np.mean)
             assert loss == pytest.approx(best.mean(), rel=1e-4)
@@ -472,7 +669,9 @@ class TestRowsCurve:
         y = np.sin(2 * X[:, :1]) * X[:, 1:]
         source = ArraySource(X, np.sign(y) if classes else y)
         space = SearchSpace(features=features)
-        report = choose(prepare(source, np.arange(2), None, space, classes, 0, Budget())).model.report
+        report = choose(
+            prepare(source, np.arange(2), None, space, classes, 0, Budget())
+        ).model.report
         assert report.rows.n_rows[-1] == 1600 - report.rows_held_out
         assert report.rows.losses == sorted(report.rows.losses, reverse=True)
         _, before, after = report.rows.losses
@@ -497,4 +696,7 @@ class TestRowsCurve:
     )
     def test_a_verdict_needs_a_gain_beyond_its_noise(self, gain, error, verdict):
         curve = RowsCurve([10, 20, 40], [0.3, 0.2, 0.1], [0.0, 0.0, 0.0], gain, error)
-        assert str(curve).startswith(f"{verdict}. From 20 to 40 rows the loss {'falls' if gain >= 0 else 'rises'} by ")
+        assert str(curve).startswith(
+            f"{verdict}. From 20 to 40 rows the loss "
+            f"{'falls' if gain >= 0 else 'rises'} by "
+        )

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from bochner.selection import metric_learning
-from bochner.selection.metric_learning import Adam, EarlyStopping, MinibatchSampler, Schedule, learn_map, learn_scales
+from bochner.selection.metric_learning import (
+    Adam,
+    EarlyStopping,
+    MinibatchSampler,
+    Schedule,
+    learn_map,
+    learn_scales,
+)
 
 SCALES = np.array([1.0, 0.2, 3.0])
 
@@ -15,7 +22,13 @@ def normal(*shape, seed=0):
 
 def numbered(n, size, seed=0, weight=None, kinds=("near",)):
     """Blocks whose targets are the numbers of the rows."""
-    return MinibatchSampler(normal(n, 3), np.arange(n)[:, np.newaxis], Schedule(1, size, kinds), seed, weight)
+    return MinibatchSampler(
+        normal(n, 3),
+        np.arange(n)[:, np.newaxis],
+        Schedule(1, size, kinds),
+        seed,
+        weight,
+    )
 
 
 def drawn(blocks, kind):
@@ -45,7 +58,10 @@ def is_nearest(blocks, chosen):
 class TestBlocks:
     def test_uniform(self):
         blocks = numbered(200, 40)
-        counts = np.bincount(np.concatenate([drawn(blocks, "uniform") for _ in range(300)]), minlength=200)
+        counts = np.bincount(
+            np.concatenate([drawn(blocks, "uniform") for _ in range(300)]),
+            minlength=200,
+        )
         # 300 draws that take a row with probability 1/5: mean 60, deviation 7.
         assert counts.min() > 60 - 5 * 7
         assert counts.max() < 60 + 5 * 7
@@ -57,10 +73,14 @@ class TestBlocks:
         assert not is_nearest(blocks, drawn(blocks, "uniform"))
 
     def test_near_in_many_rows(self, monkeypatch):
-        """They are looked for below a threshold: the whole of the rows is then never partitioned."""
+        """They are looked for below a threshold: the whole of the rows is then never
+        partitioned.
+        """
         blocks = numbered(60_000, 50)
         partition, sizes = np.argpartition, []
-        monkeypatch.setattr(np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k))
+        monkeypatch.setattr(
+            np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k)
+        )
         for _ in range(2):
             assert is_nearest(blocks, drawn(blocks, "near"))
         assert max(sizes) < 1000
@@ -70,13 +90,17 @@ class TestBlocks:
         policy(rows_for_threshold=0, sampled_distances=1)
         blocks = numbered(600, 300)
         partition, sizes = np.argpartition, []
-        monkeypatch.setattr(np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k))
+        monkeypatch.setattr(
+            np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k)
+        )
         for _ in range(10):
             assert is_nearest(blocks, drawn(blocks, "near"))
         assert min(sizes) < max(sizes) == 600
 
     def test_wide(self):
-        """Rows at random of the 8 blocks nearest to a row, which need not be among them."""
+        """Rows at random of the 8 blocks nearest to a row, which need not be among
+        them.
+        """
         blocks = numbered(1000, 20)
         D = distances(blocks, np.arange(1000))
         limit = np.partition(D, 159, axis=1)[:, 159] * (1 + 1e-5)
@@ -86,7 +110,9 @@ class TestBlocks:
             assert not is_nearest(blocks, chosen)
         assert not (D[:, drawn(blocks, "uniform")].max(axis=1) <= limit).any()
 
-    @pytest.mark.parametrize(("kind", "n"), [("near", 30), ("wide", 200), ("uniform", 30)])
+    @pytest.mark.parametrize(
+        ("kind", "n"), [("near", 30), ("wide", 200), ("uniform", 30)]
+    )
     def test_few_rows_are_all_the_rows_there_are(self, kind, n):
         blocks = numbered(n, 30)
         seen = [drawn(blocks, kind) for _ in range(200)]
@@ -98,20 +124,24 @@ class TestBlocks:
         weight[:50] = 100
         blocks = numbered(1000, 40, weight=weight)
         share = np.mean([(drawn(blocks, "uniform") < 50).mean() for _ in range(200)])
-        # 40 draws with replacement meet 50 * (1 - (1 - 100 / 5950)^40) = 24.6 of the heavy rows.
+        # 40 draws with replacement meet 50 * (1 - (1 - 100 / 5950)^40) = 24.6 of the
+        # heavy rows.
         assert 0.55 < share < 0.7
         anchors = [drawn(blocks, "near") for _ in range(40)]
         near_heavy = np.mean([any(row < 50 for row in chosen) for chosen in anchors])
         assert near_heavy > 0.8
 
     def test_rows_beside_the_heavy_ones_are_any(self):
-        """Where heavy rows are drawn again and again, what makes up for them has no favourites."""
+        """Where heavy rows are drawn again and again, what makes up for them has no
+        favourites.
+        """
         weight = np.ones(1000)
         weight[500:510] = 1e6
         blocks = numbered(1000, 20, weight=weight)
         light = np.concatenate([drawn(blocks, "uniform") for _ in range(400)])
         light = light[(light < 500) | (light >= 510)]
-        # Uniform numbers have a deviation of 289: the mean of about 4,000 has one of 4.6.
+        # Uniform numbers have a deviation of 289: the mean of about 4,000 has one of
+        # 4.6.
         assert abs(light.mean() - 500) < 25
 
     def test_rows_without_weight_are_no_neighbourhoods(self):
@@ -126,9 +156,16 @@ class TestBlocks:
         weight = np.zeros(1000)
         weight[0] = 1.0
         blocks = MinibatchSampler(
-            np.arange(1000, dtype=np.float32)[:, np.newaxis], np.arange(1000), Schedule(1, 20), 0, weight
+            np.arange(1000, dtype=np.float32)[:, np.newaxis],
+            np.arange(1000),
+            Schedule(1, 20),
+            0,
+            weight,
         )
-        places = [np.flatnonzero(blocks.draw("near", np.ones(1))[1] == 0)[0] for _ in range(100)]
+        places = [
+            np.flatnonzero(blocks.draw("near", np.ones(1))[1] == 0)[0]
+            for _ in range(100)
+        ]
         assert len(set(places)) == 20
 
     def test_equal_weights_are_none(self):
@@ -137,7 +174,9 @@ class TestBlocks:
 
 
 def adam(x, gradients, rate, floor):
-    """Kingma and Ba's algorithm 1, with the falling rate, and the mean of the second half of its points."""
+    """Kingma and Ba's algorithm 1, with the falling rate, and the mean of the second
+    half of its points.
+    """
     m, v, points, steps = np.zeros_like(x), np.zeros_like(x), [], len(gradients)
     for t, g in enumerate(gradients, start=1):
         m, v = 0.9 * m + 0.1 * g, 0.97 * v + 0.03 * g * g
@@ -152,7 +191,12 @@ class TestAdam:
     @pytest.mark.parametrize("steps", [1, 2, 7, 10])
     @pytest.mark.parametrize(("rate", "floor"), [(0.15, 0.0), (0.045, 0.3)])
     def test_is_the_algorithm(self, steps, rate, floor):
-        gradients = np.random.default_rng(0).standard_normal((steps, 4)) * [1, 100, 1e-3, 5]
+        gradients = np.random.default_rng(0).standard_normal((steps, 4)) * [
+            1,
+            100,
+            1e-3,
+            5,
+        ]
         start = np.array([1.0, -2.0, 0.5, 0.0])
         points, mean = adam(start, gradients, rate, floor)
         own, course = Adam(start.copy(), rate, floor), EarlyStopping(Schedule(steps, 8))
@@ -193,17 +237,26 @@ class TestCourse:
     def test_all_steps_while_losses_fall(self, most):
         taken = self.steps(most, lambda step: 0.999**step)
         assert len(taken) == most
-        np.testing.assert_allclose(taken, 2 * (1 - np.arange(1, most + 1) / (most + 1)), rtol=1e-12)
+        np.testing.assert_allclose(
+            taken, 2 * (1 - np.arange(1, most + 1) / (most + 1)), rtol=1e-12
+        )
 
-    @pytest.mark.parametrize(("stall", "steps"), [(0, 192), (47, 288), (96, 384), (110, 450), (200, 450)])
+    @pytest.mark.parametrize(
+        ("stall", "steps"), [(0, 192), (47, 288), (96, 384), (110, 450), (200, 450)]
+    )
     def test_an_end_where_they_stall(self, stall, steps):
-        """After the first whole window without a gain, in as many steps as there were till then."""
+        """After the first whole window without a gain, in as many steps as there
+        were till then.
+        """
         taken = self.steps(450, lambda step: 0.99 ** min(step, stall))
         assert len(taken) == steps
         assert taken[-1] == pytest.approx(2 / (steps + 1))
 
     def test_losses_that_are_no_numbers(self):
-        assert len(self.steps(300, lambda step: np.nan if step % 7 else 0.999**step)) == 300
+        assert (
+            len(self.steps(300, lambda step: np.nan if step % 7 else 0.999**step))
+            == 300
+        )
         with pytest.warns(RuntimeWarning, match="empty"):
             assert len(self.steps(300, lambda step: np.nan)) == 192
 
@@ -222,7 +275,9 @@ def test_blocks_grow_when_steps_become_shorter(kernel, early, monkeypatch):
             return loss(kernel, block, space, *parameters)
 
         monkeypatch.setattr(metric_learning, name, spy)
-    blocks = MinibatchSampler(X, X[:, :1].astype(float), Schedule(20, 60, early_block=24), 0)
+    blocks = MinibatchSampler(
+        X, X[:, :1].astype(float), Schedule(20, 60, early_block=24), 0
+    )
     learn_scales(kernel, blocks, np.zeros(4), np.arange(4))
     learn_map(kernel, blocks, 3, np.zeros(3))
     assert seen == 2 * (10 * [early] + 10 * [60])
@@ -233,19 +288,35 @@ def test_pairs_are_never_binary():
     Z = normal(100, 2)
     R = np.sign(Z)
     flags = 3 + (Z[:, :1] > 0.5)
-    blocks = MinibatchSampler(np.hstack([Z, R, flags]).astype(np.float32), Z[:, :1], Schedule(5, 40), 0, n_pairs=2)
+    blocks = MinibatchSampler(
+        np.hstack([Z, R, flags]).astype(np.float32),
+        Z[:, :1],
+        Schedule(5, 40),
+        0,
+        n_pairs=2,
+    )
     np.testing.assert_array_equal(blocks.binary, [4])
     assert set(blocks.rows[:, 4]) == {0, 1}
     log_scales, _ = learn_scales("laplacian", blocks, np.zeros(5), np.arange(5))
     assert np.isfinite(log_scales).all()
 
 
-def learn(steps=30, seed=0, kernel="laplacian", column_groups=(0, 1, 2, 3), X=None, size=64, kinds=("uniform", "near")):
+def learn(
+    steps=30,
+    seed=0,
+    kernel="laplacian",
+    column_groups=(0, 1, 2, 3),
+    X=None,
+    size=64,
+    kinds=("uniform", "near"),
+):
     """Scales of rows whose first two columns matter."""
     X = normal(300, len(column_groups)) if X is None else X
     y = np.sin(2 * X[:, :1]) + X[:, 1:2]
     blocks = MinibatchSampler(X, y.astype(float), Schedule(steps, size, kinds), seed)
-    return learn_scales(kernel, blocks, np.full(len(column_groups), -0.7), np.array(column_groups))
+    return learn_scales(
+        kernel, blocks, np.full(len(column_groups), -0.7), np.array(column_groups)
+    )
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
@@ -262,12 +333,18 @@ class TestScales:
         assert log_scales[0] > log_scales[3] + 1
 
     def test_seeds(self, kernel):
-        one, again, other = learn(kernel=kernel), learn(kernel=kernel), learn(kernel=kernel, seed=1)
+        one, again, other = (
+            learn(kernel=kernel),
+            learn(kernel=kernel),
+            learn(kernel=kernel, seed=1),
+        )
         for a, b in zip(one, again, strict=True):
             np.testing.assert_array_equal(a, b)
         assert not np.array_equal(one[0], other[0])
 
-    def test_columns_that_are_constant_in_a_block_are_passed_over(self, kernel, monkeypatch):
+    def test_columns_that_are_constant_in_a_block_are_passed_over(
+        self, kernel, monkeypatch
+    ):
         """Without them the loss is the same: here one row in 10 has another value."""
         X, seen, loss = normal(300, 4), [], metric_learning.diagonal_loss
         X[:, 3] = np.arange(300) % 10 == 0
@@ -283,14 +360,20 @@ class TestScales:
         assert set(seen) == {3, 4}
 
     def test_a_block_of_equal_rows_tells_nothing(self, kernel):
-        log_scales, sizes = learn(4, kernel=kernel, X=np.zeros((100, 4), np.float32), size=20)
+        log_scales, sizes = learn(
+            4, kernel=kernel, X=np.zeros((100, 4), np.float32), size=20
+        )
         np.testing.assert_array_equal(log_scales, -0.7)
         np.testing.assert_array_equal(sizes, 0)
 
     def test_within_bounds(self, kernel):
-        """Columns that tell nothing of a target are switched off, but no further than that."""
+        """Columns that tell nothing of a target are switched off, but no further
+        than that.
+        """
         X = normal(200, 4)
-        blocks = MinibatchSampler(X, normal(200, 1, seed=5).astype(float), Schedule(300, 32, ("uniform",)), 0)
+        blocks = MinibatchSampler(
+            X, normal(200, 1, seed=5).astype(float), Schedule(300, 32, ("uniform",)), 0
+        )
         log_scales, _ = learn_scales(kernel, blocks, np.full(4, -8.9), np.arange(4))
         assert np.all((log_scales >= -9) & (log_scales <= 6))
 

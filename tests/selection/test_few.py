@@ -31,7 +31,10 @@ def circle(n=80, seed=0, K=2):
     """Classes by the distance from the origin, targets of -1 and 1."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
-    y = np.digitize(np.linalg.norm(X, axis=1) + 0.1 * rng.standard_normal(n), np.linspace(0.8, 1.8, K - 1))
+    y = np.digitize(
+        np.linalg.norm(X, axis=1) + 0.1 * rng.standard_normal(n),
+        np.linspace(0.8, 1.8, K - 1),
+    )
     return X, np.where(y[:, None] == np.arange(K), 1.0, -1.0)[:, 1 if K == 2 else 0 :]
 
 
@@ -46,17 +49,32 @@ class TestLosses:
         scores, weight = rng.standard_normal((4, 30, K)), rng.random(30)
         truth = rng.dirichlet(np.ones(K), 30)
         f = np.clip(scores, -2, 2)
-        slopes = [first * 2**k for first in (1, 1.5) for k in range(POLICY.few_doublings)]
-        each = np.array([-(truth * log_softmax(slope * f, axis=2)).sum(axis=2) for slope in slopes])
+        slopes = [
+            first * 2**k for first in (1, 1.5) for k in range(POLICY.few_doublings)
+        ]
+        each = np.array(
+            [-(truth * log_softmax(slope * f, axis=2)).sum(axis=2) for slope in slopes]
+        )
         best = (each @ weight).argmin(axis=0)
-        np.testing.assert_allclose(best_losses(scores, truth, weight), each[best, np.arange(4)], rtol=1e-12)
+        np.testing.assert_allclose(
+            best_losses(scores, truth, weight), each[best, np.arange(4)], rtol=1e-12
+        )
 
     def test_choices_without_a_tenth_of_the_rows(self):
-        """A row's score is by the trial of the greatest posterior weight given the rows of other tenths alone."""
+        """A row's score is by the trial of the greatest posterior weight given the
+        rows of other tenths alone.
+        """
         X, y = circle(25, K=3)
         weight = np.random.default_rng(1).uniform(0.5, 2, 25)
         rows = ArraySource(X, y, weight).whole()
-        way = LengthscaleSearch(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.geomspace(0.01, 3, 6))
+        way = LengthscaleSearch(
+            rows,
+            "gaussian",
+            SCALED,
+            np.ones(2),
+            X.std(axis=0),
+            np.geomspace(0.01, 3, 6),
+        )
         trials = [way.trial(power) for power in range(-3, 4)]
         fold, share = np.empty(25, int), weight / weight.sum()
         fold[np.argsort(uniform(row_hashes(X), 0))] = np.arange(25) * 10 // 25
@@ -64,23 +82,35 @@ class TestLosses:
         for k in range(10):
             others, tried = fold != k, {}
             for trial in trials:
-                prior = -(((trial.power - POLICY.few_power[0]) / POLICY.few_power[1]) ** 2) / 2
+                prior = (
+                    -(((trial.power - POLICY.few_power[0]) / POLICY.few_power[1]) ** 2)
+                    / 2
+                )
                 for losses, scores in zip(trial.losses, trial.scores, strict=True):
                     tried[prior - 25 * (share[others] @ losses[others])] = scores
             expected[~others] = tried[max(tried)][~others]
         np.testing.assert_array_equal(_cross_chosen(trials, rows).predicted, expected)
 
     def test_of_one_score_for_two_classes(self):
-        scores, truth = np.random.default_rng(0).standard_normal((2, 9, 1)), np.tile([[0.9, 0.1]], (9, 1))
+        scores, truth = (
+            np.random.default_rng(0).standard_normal((2, 9, 1)),
+            np.tile([[0.9, 0.1]], (9, 1)),
+        )
         both = np.concatenate([-scores, scores], axis=2)
-        np.testing.assert_array_equal(best_losses(scores, truth, np.ones(9)), best_losses(both, truth, np.ones(9)))
+        np.testing.assert_array_equal(
+            best_losses(scores, truth, np.ones(9)), best_losses(both, truth, np.ones(9))
+        )
 
     def test_leave_one_out_by_refits(self):
-        """A trial's scores are those of machines fitted without the row, weights and all."""
+        """A trial's scores are those of machines fitted without the row, weights and
+        all.
+        """
         X, y = circle(25, K=3)
         weight = np.random.default_rng(1).uniform(0.5, 2, 25)
         rows = ArraySource(X, y, weight).whole()
-        way = LengthscaleSearch(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.array([0.3]))
+        way = LengthscaleSearch(
+            rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.array([0.3])
+        )
         left = np.empty_like(y)
         for i in range(25):
             others = np.arange(25) != i
@@ -88,10 +118,20 @@ class TestLosses:
             root = np.sqrt(weight[others])[:, None]
             K = way.kernel(1.0)(X)
             mean = share @ K[others]
-            centred = K - mean - (K[:, others] @ share)[:, None] + share @ K[np.ix_(others, others)] @ share
+            centred = (
+                K
+                - mean
+                - (K[:, others] @ share)[:, None]
+                + share @ K[np.ix_(others, others)] @ share
+            )
             dual = KernelRidge(alpha=0.3, kernel="precomputed")
-            dual.fit(centred[np.ix_(others, others)] * root * root.T, (y[others] - share @ y[others]) * root)
-            left[i] = share @ y[others] + centred[i, others] * root[:, 0] @ dual.dual_coef_
+            dual.fit(
+                centred[np.ix_(others, others)] * root * root.T,
+                (y[others] - share @ y[others]) * root,
+            )
+            left[i] = (
+                share @ y[others] + centred[i, others] * root[:, 0] @ dual.dual_coef_
+            )
         expected = best_losses(left[np.newaxis], way.probabilities, weight)
         np.testing.assert_allclose(way.trial(1.0).losses, expected, rtol=1e-8)
 
@@ -100,12 +140,17 @@ class TestChoice:
     def test_longer_waves_longer_lengthscales(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (200, 1))
-        scales = [chosen(X, np.sign(np.sin(f * X))).kernel.lengthscale for f in (40.0, 24.0, 12.0)]
+        scales = [
+            chosen(X, np.sign(np.sin(f * X))).kernel.lengthscale
+            for f in (40.0, 24.0, 12.0)
+        ]
         assert scales[0] < scales[1] < scales[2]
 
     def test_moves_with_the_unit(self):
         X, y = circle()
-        assert chosen(8 * X, y).kernel.lengthscale == pytest.approx(8 * chosen(X, y).kernel.lengthscale)
+        assert chosen(8 * X, y).kernel.lengthscale == pytest.approx(
+            8 * chosen(X, y).kernel.lengthscale
+        )
 
     def test_noise_asks_for_a_larger_ridge_term(self):
         X, y = circle(150)
@@ -124,13 +169,17 @@ class TestChoice:
         repeated = chosen(np.repeat(X, repeats, axis=0), np.repeat(y, repeats, axis=0))
         scaled = chosen(X, y, weight=1e-3 * repeats)
         for other in (repeated, scaled):
-            assert weighted.kernel.lengthscale == pytest.approx(other.kernel.lengthscale)
+            assert weighted.kernel.lengthscale == pytest.approx(
+                other.kernel.lengthscale
+            )
             assert weighted.alpha_per_weight == pytest.approx(other.alpha_per_weight)
 
     def test_sparse_is_dense(self):
         X, y = circle()
         X = np.where(np.abs(X) > 0.7, X, 0.0)
-        assert chosen(sp.csr_array(X), y).kernel.lengthscale == pytest.approx(chosen(X, y).kernel.lengthscale)
+        assert chosen(sp.csr_array(X), y).kernel.lengthscale == pytest.approx(
+            chosen(X, y).kernel.lengthscale
+        )
 
     def test_common_unit_where_columns_are_alike(self):
         """Faint noise in the same unit had better stay faint."""
@@ -140,7 +189,9 @@ class TestChoice:
         scales = X.std(axis=0)
         found = chosen(X / scales, y, column_units=scales)
         assert found.report.chosen == COMMON_UNIT
-        np.testing.assert_allclose(found.kernel.lengthscale * scales, found.kernel.lengthscale[0] * scales[0])
+        np.testing.assert_allclose(
+            found.kernel.lengthscale * scales, found.kernel.lengthscale[0] * scales[0]
+        )
 
     def test_given_ridge_terms(self):
         X, y = circle()
@@ -153,7 +204,10 @@ class TestChoice:
         [
             (np.zeros((50, 2)), np.tile([[1.0], [-1.0]], (25, 1))),
             (np.random.default_rng(0).standard_normal((50, 2)), np.ones((50, 1))),
-            (np.random.default_rng(0).standard_normal((4, 2)), np.array([[1.0], [-1.0], [1.0], [-1.0]])),
+            (
+                np.random.default_rng(0).standard_normal((4, 2)),
+                np.array([[1.0], [-1.0], [1.0], [-1.0]]),
+            ),
             (
                 np.random.default_rng(0).standard_normal((251, 2)),
                 np.tile([[1.0]], (251, 1)) * np.sign(np.arange(251) - 9.5)[:, None],
@@ -168,7 +222,12 @@ class TestChoice:
 class TestMachine:
     @pytest.mark.parametrize(
         ("load_data", "scaled", "n"),
-        [(load_digits, False, 100), (load_digits, False, 200), (load_breast_cancer, True, 200), (load_wine, True, 100)],
+        [
+            (load_digits, False, 100),
+            (load_digits, False, 200),
+            (load_breast_cancer, True, 200),
+            (load_wine, True, 100),
+        ],
     )
     def test_as_good_as_a_support_vector_machine(self, load_data, scaled, n):
         """Means of a few draws; the benchmarks have 20."""
@@ -176,7 +235,9 @@ class TestMachine:
         peer = SVC(C=10, gamma="scale")
         peer = make_pipeline(StandardScaler(), peer) if scaled else peer
         ours, theirs = [], []
-        for train, test in StratifiedShuffleSplit(6, train_size=n, test_size=len(y) - n, random_state=0).split(X, y):
+        for train, test in StratifiedShuffleSplit(
+            6, train_size=n, test_size=len(y) - n, random_state=0
+        ).split(X, y):
             model = KernelMachineClassifier(random_state=0).fit(X[train], y[train])
             ours.append(model.score(X[test], y[test]))
             theirs.append(peer.fit(X[train], y[train]).score(X[test], y[test]))
@@ -193,10 +254,17 @@ class TestMachine:
         encoded = model.encoder_.transform(X)
         alpha = model.alpha_
         kernel = Gaussian(model.kernel_.lengthscale)  # of encoded rows
-        same = KernelMachineClassifier(kernel, alpha=alpha, solver="exact").fit(encoded[:150], y[:150])
-        np.testing.assert_allclose(model.decision_function(X), same.decision_function(encoded), atol=1e-6)
+        same = KernelMachineClassifier(kernel, alpha=alpha, solver="exact").fit(
+            encoded[:150], y[:150]
+        )
+        np.testing.assert_allclose(
+            model.decision_function(X), same.decision_function(encoded), atol=1e-6
+        )
         save(model, tmp_path / "model.safetensors")
-        np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(
+            load(tmp_path / "model.safetensors").predict_proba(X),
+            model.predict_proba(X),
+        )
 
     @pytest.mark.parametrize(
         ("options", "solver", "size"),
@@ -219,4 +287,9 @@ class TestMachine:
     def test_bins_and_given_kernels_are_left_alone(self):
         X, y = load_digits(return_X_y=True)
         for options in ({"features": "binning"}, {"kernel": Laplacian(300.0)}):
-            assert KernelMachineClassifier(**options, random_state=0).fit(X[:120], y[:120]).report_ is None
+            assert (
+                KernelMachineClassifier(**options, random_state=0)
+                .fit(X[:120], y[:120])
+                .report_
+                is None
+            )

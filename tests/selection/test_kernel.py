@@ -9,7 +9,11 @@ from bochner.data.array_source import ArraySource
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components
-from bochner.selection.lengthscale import KernelScores, choose_kernel, common_unit_lengths
+from bochner.selection.lengthscale import (
+    KernelScores,
+    choose_kernel,
+    common_unit_lengths,
+)
 from bochner.selection.policy import POLICY
 
 SMALLEST, LARGEST = POLICY.n_components
@@ -22,8 +26,19 @@ def smooth(n=300, d=2, frequency=1.0, seed=0):
     return X, (np.sin(frequency * X[:, 0]) + 0.1 * rng.standard_normal(n))[:, None]
 
 
-def chosen(X, y, name="gaussian", column_units=None, alphas=None, weight=None, seed=0, binned=False):
-    return choose_kernel(ArraySource(X, y, weight), name, column_units, alphas, seed, binned)
+def chosen(
+    X,
+    y,
+    name="gaussian",
+    column_units=None,
+    alphas=None,
+    weight=None,
+    seed=0,
+    binned=False,
+):
+    return choose_kernel(
+        ArraySource(X, y, weight), name, column_units, alphas, seed, binned
+    )
 
 
 class TestSize:
@@ -54,13 +69,17 @@ class TestKernel:
         assert scales[0] < scales[1] < scales[2]
 
     def test_moves_with_the_unit(self):
-        """A lengthscale is a length: it multiplies as the columns do. Powers of two change no rounding."""
+        """A lengthscale is a length: it multiplies as the columns do. Powers of two
+        change no rounding.
+        """
         X, y = smooth()
         assert chosen(8 * X, y).lengthscale == 8 * chosen(X, y).lengthscale
 
     def test_is_a_step_from_the_spread(self):
         X, y = smooth()
-        power = np.log(chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))) / np.log(STEP)
+        power = np.log(
+            chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))
+        ) / np.log(STEP)
         assert abs(power - round(power)) < 1e-9
         assert abs(power) <= FARTHEST + 1
 
@@ -80,18 +99,28 @@ class TestKernel:
         X, y = smooth(400)
         assert isinstance(chosen(X, y, "auto"), Gaussian)
         rng = np.random.default_rng(0)
-        corners = np.sign(X[:, :1]) + np.abs(X[:, 1:]) * np.sign(X[:, 1:]) + 0.1 * rng.standard_normal((400, 1))
+        corners = (
+            np.sign(X[:, :1])
+            + np.abs(X[:, 1:]) * np.sign(X[:, 1:])
+            + 0.1 * rng.standard_normal((400, 1))
+        )
         assert isinstance(chosen(X, corners, "auto"), Laplacian)
 
     def test_keeps_a_common_unit_where_that_is_better(self):
-        """Two columns matter, eighteen are faint noise in the same unit, which scaling would make as loud."""
+        """Two columns matter, eighteen are faint noise in the same unit, which
+        scaling would make as loud.
+        """
         rng = np.random.default_rng(0)
-        X = np.column_stack([rng.standard_normal((300, 2)), 0.01 * rng.standard_normal((300, 18))])
+        X = np.column_stack(
+            [rng.standard_normal((300, 2)), 0.01 * rng.standard_normal((300, 18))]
+        )
         y = np.sin(2 * X[:, :1]) + X[:, 1:2] ** 2
         scales = X.std(axis=0)
         kernel = chosen(X / scales, y, column_units=scales)
         ratio = kernel.lengthscale * scales
-        np.testing.assert_allclose(ratio, ratio[0])  # one lengthscale in the unit of the input
+        np.testing.assert_allclose(
+            ratio, ratio[0]
+        )  # one lengthscale in the unit of the input
         assert np.ndim(chosen(X / scales, y).lengthscale) == 0
 
     def test_weights_are_repeats(self):
@@ -104,15 +133,26 @@ class TestKernel:
     def test_sparse_is_dense(self):
         X, y = smooth(100)
         X = np.where(np.abs(X) > 0.7, X, 0.0)
-        assert chosen(sp.csr_array(X), y).lengthscale == pytest.approx(chosen(X, y).lengthscale)
+        assert chosen(sp.csr_array(X), y).lengthscale == pytest.approx(
+            chosen(X, y).lengthscale
+        )
 
     def test_given_alphas_count(self):
         X, y = smooth()
-        # Next to no smoothing by alpha asks for a longer lengthscale than the freedom to smooth by it.
-        assert chosen(X, y, alphas=np.array([1e-6])).lengthscale >= chosen(X, y).lengthscale
+        # Next to no smoothing by alpha asks for a longer lengthscale than the freedom
+        # to smooth by it.
+        assert (
+            chosen(X, y, alphas=np.array([1e-6])).lengthscale
+            >= chosen(X, y).lengthscale
+        )
 
     @pytest.mark.parametrize(
-        "X", [np.zeros((50, 2)), np.ones((50, 1)), np.random.default_rng(0).standard_normal((4, 2))]
+        "X",
+        [
+            np.zeros((50, 2)),
+            np.ones((50, 1)),
+            np.random.default_rng(0).standard_normal((4, 2)),
+        ],
     )
     def test_without_anything_to_learn(self, X):
         kernel = chosen(X, np.arange(len(X), dtype=float)[:, None], "auto")
@@ -126,35 +166,53 @@ class TestKernel:
         assert sample == chosen(X, y)
         monkeypatch.undo()
         # Neighbours on the grid of steps, or their neighbours.
-        assert abs(np.log(sample.lengthscale / chosen(X, y).lengthscale)) <= 2 * np.log(STEP) + 1e-9
+        assert (
+            abs(np.log(sample.lengthscale / chosen(X, y).lengthscale))
+            <= 2 * np.log(STEP) + 1e-9
+        )
 
     @pytest.mark.parametrize(
-        ("sign", "powers"), [(1, (-FARTHEST, -FARTHEST - 1)), (-1, (FARTHEST, FARTHEST + 1)), (0, (0,))]
+        ("sign", "powers"),
+        [(1, (-FARTHEST, -FARTHEST - 1)), (-1, (FARTHEST, FARTHEST + 1)), (0, (0,))],
     )
     def test_walk_ends_far_out(self, monkeypatch, sign, powers):
-        """Where ever shorter or longer lengthscales seem better the walk stops at its limit; on a plain it stays."""
-        monkeypatch.setattr(KernelScores, "_left_out", lambda self, kernel: sign * kernel.lengthscale)
+        """Where ever shorter or longer lengthscales seem better the walk stops at
+        its limit; on a plain it stays.
+        """
+        monkeypatch.setattr(
+            KernelScores, "_left_out", lambda self, kernel: sign * kernel.lengthscale
+        )
         X, y = smooth(50)
-        power = np.log(chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))) / np.log(STEP)
+        power = np.log(
+            chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))
+        ) / np.log(STEP)
         assert round(power, 6) in powers
 
 
 @pytest.mark.parametrize("d", [1, 10, 50])
 def test_no_default_makes_every_row_a_stranger(d):
-    """The pitfall of a bandwidth that makes K the identity on standardised data of many columns."""
+    """The pitfall of a bandwidth that makes K the identity on standardised data of
+    many columns.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, d))
     y = X @ rng.standard_normal(d)
     y += 0.5 * y.std() * rng.standard_normal(200)
-    for estimator, target in ((KernelMachineRegressor, y), (KernelMachineClassifier, y > 0)):
+    for estimator, target in (
+        (KernelMachineRegressor, y),
+        (KernelMachineClassifier, y > 0),
+    ):
         kernel = estimator(n_components=100, random_state=0).fit(X, target).kernel_
         K = kernel(X / X.std(axis=0))
         assert np.median(K[np.triu_indices(200, 1)]) > 0.05
 
 
 def test_a_common_unit_of_columns_that_do_not_vary_in_the_sample():
-    """They may in other rows, as pixels at the border do: small in the common unit, large in one of their own."""
+    """They may in other rows, as pixels at the border do: small in the common unit,
+    large in one of their own.
+    """
     lengths = common_unit_lengths(
-        np.array([2.0, 4.0, 1.0, 9.0, np.inf, np.nan]), np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0])
+        np.array([2.0, 4.0, 1.0, 9.0, np.inf, np.nan]),
+        np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0]),
     )
     np.testing.assert_allclose(lengths, [2.0, 1.0, 4.0, 1.0, 1.0, 1.0])

@@ -9,7 +9,13 @@ from bochner import AnchorFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.semisupervised.base import labelled, of_all_rows
-from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, graph_of, left_out
+from bochner.semisupervised.smoothers import (
+    Poisson,
+    SmoothRidge,
+    Spreading,
+    graph_of,
+    left_out,
+)
 
 N, M, K = 300, 40, 3
 RNG = np.random.default_rng(0)
@@ -23,7 +29,9 @@ WAYS = [Spreading(0.9), Poisson(0.99), SmoothRidge(12, 0.5)]
 def graph_with(targets=Y, weight=None):
     features = AnchorFeatures(M, 3, random_state=0).fit(X)
     source = ArraySource(X, targets, weight)
-    return graph_of(Design(source, features, np.float64, fixed=True), K), features.transform(X).toarray()
+    return graph_of(
+        Design(source, features, np.float64, fixed=True), K
+    ), features.transform(X).toarray()
 
 
 def dense(Z):
@@ -33,7 +41,12 @@ def dense(Z):
 
 def test_marks_of_rows_without_a_label():
     """The number -1 in any type, None and NaN; a text of it is a class."""
-    for y in ([0.0, -1.0, None], [0, -1, np.nan], [0, np.float64(-1), None], ["a", -1.0, None]):
+    for y in (
+        [0.0, -1.0, None],
+        [0, -1, np.nan],
+        [0, np.float64(-1), None],
+        ["a", -1.0, None],
+    ):
         assert labelled(np.array(y, dtype=object)).tolist() == [True, False, False]
     assert labelled(np.array([0.0, -1.0, np.nan])).tolist() == [True, False, False]
     assert labelled(np.array(["a", "-1"])).all()
@@ -48,7 +61,9 @@ def test_spreading_is_that_of_all_rows():
     graph, Z = graph_with()
     expected = np.linalg.solve(np.eye(N) - 0.9 * dense(Z), Y)
     assert_allclose(of_all_rows(graph, Spreading(0.9).fit(graph)), expected, atol=1e-8)
-    assert_allclose(expected.sum(axis=0), Y.sum(axis=0) / (1 - 0.9))  # so that class masses are as of the labels
+    assert_allclose(
+        expected.sum(axis=0), Y.sum(axis=0) / (1 - 0.9)
+    )  # so that class masses are as of the labels
 
 
 def test_poisson_is_that_of_all_rows():
@@ -66,13 +81,19 @@ def test_ridge_is_that_on_eigenvectors_of_all_rows():
     penalty = 0.5 * len(KNOWN) * ((1 - lam) / (1 - lam[-1]) + 1e-4)
     B = U[KNOWN]
     expected = U @ np.linalg.solve(B.T @ B + np.diag(penalty), B.T @ Y[KNOWN])
-    assert_allclose(of_all_rows(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7)
+    assert_allclose(
+        of_all_rows(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7
+    )
 
 
-@pytest.mark.parametrize("weight", [None, RNG.uniform(0.1, 3, N)], ids=["equal", "weighted"])
+@pytest.mark.parametrize(
+    "weight", [None, RNG.uniform(0.1, 3, N)], ids=["equal", "weighted"]
+)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_values_left_out_are_those_of_other_fits(way, weight):
-    """Of all rows with a target, in several classes: the value of each by a fit to the others alone."""
+    """Of all rows with a target, in several classes: the value of each by a fit to
+    the others alone.
+    """
     graph, _ = graph_with(weight=weight)
     found = left_out(graph, way.fit(graph), graph.targets)
     other, _ = graph_with(weight=weight)
@@ -82,7 +103,9 @@ def test_values_left_out_are_those_of_other_fits(way, weight):
             part[kept] for part in (graph.labelled, graph.targets, graph.weight)
         )
         vars(other).pop("back", None)
-        penalty = graph.weight.sum() / other.weight.sum()  # whose product with the weights stays
+        penalty = (
+            graph.weight.sum() / other.weight.sum()
+        )  # whose product with the weights stays
         again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
         assert_allclose(found[i], (graph.labelled @ again.fit(other).v)[i], atol=1e-6)
 
@@ -100,7 +123,12 @@ def test_weights_are_equal_rows(way):
     weight = RNG.integers(1, 4, N)
     features = AnchorFeatures(M, 3, random_state=0).fit(X)
     graphs = [
-        graph_of(Design(ArraySource(rows, targets, weights), features, np.float64, fixed=True), K)
+        graph_of(
+            Design(
+                ArraySource(rows, targets, weights), features, np.float64, fixed=True
+            ),
+            K,
+        )
         for rows, targets, weights in [
             (X, Y, weight.astype(float)),
             (np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0), None),
@@ -120,7 +148,9 @@ def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
     cut, _ = graph_with()
     assert len(cut.features) > len(whole.features) == 1
     assert_array_equal(cut.number, KNOWN)
-    found, expected = (of_all_rows(graph, Spreading(0.9).fit(graph)) for graph in (cut, whole))
+    found, expected = (
+        of_all_rows(graph, Spreading(0.9).fit(graph)) for graph in (cut, whole)
+    )
     assert_allclose(found, expected, atol=1e-12)
 
 
@@ -129,4 +159,6 @@ def test_deviation_is_that_of_all_rows():
     smooth = Spreading(0.9).fit(graph)
     rows = sp.vstack(graph.features) @ sp.diags_array(graph.root) @ smooth.v
     rows -= rows.mean(axis=1, keepdims=True)
-    assert_allclose(graph.deviation(smooth.v), np.sqrt(rows.var(axis=0).mean()), rtol=1e-8)
+    assert_allclose(
+        graph.deviation(smooth.v), np.sqrt(rows.var(axis=0).mean()), rtol=1e-8
+    )

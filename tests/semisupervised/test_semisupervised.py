@@ -40,16 +40,22 @@ def spiral(n=2000):
     """Two arms, and the way along them from one end to the other."""
     rng = np.random.default_rng(0)
     t, side = rng.uniform(2, 10, n), rng.choice([-1, 1], n)
-    return side[:, np.newaxis] * np.column_stack([t * np.cos(t), t * np.sin(t)]), side * t
+    return side[:, np.newaxis] * np.column_stack(
+        [t * np.cos(t), t * np.sin(t)]
+    ), side * t
 
 
 def frame(n=1200):
     """Two groups that a text and a number tell apart, with gaps."""
     rng = np.random.default_rng(0)
     group = np.arange(n) % 2
-    text = np.where(group, rng.choice(["a", "b"], n), rng.choice(["c", "d"], n)).astype(object)
+    text = np.where(group, rng.choice(["a", "b"], n), rng.choice(["c", "d"], n)).astype(
+        object
+    )
     text[::50] = None
-    return pd.DataFrame({"size": group + 0.2 * rng.standard_normal(n), "kind": text}), group
+    return pd.DataFrame(
+        {"size": group + 0.2 * rng.standard_normal(n), "kind": text}
+    ), group
 
 
 def test_fewer_errors_than_label_spreading():
@@ -68,14 +74,18 @@ def test_fewer_errors_than_label_spreading():
 @pytest.mark.parametrize("method", ["auto", "spreading", "poisson", "ridge"])
 def test_moons(method):
     y = draw(SIDES, 6)
-    model = SemiSupervisedClassifier(method=method, random_state=0).fit(MOONS[:800], y[:800])
+    model = SemiSupervisedClassifier(method=method, random_state=0).fit(
+        MOONS[:800], y[:800]
+    )
     assert (model.transduction_ != SIDES[:800]).mean() < 0.05
     assert (model.predict(MOONS[800:]) != SIDES[800:]).mean() < 0.05
     assert model.method_ == method or method == "auto"
     P = model.predict_proba(MOONS[800:])
     assert_allclose(P.sum(axis=1), 1)
     assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(MOONS[800:]))
-    assert_array_equal(model.decision_function(MOONS[800:]) > 0, model.predict(MOONS[800:]) == 1)
+    assert_array_equal(
+        model.decision_function(MOONS[800:]) > 0, model.predict(MOONS[800:]) == 1
+    )
     assert model.n_labelled_ == (y[:800] >= 0).sum()
 
 
@@ -105,12 +115,20 @@ def test_marks_of_other_labels():
         found = SemiSupervisedClassifier(random_state=0).fit(MOONS, text)
         assert_array_equal(found.classes_, names)
         assert_array_equal(found.transduction_, names[expected])
-    found = SemiSupervisedClassifier(random_state=0).fit(MOONS, np.where(y < 0, np.nan, y))
+    found = SemiSupervisedClassifier(random_state=0).fit(
+        MOONS, np.where(y < 0, np.nan, y)
+    )
     assert_array_equal(found.transduction_, expected)
     series = pd.Series(y).astype("Int64").mask(y < 0)
-    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(MOONS, series).transduction_, expected)
+    assert_array_equal(
+        SemiSupervisedClassifier(random_state=0).fit(MOONS, series).transduction_,
+        expected,
+    )
     categories = pd.Series(np.where(y < 0, None, names[y])).astype("category")
-    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(MOONS, categories).transduction_, names[expected])
+    assert_array_equal(
+        SemiSupervisedClassifier(random_state=0).fit(MOONS, categories).transduction_,
+        names[expected],
+    )
 
 
 def test_class_prior_moves_masses():
@@ -119,7 +137,11 @@ def test_class_prior_moves_masses():
     y = np.full(2000, -1)
     y[:20] = X[:20, 0] > 0
     few, many = (
-        np.mean(SemiSupervisedClassifier(method="spreading", class_prior=p, random_state=0).fit(X, y).transduction_)
+        np.mean(
+            SemiSupervisedClassifier(method="spreading", class_prior=p, random_state=0)
+            .fit(X, y)
+            .transduction_
+        )
         for p in ([0.9, 0.1], [0.1, 0.9])
     )
     assert few < 0.4 < 0.6 < many
@@ -132,14 +154,19 @@ def test_frames():
     assert (model.transduction_ != group).mean() < 0.03
     assert_array_equal(model.feature_names_in_, ["size", "kind"])
     named = X.assign(label=pd.Series(y).mask(y < 0))
-    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(named, "label").transduction_, model.transduction_)
+    assert_array_equal(
+        SemiSupervisedClassifier(random_state=0).fit(named, "label").transduction_,
+        model.transduction_,
+    )
 
 
 def test_sparse_rows():
     y = draw(LABELS, 5)
     model = SemiSupervisedClassifier(random_state=0).fit(sp.csr_array(DIGITS), y)
     assert (model.transduction_ != LABELS).mean() < 0.12
-    assert_array_equal(model.predict(sp.csr_array(DIGITS[:50])), model.predict(DIGITS[:50]))
+    assert_array_equal(
+        model.predict(sp.csr_array(DIGITS[:50])), model.predict(DIGITS[:50])
+    )
 
 
 @pytest.mark.parametrize("kind", ["numbers", "text"])
@@ -153,27 +180,45 @@ def test_files_with_missing_labels(tmp_path, kind):
     for part, rows in enumerate(np.array_split(np.arange(n), 3)):
         table = pa.Table.from_pandas(X.iloc[rows], preserve_index=False)
         target = pa.array(list(y[rows]), pa.string() if kind == "text" else pa.int64())
-        pq.write_table(table.append_column("label", target), tmp_path / f"{part}.parquet")
+        pq.write_table(
+            table.append_column("label", target), tmp_path / f"{part}.parquet"
+        )
     expected = group if kind == "numbers" else np.array(["a", "b"])[group]
     features = AnchorFeatures(300, "auto")
     whole = SemiSupervisedClassifier(features, random_state=0).fit(tmp_path, "label")
     assert (whole.transduction_ != expected).mean() < 0.03
     with settings(memory_limit="40 MB"):
-        model = SemiSupervisedClassifier(features, random_state=0).fit(tmp_path, "label")
+        model = SemiSupervisedClassifier(features, random_state=0).fit(
+            tmp_path, "label"
+        )
     assert len(model.transduction_) == n
     assert (model.transduction_ != expected).mean() < 0.03
-    assert model.classes_.dtype.kind == whole.classes_.dtype.kind == ("i" if kind == "numbers" else "U")
+    assert (
+        model.classes_.dtype.kind
+        == whole.classes_.dtype.kind
+        == ("i" if kind == "numbers" else "U")
+    )
     assert (model.predict(tmp_path) != expected).mean() < 0.03
-    assert pq.read_table(model.predict_proba(tmp_path, out=tmp_path.parent / "out.parquet")).num_rows == n
+    assert (
+        pq.read_table(
+            model.predict_proba(tmp_path, out=tmp_path.parent / "out.parquet")
+        ).num_rows
+        == n
+    )
 
 
 @pytest.mark.parametrize("method", ["auto", "spreading", "ridge"])
 def test_regression_along_a_spiral(method):
     X, t = spiral()
     y = np.where(np.arange(len(t)) < 50, t, np.nan)
-    model = SemiSupervisedRegressor(method=method, random_state=0).fit(X[:1800], y[:1800])
+    model = SemiSupervisedRegressor(method=method, random_state=0).fit(
+        X[:1800], y[:1800]
+    )
     supervised = KernelMachineRegressor(random_state=0).fit(X[:50], t[:50])
-    error, theirs = (np.sqrt(np.mean((m.predict(X[1800:]) - t[1800:]) ** 2)) for m in (model, supervised))
+    error, theirs = (
+        np.sqrt(np.mean((m.predict(X[1800:]) - t[1800:]) ** 2))
+        for m in (model, supervised)
+    )
     assert error < 0.5 < theirs
     assert np.sqrt(np.mean((model.transduction_ - t[:1800]) ** 2)) < 0.5
 
@@ -184,7 +229,9 @@ def test_regression_of_several_targets_and_units():
     Y[50:] = np.nan
     model = SemiSupervisedRegressor(random_state=0).fit(X, Y)
     assert model.transduction_.shape == (len(t), 2)
-    assert_allclose(model.transduction_[:, 1], 1e6 - 1e5 * model.transduction_[:, 0], rtol=1e-6)
+    assert_allclose(
+        model.transduction_[:, 1], 1e6 - 1e5 * model.transduction_[:, 0], rtol=1e-6
+    )
     one = SemiSupervisedRegressor(random_state=0).fit(X, Y[:, 0])
     assert_allclose(one.transduction_, model.transduction_[:, 0], rtol=1e-6)
 
@@ -192,9 +239,14 @@ def test_regression_of_several_targets_and_units():
 def test_regression_of_files(tmp_path):
     X, t = spiral(30_000)
     y = [value if i < 100 else None for i, value in enumerate(t)]
-    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "t": pa.array(y, pa.float64())}), tmp_path / "rows.parquet")
+    pq.write_table(
+        pa.table({"a": X[:, 0], "b": X[:, 1], "t": pa.array(y, pa.float64())}),
+        tmp_path / "rows.parquet",
+    )
     with settings(memory_limit="30 MB"):
-        model = SemiSupervisedRegressor(AnchorFeatures(300, "auto"), random_state=0).fit(tmp_path / "rows.parquet", "t")
+        model = SemiSupervisedRegressor(
+            AnchorFeatures(300, "auto"), random_state=0
+        ).fit(tmp_path / "rows.parquet", "t")
     assert np.sqrt(np.mean((model.transduction_ - t) ** 2)) < 0.5
 
 
@@ -203,10 +255,17 @@ def test_saved_and_loaded(tmp_path):
     X_s, t = spiral()
     for model, rows in [
         (SemiSupervisedClassifier(random_state=0).fit(X, draw(group, 20)), X),
-        (SemiSupervisedRegressor(random_state=0).fit(X_s, np.where(np.arange(len(t)) < 50, t, np.nan)), X_s),
+        (
+            SemiSupervisedRegressor(random_state=0).fit(
+                X_s, np.where(np.arange(len(t)) < 50, t, np.nan)
+            ),
+            X_s,
+        ),
     ]:
         save(model, tmp_path / "model.safetensors")
-        assert_array_equal(load(tmp_path / "model.safetensors").predict(rows), model.predict(rows))
+        assert_array_equal(
+            load(tmp_path / "model.safetensors").predict(rows), model.predict(rows)
+        )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +293,9 @@ def test_other_maps_are_refused():
 
 
 def test_given_landmarks():
-    model = SemiSupervisedClassifier(AnchorFeatures(60, 3), random_state=0).fit(MOONS, draw(SIDES, 6))
+    model = SemiSupervisedClassifier(AnchorFeatures(60, 3), random_state=0).fit(
+        MOONS, draw(SIDES, 6)
+    )
     assert model.features_.n_features_out == 60
     assert (model.transduction_ != SIDES).mean() < 0.05
 
@@ -248,7 +309,10 @@ def test_labels_of_minus_one_and_one():
 def test_supervised_models_name_the_semi_supervised():
     y = np.where(np.arange(1000) < 20, SIDES.astype(float), np.nan)
     for model in (KernelMachineClassifier(), KernelMachineRegressor()):
-        with pytest.raises(ValueError, match=f"SemiSupervised{type(model).__name__.removeprefix('KernelMachine')}"):
+        with pytest.raises(
+            ValueError,
+            match=f"SemiSupervised{type(model).__name__.removeprefix('KernelMachine')}",
+        ):
             model.fit(MOONS, y)
     with pytest.warns(UserWarning, match="SemiSupervisedClassifier"):
         KernelMachineClassifier().fit(MOONS, draw(SIDES, 20))
@@ -256,7 +320,9 @@ def test_supervised_models_name_the_semi_supervised():
 
 def test_text_of_marks_and_mixed_labels_are_named():
     with pytest.warns(UserWarning, match="The text '-1' is taken for a class") as seen:
-        SemiSupervisedClassifier(random_state=0).fit(MOONS, np.where(np.arange(1000) < 9, SIDES.astype(str), "-1"))
+        SemiSupervisedClassifier(random_state=0).fit(
+            MOONS, np.where(np.arange(1000) < 9, SIDES.astype(str), "-1")
+        )
     assert seen[0].filename == __file__
     with pytest.raises(ValueError, match="Some labels are text and others, such as 1"):
         SemiSupervisedClassifier().fit(MOONS, ["a" if side else 1 for side in SIDES])
@@ -265,8 +331,16 @@ def test_text_of_marks_and_mixed_labels_are_named():
 @pytest.mark.parametrize(
     ("model", "y", "message"),
     [
-        (SemiSupervisedClassifier(class_prior="balanced"), SIDES, "class_prior must be 2 positive numbers"),
-        (SemiSupervisedClassifier(class_prior={0: 0.5, 1: 0.5}), SIDES, "class_prior must be 2 positive numbers"),
+        (
+            SemiSupervisedClassifier(class_prior="balanced"),
+            SIDES,
+            "class_prior must be 2 positive numbers",
+        ),
+        (
+            SemiSupervisedClassifier(class_prior={0: 0.5, 1: 0.5}),
+            SIDES,
+            "class_prior must be 2 positive numbers",
+        ),
         (SemiSupervisedClassifier(standardize="yes"), SIDES, "standardize must be"),
         (SemiSupervisedRegressor(standardize=None), SIDES, "standardize must be"),
         (SemiSupervisedRegressor(), np.ones((1000, 1, 1)), "y must have the shape"),

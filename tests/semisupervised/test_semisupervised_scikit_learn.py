@@ -8,11 +8,16 @@ from bochner import SemiSupervisedClassifier, SemiSupervisedRegressor
 
 def expected(estimator):
     if isinstance(estimator, SemiSupervisedClassifier):
-        return {"check_classifiers_classes": "-1 marks rows without a label, as of LabelSpreading, and is no class"}
+        return {
+            "check_classifiers_classes": "-1 marks rows without a label, as of "
+            "LabelSpreading, and is no class"
+        }
     return {}
 
 
-@parametrize_with_checks([SemiSupervisedClassifier(random_state=0)], expected_failed_checks=expected)
+@parametrize_with_checks(
+    [SemiSupervisedClassifier(random_state=0)], expected_failed_checks=expected
+)
 def test_classifier_keeps_the_promises(estimator, check):
     check(estimator)
 

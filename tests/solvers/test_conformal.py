@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from bochner.solvers.conformal import effective_rows, in_order, require_rows, rows_needed
+from bochner.solvers.conformal import (
+    effective_rows,
+    in_order,
+    require_rows,
+    rows_needed,
+)
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.standard_normal((99, 2))
@@ -15,9 +20,13 @@ ONES = np.ones(99)
 
 
 @pytest.mark.parametrize("n", [99, 48, 37])
-@pytest.mark.parametrize("q", ["0.03", "0.05", "0.25", "0.49", "0.5", "0.9", "0.95", "0.97"])
+@pytest.mark.parametrize(
+    "q", ["0.03", "0.05", "0.25", "0.49", "0.5", "0.9", "0.95", "0.97"]
+)
 def test_they_are_the_order_statistics_of_the_theorem(n, q):
-    """Of 99 rows all ranks (n + 1) q are whole numbers; of the others most, without the correction, are one off."""
+    """Of 99 rows all ranks (n + 1) q are whole numbers; of the others most, without
+    the correction, are one off.
+    """
     rank = (n + 1) * Fraction(q)
     rank = ceil(rank) if Fraction(q) >= Fraction(1, 2) else floor(rank)
     found = in_order(SCORES[:n], ONES[:n]).quantiles(np.array([float(q)]))
@@ -31,9 +40,16 @@ def test_between_the_ranks_upper_ends_go_up_and_lower_ones_down():
 
 
 def test_coverage_of_many_draws_is_that_of_the_theorem():
-    """A new uniform score is at most the k-th smallest of n with a probability that is Beta(k, n + 1 - k)."""
+    """A new uniform score is at most the k-th smallest of n with a probability that
+    is Beta(k, n + 1 - k).
+    """
     n, q, draws = 29, 0.9, 4000
-    ends = np.array([in_order(u, np.ones(n)).quantiles(np.array([q]))[0, 0] for u in RNG.uniform(size=(draws, n, 1))])
+    ends = np.array(
+        [
+            in_order(u, np.ones(n)).quantiles(np.array([q]))[0, 0]
+            for u in RNG.uniform(size=(draws, n, 1))
+        ]
+    )
     exact = beta(27, 3)
     assert abs(ends.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(draws)
     assert exact.mean() >= q
@@ -47,7 +63,10 @@ def test_as_many_rows_are_needed_as_leave_a_tail(q):
     assert (ranks / (n + 1) >= max(q, 1 - q) - 1e-9).any()
     assert not (np.arange(1, n) / n >= max(q, 1 - q) + 1e-9).any()
     values = np.arange(float(n))[:, np.newaxis]
-    assert in_order(values, np.ones(n)).quantiles(np.array([q])).item() in (0.0, n - 1.0)
+    assert in_order(values, np.ones(n)).quantiles(np.array([q])).item() in (
+        0.0,
+        n - 1.0,
+    )
     if n > 1:
         with pytest.raises(ValueError, match=f"needs {n:,} rows"):
             in_order(values[1:], np.ones(n - 1)).quantiles(np.array([q]))
@@ -63,7 +82,9 @@ def test_no_rows_are_too_few():
 @pytest.mark.parametrize("q", [0.07, 0.3, 0.5, 0.8, 0.93])
 def test_equal_weights_are_as_none(q):
     plain = in_order(SCORES, ONES).quantiles(np.array([q]))
-    np.testing.assert_array_equal(in_order(SCORES, 7 * ONES).quantiles(np.array([q])), plain)
+    np.testing.assert_array_equal(
+        in_order(SCORES, 7 * ONES).quantiles(np.array([q])), plain
+    )
 
 
 def test_a_weight_counts_as_so_many_rows():

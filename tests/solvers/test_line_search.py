@@ -15,7 +15,9 @@ class TestCoarserMinimum:
     @pytest.mark.parametrize("bend", [0.01, 0.3, 5.0])
     @pytest.mark.parametrize("off", [-0.2, 0.0, 0.24])
     def test_without_noise_it_is_the_least_of_a_parabola(self, bend, off):
-        assert coarser_minimum(parabola(bend, off), 0.0, 0.5) == pytest.approx(off, abs=1e-6)
+        assert coarser_minimum(parabola(bend, off), 0.0, 0.5) == pytest.approx(
+            off, abs=1e-6
+        )
 
     def test_with_noise_it_is_coarser_by_as_much(self):
         found = coarser_minimum(parabola(0.3, 0.0), 0.002, 0.5)
@@ -33,11 +35,15 @@ class TestCoarserMinimum:
 class TestWalk:
     @pytest.mark.parametrize("least", [-3.0, 0.0, 0.5, 4.0])
     def test_ends_at_the_least(self, least):
-        assert walk_downhill(lambda point: (point - least) ** 2, 0.0, 0.5, 20.0) == least
+        assert (
+            walk_downhill(lambda point: (point - least) ** 2, 0.0, 0.5, 20.0) == least
+        )
 
     def test_looks_one_way_as_long_as_that_pays(self):
         seen = []
-        walk_downhill(lambda point: seen.append(point) or (point - 2) ** 2, 0.0, 1.0, 20.0)
+        walk_downhill(
+            lambda point: seen.append(point) or (point - 2) ** 2, 0.0, 1.0, 20.0
+        )
         assert min(seen) == 0
 
     @pytest.mark.parametrize("sign", [1, -1])

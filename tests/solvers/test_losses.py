@@ -1,4 +1,6 @@
-"""Losses: their derivatives are those of their values, and their minima those of other libraries."""
+"""Losses: their derivatives are those of their values, and their minima those of
+other libraries.
+"""
 
 import numpy as np
 import pytest
@@ -6,13 +8,29 @@ from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance
 
-from bochner.solvers.losses import Huber, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
+from bochner.solvers.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    Poisson,
+    Quantile,
+    SquaredHinge,
+)
 
-LOSSES = [Logistic(), Multinomial(), SquaredHinge(), Huber(0.7), Quantile(0.2, 0.3), Poisson()]
+LOSSES = [
+    Logistic(),
+    Multinomial(),
+    SquaredHinge(),
+    Huber(0.7),
+    Quantile(0.2, 0.3),
+    Poisson(),
+]
 
 
 def rows(loss, K=3, n=40):
-    """Targets as the loss takes them, and fitted values that are on none of its kinks."""
+    """Targets as the loss takes them, and fitted values that are on none of its
+    kinks.
+    """
     rng = np.random.default_rng(0)
     F = rng.standard_normal((K, n))
     if isinstance(loss, Poisson):
@@ -37,15 +55,21 @@ def test_gradient(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_curvature(loss):
-    """By differences of the gradient, along any direction and along each output by itself."""
+    """By differences of the gradient, along any direction and along each output by
+    itself.
+    """
     Y, F = rows(loss)
     C, step = loss.curvature(Y, F), 1e-6
     T = np.random.default_rng(1).standard_normal(F.shape)
-    numeric = (loss.gradient(Y, F + step * T) - loss.gradient(Y, F - step * T)) / (2 * step)
+    numeric = (loss.gradient(Y, F + step * T) - loss.gradient(Y, F - step * T)) / (
+        2 * step
+    )
     np.testing.assert_allclose(loss.bend(C, T), numeric, rtol=0, atol=1e-6)
     unit = np.zeros_like(F)
     unit[1] = 1
-    np.testing.assert_allclose(loss.diagonal(C)[1], loss.bend(C, unit)[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        loss.diagonal(C)[1], loss.bend(C, unit)[1], rtol=1e-12, atol=1e-12
+    )
     assert (loss.diagonal(C) >= 0).all()
 
 
@@ -53,25 +77,43 @@ def test_values():
     """Those of scikit-learn's metrics."""
     Y, F = rows(Multinomial())
     value = Multinomial().value(Y, F).mean()
-    assert value == pytest.approx(log_loss(Y.argmax(axis=0), softmax(F, axis=0).T, labels=[0, 1, 2]), rel=1e-12)
+    assert value == pytest.approx(
+        log_loss(Y.argmax(axis=0), softmax(F, axis=0).T, labels=[0, 1, 2]), rel=1e-12
+    )
     Y, F = rows(Poisson(), K=1)
-    assert Poisson().value(Y, F).mean() == pytest.approx(mean_poisson_deviance(Y[0], np.exp(F[0])) / 2, rel=1e-12)
+    assert Poisson().value(Y, F).mean() == pytest.approx(
+        mean_poisson_deviance(Y[0], np.exp(F[0])) / 2, rel=1e-12
+    )
     Y, F = rows(Quantile(0.2, 1e-6), K=1)
-    assert Quantile(0.2, 1e-6).value(Y, F).mean() == pytest.approx(mean_pinball_loss(Y[0], F[0], alpha=0.2), abs=1e-6)
+    assert Quantile(0.2, 1e-6).value(Y, F).mean() == pytest.approx(
+        mean_pinball_loss(Y[0], F[0], alpha=0.2), abs=1e-6
+    )
 
 
 def test_mean_targets():
-    """Two equal rows of different classes are one of a target between, of twice the weight."""
+    """Two equal rows of different classes are one of a target between, of twice the
+    weight.
+    """
     F = np.array([[0.3]])
     for loss in (Logistic(), SquaredHinge()):
         both = loss.value(np.array([[1.0]]), F) + loss.value(np.array([[-1.0]]), F)
-        np.testing.assert_allclose(2 * loss.value(np.array([[0.0]]), F), both, rtol=1e-12)
+        np.testing.assert_allclose(
+            2 * loss.value(np.array([[0.0]]), F), both, rtol=1e-12
+        )
 
 
 def test_scores_of_mean_targets():
     """Where the loss of rows of a mean target is least, by SciPy."""
-    for loss, y in ((Logistic(), np.array([-0.4])), (SquaredHinge(), np.array([0.3])), (Logistic(), np.array([0.9]))):
-        found = minimize_scalar(lambda f, loss=loss, y=y: loss.value(y[:, np.newaxis], np.array([[f]]))[0])
+    for loss, y in (
+        (Logistic(), np.array([-0.4])),
+        (SquaredHinge(), np.array([0.3])),
+        (Logistic(), np.array([0.9])),
+    ):
+        found = minimize_scalar(
+            lambda f, loss=loss, y=y: loss.value(y[:, np.newaxis], np.array([[f]]))[0]
+        )
         np.testing.assert_allclose(loss.scores_of(y), found.x, rtol=0, atol=1e-6)
     shares = np.array([0.2, 0.5, 0.3])
-    np.testing.assert_allclose(softmax(Multinomial().scores_of(2 * shares - 1)), shares, rtol=1e-12)
+    np.testing.assert_allclose(
+        softmax(Multinomial().scores_of(2 * shares - 1)), shares, rtol=1e-12
+    )

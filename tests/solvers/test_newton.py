@@ -1,4 +1,6 @@
-"""Newton's method on stored features finds the minima of scikit-learn's linear models."""
+"""Newton's method on stored features finds the minima of scikit-learn's linear
+models.
+"""
 
 from functools import partial
 
@@ -31,22 +33,37 @@ def minimum(name, X, Y, loss, alpha, weight=None, tol=1e-7):
     drawn.fit_sample(X, np.ones(len(X)))
     ridge = IterativeRidge(Design(ArraySource(X, Y, weight), drawn, np.float64), 0)
     K, D = Y.shape[1], int(ridge.edges[-1])
-    problem = Reweighted(ridge.blocks, loss, np.full((K, 1), alpha), np.zeros((K, D)), np.zeros(K), np.float64)
+    problem = Reweighted(
+        ridge.blocks,
+        loss,
+        np.full((K, 1), alpha),
+        np.zeros((K, D)),
+        np.zeros(K),
+        np.float64,
+    )
     found = minimise(problem, partial(precondition, ridge), tol, 100, 500)
     assert found.converged
-    return found.coef, ridge.uncentred(found.coef, found.offset), np.asarray(Z.todense() if name == "binning" else Z)
+    return (
+        found.coef,
+        ridge.uncentred(found.coef, found.offset),
+        np.asarray(Z.todense() if name == "binning" else Z),
+    )
 
 
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 def test_logistic(name, load):
-    """Two classes and three, dense features and bins: the fitted values of `LogisticRegression`."""
+    """Two classes and three, dense features and bins: the fitted values of
+    `LogisticRegression`.
+    """
     X, y = load(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     Y = Signs(np.unique(y))(y)
     loss = Logistic() if Y.shape[1] == 1 else Multinomial()
     coef, intercept, Z = minimum(name, X, Y, loss, 0.5)
-    theirs = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg").fit(Z, y)
+    theirs = LogisticRegression(
+        C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg"
+    ).fit(Z, y)
     ours = (Z @ coef.T + intercept).squeeze()
     expected = theirs.decision_function(Z)
     if Y.shape[1] > 1:  # a constant is free
@@ -62,19 +79,29 @@ def test_weights():
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     coef, intercept, Z = minimum("fourier", X, Y, Multinomial(), 0.5, weight)
     again = np.repeat(np.arange(len(y)), weight.astype(int))
-    theirs = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg").fit(Z[again], y[again])
+    theirs = LogisticRegression(
+        C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg"
+    ).fit(Z[again], y[again])
     ours, expected = Z @ coef.T + intercept, theirs.decision_function(Z)
     ours, expected = (F - F.mean(axis=1, keepdims=True) for F in (ours, expected))
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5)
 
 
 def test_squared_hinge():
-    """That of `LinearSVC`, which penalises the intercept as one more coefficient of a column that is large."""
+    """That of `LinearSVC`, which penalises the intercept as one more coefficient of
+    a column that is large.
+    """
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    coef, intercept, Z = minimum("fourier", X, Signs(np.unique(y))(y), SquaredHinge(), 1.0)
-    theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=100_000).fit(Z, y)
-    np.testing.assert_allclose((Z @ coef.T + intercept)[:, 0], theirs.decision_function(Z), rtol=0, atol=1e-4)
+    coef, intercept, Z = minimum(
+        "fourier", X, Signs(np.unique(y))(y), SquaredHinge(), 1.0
+    )
+    theirs = LinearSVC(
+        C=1.0, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=100_000
+    ).fit(Z, y)
+    np.testing.assert_allclose(
+        (Z @ coef.T + intercept)[:, 0], theirs.decision_function(Z), rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -83,8 +110,12 @@ def test_poisson(name):
     X = rng.standard_normal((400, 3))
     y = rng.poisson(np.exp(np.sin(X[:, 0]))).astype(float)
     coef, intercept, Z = minimum(name, X, y[:, np.newaxis], Poisson(), 2.0)
-    theirs = PoissonRegressor(alpha=2.0 / len(y), tol=1e-9, max_iter=10_000, solver="newton-cholesky").fit(Z, y)
-    np.testing.assert_allclose(np.exp((Z @ coef.T + intercept)[:, 0]), theirs.predict(Z), rtol=1e-5)
+    theirs = PoissonRegressor(
+        alpha=2.0 / len(y), tol=1e-9, max_iter=10_000, solver="newton-cholesky"
+    ).fit(Z, y)
+    np.testing.assert_allclose(
+        np.exp((Z @ coef.T + intercept)[:, 0]), theirs.predict(Z), rtol=1e-5
+    )
 
 
 def test_separable_classes_have_a_finite_solution():
@@ -95,7 +126,9 @@ def test_separable_classes_have_a_finite_solution():
     features.fit_sample(X, np.ones(50))
     ridge = IterativeRidge(Design(ArraySource(X, Y), features, np.float64), 0)
     start = np.full((1, features.n_features_out), 30.0)
-    problem = Reweighted(ridge.blocks, Logistic(), np.full((1, 1), 1e-3), start, np.zeros(1), np.float64)
+    problem = Reweighted(
+        ridge.blocks, Logistic(), np.full((1, 1), 1e-3), start, np.zeros(1), np.float64
+    )
     found = minimise(problem, partial(precondition, ridge), 1e-6, 200, 500)
     assert found.converged
     assert np.isfinite(found.coef).all()

@@ -1,4 +1,6 @@
-"""Bayesian linear regression on features, and the size of its noise, against dense algebra and statistics."""
+"""Bayesian linear regression on features, and the size of its noise, against dense
+algebra and statistics.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,11 @@ from bochner.solvers.posterior_variance import (
 )
 
 rng = np.random.default_rng(0)
-Z, NEW, Y = rng.standard_normal((80, 6)) + 1, rng.standard_normal((20, 6)), rng.standard_normal((80, 2))
+Z, NEW, Y = (
+    rng.standard_normal((80, 6)) + 1,
+    rng.standard_normal((20, 6)),
+    rng.standard_normal((80, 2)),
+)
 WEIGHT, ALPHA = rng.uniform(0.5, 3, 80), 2.5
 
 
@@ -32,7 +38,9 @@ def moments_of(Z, y, weight):
 
 
 def dense_forms(Z, weight, alpha, new):
-    """Variances over that of the noise, by the precision matrix of intercept and weights."""
+    """Variances over that of the noise, by the precision matrix of intercept and
+    weights.
+    """
     A, B = (np.column_stack([np.ones(len(rows)), rows]) for rows in (Z, new))
     precision = A.T * weight @ A + np.diag([0.0] + [alpha] * Z.shape[1])
     return np.einsum("ij,ij->i", B @ np.linalg.inv(precision), B)
@@ -52,18 +60,24 @@ def test_left_out_rows_equal_refits():
     precision = A[kept].T * WEIGHT[kept] @ A[kept] + np.diag([0.0] + [ALPHA] * 6)
     coef = np.linalg.solve(precision, A[kept].T * WEIGHT[kept] @ Y[kept])
     np.testing.assert_allclose(errors[7], Y[7] - A[7] @ coef, rtol=1e-10)
-    np.testing.assert_allclose(forms[7], dense_forms(Z[kept], WEIGHT[kept], ALPHA, Z[7:8])[0], rtol=1e-10)
+    np.testing.assert_allclose(
+        forms[7], dense_forms(Z[kept], WEIGHT[kept], ALPHA, Z[7:8])[0], rtol=1e-10
+    )
     np.testing.assert_array_equal(forms, forms_without_each(posterior, Z, WEIGHT))
     together = forms_without(moments, ALPHA, Z, WEIGHT, fold)
     own = fold == 1
-    np.testing.assert_allclose(together[own], dense_forms(Z[~own], WEIGHT[~own], ALPHA, Z[own]), rtol=1e-10)
+    np.testing.assert_allclose(
+        together[own], dense_forms(Z[~own], WEIGHT[~own], ALPHA, Z[own]), rtol=1e-10
+    )
 
 
 def test_weights_of_the_posterior_have_its_covariance():
     posterior = posterior_of(moments_of(Z, Y, WEIGHT), ALPHA)
     root = posterior.spread(np.eye(6))
     U = Z - np.average(Z, axis=0, weights=WEIGHT)
-    np.testing.assert_allclose(root @ root.T, np.linalg.inv(U.T * WEIGHT @ U + ALPHA * np.eye(6)), rtol=1e-10)
+    np.testing.assert_allclose(
+        root @ root.T, np.linalg.inv(U.T * WEIGHT @ U + ALPHA * np.eye(6)), rtol=1e-10
+    )
 
 
 def test_noise_variance_is_unbiased():
@@ -72,8 +86,12 @@ def test_noise_variance_is_unbiased():
     moments = moments_of(Z, Y, np.ones(80))
     posterior = posterior_of(moments, ALPHA)
     for _ in range(200):
-        y = Z @ draws.standard_normal((6, 1)) * np.sqrt(0.3 / ALPHA) + np.sqrt(0.3) * draws.standard_normal((80, 1))
-        errors, forms = leave_one_out_errors(posterior, moments_of(Z, y, np.ones(80)), Z, y, np.ones(80))
+        y = Z @ draws.standard_normal((6, 1)) * np.sqrt(0.3 / ALPHA) + np.sqrt(
+            0.3
+        ) * draws.standard_normal((80, 1))
+        errors, forms = leave_one_out_errors(
+            posterior, moments_of(Z, y, np.ones(80)), Z, y, np.ones(80)
+        )
         found.append(noise_variance(errors, forms, np.ones(80))[0])
     assert abs(np.mean(found) - 0.3) < 5 * np.std(found) / np.sqrt(200)
 
@@ -89,7 +107,9 @@ def sizes(n, slope, seed):
 def test_scale_of_the_noise_is_found(seed):
     Z, errors = sizes(2000, 0.8, seed)
     scale, g = fit_log_scale(Z, errors, np.ones(2000))
-    noise = fit_noise(errors, np.full(2000, 0.1), g, np.ones(2000), np.mean(errors**2, axis=0))
+    noise = fit_noise(
+        errors, np.full(2000, 0.1), g, np.ones(2000), np.mean(errors**2, axis=0)
+    )
     new = np.random.default_rng(9).standard_normal((500, 4))
     found = np.log(noise.noise(scale(new))[:, 0]) / 2
     assert np.corrcoef(found, new[:, 0])[0, 1] > 0.98
@@ -107,7 +127,9 @@ def test_constant_noise_stays_constant(seed):
 
 
 def test_scale_leaves_each_row_out():
-    """Leave-one-out values against refits without the row, with the ridge penalty of the least errors."""
+    """Leave-one-out values against refits without the row, with the ridge penalty of
+    the least errors.
+    """
     Z, errors = sizes(60, 0.5, 0)
     weight = np.random.default_rng(3).uniform(0.5, 2, 60)
     t = log_sizes(errors, weight)[:, 0]
@@ -119,15 +141,23 @@ def test_scale_leaves_each_row_out():
             w = np.where(np.arange(60) == i, 0.0, weight)
             centre, mean = w @ Z / w.sum(), w @ t / w.sum()
             B = Z - centre
-            left[i] = mean + B[i] @ np.linalg.solve((B.T * w) @ B + alpha * np.eye(4), (B.T * w) @ (t - mean))
+            left[i] = mean + B[i] @ np.linalg.solve(
+                (B.T * w) @ B + alpha * np.eye(4), (B.T * w) @ (t - mean)
+            )
         score = weight @ (t - left) ** 2
         if score < best:
             best, values = score, left
     scale, g = fit_log_scale(Z, errors, weight)
-    np.testing.assert_allclose(g[:, 0], np.clip(values, *np.quantile(values, LIMITS)), atol=1e-9)
-    np.testing.assert_allclose([scale.low[0], scale.high[0]], np.quantile(values, LIMITS), atol=1e-9)
+    np.testing.assert_allclose(
+        g[:, 0], np.clip(values, *np.quantile(values, LIMITS)), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        [scale.low[0], scale.high[0]], np.quantile(values, LIMITS), atol=1e-9
+    )
 
 
 def test_function_returns_to_the_prior_beyond_the_rows_that_judge():
     noise = constant_noise(np.array([2.0]))._replace(signal=np.array([0.5]), reach=3.0)
-    np.testing.assert_allclose(noise.function(np.array([1.0, 3.0, 1003.0]))[:, 0], [0.5, 1.5, 2001.5])
+    np.testing.assert_allclose(
+        noise.function(np.array([1.0, 3.0, 1003.0]))[:, 0], [0.5, 1.5, 2001.5]
+    )

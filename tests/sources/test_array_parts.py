@@ -1,4 +1,6 @@
-"""Rows of arrays and frames come in parts that depend on the shape alone, as views, and travel well."""
+"""Rows of arrays and frames come in parts that depend on the shape alone, as views,
+and travel well.
+"""
 
 import pickle
 
@@ -29,7 +31,12 @@ def mapped(tmp_path):
 
 def test_parts_follow_the_shape():
     X = np.zeros((200_000, 3))
-    assert [part.n_rows for part in of_arrays(X).parts] == [65_536, 65_536, 65_536, 3392]
+    assert [part.n_rows for part in of_arrays(X).parts] == [
+        65_536,
+        65_536,
+        65_536,
+        3392,
+    ]
     wide = np.broadcast_to(0.0, (100, 1 << 20))
     assert [part.n_rows for part in of_arrays(wide).parts] == [2] * 50
     assert len(of_arrays(np.broadcast_to(0.0, (100_000, 1 << 20))).parts) == 4000
@@ -43,12 +50,20 @@ def test_arrays_are_views():
     assert [len(batch.X) for batch in batches] == [2] * 5
     assert all(np.shares_memory(batch.X, X) for batch in batches)
     assert np.array_equal(np.concatenate([batch.y for batch in batches]), y)
-    assert np.array_equal(np.concatenate([batch.weight for batch in batches]), np.ones(10))
+    assert np.array_equal(
+        np.concatenate([batch.weight for batch in batches]), np.ones(10)
+    )
 
 
 @pytest.mark.parametrize(
     "view",
-    [lambda X: X, lambda X: X[7:], lambda X: X[::3], lambda X: X[:, 1:4:2], lambda X: np.asarray(X)[5:].T[1:].T],
+    [
+        lambda X: X,
+        lambda X: X[7:],
+        lambda X: X[::3],
+        lambda X: X[:, 1:4:2],
+        lambda X: np.asarray(X)[5:].T[1:].T,
+    ],
     ids=["whole", "from a row", "every third", "columns", "plain"],
 )
 def test_mapped_arrays_travel_as_their_place(mapped, view):
@@ -114,7 +129,9 @@ def test_columns_of_objects_have_the_type_of_all_rows(monkeypatch):
         }
     ).set_axis([5, 5, 5])
     source = of_arrays(frame)
-    whole = pa.concat_tables([batch.X for part in source.parts for batch in part.read()])
+    whole = pa.concat_tables(
+        [batch.X for part in source.parts for batch in part.read()]
+    )
     assert whole.schema == source.schema
     assert whole.to_pydict() == {
         "late": [None, "x", "y"],
@@ -128,7 +145,10 @@ def test_columns_of_objects_have_the_type_of_all_rows(monkeypatch):
 def test_columns_without_names_are_numbered():
     source = of_arrays(pd.DataFrame(np.eye(2)))
     assert source.names == ["0", "1"]
-    assert next(iter(source.parts[0].read())).X.to_pydict() == {"0": [1.0, 0.0], "1": [0.0, 1.0]}
+    assert next(iter(source.parts[0].read())).X.to_pydict() == {
+        "0": [1.0, 0.0],
+        "1": [0.0, 1.0],
+    }
 
 
 @pytest.mark.parametrize(
@@ -139,7 +159,11 @@ def test_columns_without_names_are_numbered():
         (np.zeros((3, 0)), None, "not a table"),
         (pd.Series([1.0]), None, "got a Series"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "unique"),
-        (pd.DataFrame({"a": [1j]}), None, "column 'a' is of type complex128, which Arrow lacks"),
+        (
+            pd.DataFrame({"a": [1j]}),
+            None,
+            "column 'a' is of type complex128, which Arrow lacks",
+        ),
         (np.zeros((3, 1)), np.zeros(2), "y has 2 rows, but X has 3"),
         (np.zeros((3, 1)), 1.0, "y has a single value"),
     ],
@@ -155,6 +179,8 @@ def test_errors_of_frames_name_rows(monkeypatch):
     values = [batch.X.to_pydict() for batch in source.parts[0].read()]
     assert values == [{"a": ["1", str(2**70)]}]
     types = pa.schema({"a": pa.int64()})
-    changed = memory.ArrayPart(Batch(frame), 0, types, Columns.of(Layout(types), None, None))
+    changed = memory.ArrayPart(
+        Batch(frame), 0, types, Columns.of(Layout(types), None, None)
+    )
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

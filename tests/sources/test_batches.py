@@ -1,4 +1,6 @@
-"""Batches of callables come again at each call; those of iterators are kept in a temporary file."""
+"""Batches of callables come again at each call; those of iterators are kept in a
+temporary file.
+"""
 
 import gc
 import os
@@ -68,7 +70,10 @@ def dense(X):
 
 def rows_of(source, n_bytes=1 << 20):
     batches = [batch for part in source.parts for batch in part.read(n_bytes)]
-    beside = [None if values[0] is None else np.concatenate(values) for values in zip(*(b[1:] for b in batches))]  # noqa: B905
+    beside = [
+        None if values[0] is None else np.concatenate(values)
+        for values in zip(*(b[1:] for b in batches))  # noqa: B905
+    ]
     return np.vstack([dense(batch.X) for batch in batches]), *beside, len(batches)
 
 
@@ -97,7 +102,9 @@ def test_parts_of_iterators_are_counted_and_travel(monkeypatch):
     assert len(source.parts) > 3
     back = pickle.loads(pickle.dumps(source.parts))  # noqa: S301 - made here
     assert back == source.parts
-    assert np.array_equal(np.vstack([batch.X for part in back for batch in part.read()]), X)
+    assert np.array_equal(
+        np.vstack([batch.X for part in back for batch in part.read()]), X
+    )
     folder = source.owner.path
     assert os.listdir(folder) == ["rows"]
     del source
@@ -118,9 +125,16 @@ def twice(first, second):
     """Opens two batches both ways, and reads all."""
     with pytest.warns(UserWarning, match=SAYS):
         source = open_iterator(iter([first, second]))
-    tables = [pa.concat_tables([batch.X for part in source.parts for batch in part.read()])]
+    tables = [
+        pa.concat_tables([batch.X for part in source.parts for batch in part.read()])
+    ]
     part = open_factory(lambda: iter([first, second])).parts[0]
-    return [*tables, pa.concat_tables([batch.X for batch in part.read()], promote_options="permissive")]
+    return [
+        *tables,
+        pa.concat_tables(
+            [batch.X for batch in part.read()], promote_options="permissive"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,15 +155,23 @@ def test_types_that_grow(first, second, kind):
 
 
 def test_columns_in_another_order_and_selected():
-    first, second = pa.table({"a": [1, 2], "b": [3, 4], "c": [5, 6]}), pa.table({"c": [50], "b": [30], "a": [10]})
+    first, second = (
+        pa.table({"a": [1, 2], "b": [3, 4], "c": [5, 6]}),
+        pa.table({"c": [50], "b": [30], "a": [10]}),
+    )
     for table in twice(first, second):
         assert table.to_pydict() == {"a": [1, 2, 10], "b": [3, 4, 30], "c": [5, 6, 50]}
     selection = Selection(("c", "a"), (), pc.field("b") > 3)
     batches = [(first, np.array([1, 2])), (second, np.array([3]))]
-    source = open_factory(lambda: iter(batches), selection, pa.schema({"a": pa.float32()}))
+    source = open_factory(
+        lambda: iter(batches), selection, pa.schema({"a": pa.float32()})
+    )
     found = list(source.parts[0].read())
     assert source.schema == pa.schema({"c": pa.int64(), "a": pa.float32()})
-    assert pa.concat_tables([batch.X for batch in found]).to_pydict() == {"c": [6, 50], "a": [2.0, 10.0]}
+    assert pa.concat_tables([batch.X for batch in found]).to_pydict() == {
+        "c": [6, 50],
+        "a": [2.0, 10.0],
+    }
     assert np.concatenate([batch.y for batch in found]).tolist() == [2, 3]
     with pytest.warns(UserWarning, match=SAYS):
         source = open_iterator(iter(batches), selection)
@@ -164,13 +186,25 @@ def failing():
 @pytest.mark.parametrize(
     ("batches", "match"),
     [
-        ([pa.table({"a": [1]}), pa.table({"b": [1]})], "batch 2: there is no column 'a'"),
-        ([pa.table({"a": [1]}), pa.table({"a": [1], "b": [1]})], "batch 2: column 'b' is not in"),
-        ([pa.table({"a": [1]}), pa.table({"a": ["x"]})], "batch 2: column 'a' is string"),
+        (
+            [pa.table({"a": [1]}), pa.table({"b": [1]})],
+            "batch 2: there is no column 'a'",
+        ),
+        (
+            [pa.table({"a": [1]}), pa.table({"a": [1], "b": [1]})],
+            "batch 2: column 'b' is not in",
+        ),
+        (
+            [pa.table({"a": [1]}), pa.table({"a": ["x"]})],
+            "batch 2: column 'a' is string",
+        ),
         ([X, X[:, :2]], "batch 2: 2 columns, but the first batch has 3"),
         ([X, (X, Y)], "batch 2: an array with y, but the first batch is an array"),
         ([X, sp.csr_array(X)], "batch 2: a sparse matrix, but"),
-        ([(X, Y), (X, Y[:3])], "batch 2: y has 3 rows, but X has 100; give one for each row"),
+        (
+            [(X, Y), (X, Y[:3])],
+            "batch 2: y has 3 rows, but X has 100; give one for each row",
+        ),
         ([X, X[0]], "batch 2: Expected 2D array"),
         ([X, "text"], "batch 2: a str is not a batch"),
         ([X, None], "batch 2: a NoneType is not a batch"),
@@ -200,7 +234,10 @@ def test_bad_batches_are_named_by_number(batches, match, tmp_path, monkeypatch):
     [
         (lambda: 5, "returned a int"),
         (lambda: X, "returned a ndarray"),
-        (lambda: Path("absent").read_text(), r"<lambda>\(\): FileNotFoundError \(no such file or directory\)"),
+        (
+            lambda: Path("absent").read_text(),
+            r"<lambda>\(\): FileNotFoundError \(no such file or directory\)",
+        ),
         (lambda: pa.table({"a": [1]}), "not an iterator of batches"),
         (partial(lambda batches: batches, iter([X])), "same iterator again"),
     ],
@@ -224,5 +261,8 @@ def full(file, batch):
 def test_arrays_without_names_or_bytes():
     with pytest.raises(SourceError, match="columns of arrays have no names"):
         open_factory(lambda: iter([X]), Selection(("a",)))
-    with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match="batch 1: an array of objects"):
+    with (
+        pytest.warns(UserWarning, match=SAYS),
+        pytest.raises(SourceError, match="batch 1: an array of objects"),
+    ):
         open_iterator(iter([np.array([[1, "a"]], dtype=object)]))

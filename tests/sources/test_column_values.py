@@ -1,4 +1,6 @@
-"""Rows of delimited text are those that Arrow parses, and lines are those of the file."""
+"""Rows of delimited text are those that Arrow parses, and lines are those of the
+file.
+"""
 
 import io
 from dataclasses import replace
@@ -18,13 +20,20 @@ from bochner.sources.text_files import rows_of
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.text('ab,"\n', max_size=40))
 def test_rows_are_those_of_arrow(body):
-    """Rows of one field or of many: what Arrow takes for one row is one, whatever the quotes."""
+    """Rows of one field or of many: what Arrow takes for one row is one, whatever
+    the quotes.
+    """
     text = f"names\n{body}\n".encode()
     found = list(rows_of(io.BytesIO(text), ","))
     counted = []
-    count = csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: counted.append(row) or "skip")
+    count = csv.ParseOptions(
+        newlines_in_values=True,
+        invalid_row_handler=lambda row: counted.append(row) or "skip",
+    )
     try:
-        table = csv.read_csv(io.BytesIO(text), csv.ReadOptions(use_threads=False), count)
+        table = csv.read_csv(
+            io.BytesIO(text), csv.ReadOptions(use_threads=False), count
+        )
     except pa.ArrowInvalid:
         return  # a quoted field without an end
     assert len(found) == 1 + len(table) + len(counted)
@@ -39,47 +48,83 @@ def written(path, content):
 
 
 def test_lines_count_blank_ones_and_those_inside_quotes(tmp_path):
-    content = b'\xef\xbb\xbfa,b\r\n1,"2\n3"\r\n\r\n5" p,6\r\n"q ""z"" a,b\na,b\n",7\n8,9'
+    content = (
+        b'\xef\xbb\xbfa,b\r\n1,"2\n3"\r\n\r\n5" p,6\r\n"q ""z"" a,b\na,b\n",7\n8,9'
+    )
     text = written(tmp_path / "t.csv", content)
     assert list(text.lines()) == [1, 2, 5, 6, 9]
     assert text.line(2) == 6
 
 
 def test_names_that_come_again(tmp_path):
-    content = b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
+    content = (
+        b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
+    )
     text = written(tmp_path / "t.csv", content)
     again = text.repeated_names()
     assert [row.line for row in again] == [5, 7, 10]
     kept = replace(text, without=again)
     with kept.opened() as stream:
-        table = csv.read_csv(stream, parse_options=csv.ParseOptions(newlines_in_values=True))
+        table = csv.read_csv(
+            stream, parse_options=csv.ParseOptions(newlines_in_values=True)
+        )
     assert table.to_pydict() == {"a": ["1", "8", "a"], "b": ["2\na,b\n", "9", "bc"]}
     assert list(kept.lines()) == [1, 2, 8, 9]
 
 
-@pytest.mark.parametrize("content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"])
+@pytest.mark.parametrize(
+    "content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"]
+)
 def test_rows_that_are_no_names(tmp_path, content):
     assert written(tmp_path / "t.csv", content).repeated_names() == ()
 
 
-CELLS = st.sampled_from(["1", "-2.5", " 3e4 ", ".5", "+7.", "x", "1,000", "0x10", "2024-01-02", "10:00:00", None])
+CELLS = st.sampled_from(
+    [
+        "1",
+        "-2.5",
+        " 3e4 ",
+        ".5",
+        "+7.",
+        "x",
+        "1,000",
+        "0x10",
+        "2024-01-02",
+        "10:00:00",
+        None,
+    ]
+)
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(st.lists(CELLS, max_size=30), st.integers(0, 30))
 def test_what_is_seen_of_parts_adds_up(cells, cut):
-    """Of numbers, those values are odd that Arrow does not read as such beside a fraction."""
+    """Of numbers, those values are odd that Arrow does not read as such beside a
+    fraction.
+    """
     whole, parts = (pa.array(cells, pa.string()), [cells[:cut], cells[cut:]])
     for kind in KINDS:
         one, two = (Odd.of(pa.array(part, pa.string()), kind) for part in parts)
         assert one + two == Odd.of(whole, kind)
     kinds = {}
     for cell in set(cells) - {None}:
-        column = csv.read_csv(io.BytesIO(f'v\n1.5\n"{cell}"\n'.encode())).schema.field(0).type
+        column = (
+            csv.read_csv(io.BytesIO(f'v\n1.5\n"{cell}"\n'.encode()))
+            .schema.field(0)
+            .type
+        )
         kinds[cell] = column == pa.float64()
-    odd = [(row, cell) for row, cell in enumerate(cells) if cell is not None and not kinds[cell]]
+    odd = [
+        (row, cell)
+        for row, cell in enumerate(cells)
+        if cell is not None and not kinds[cell]
+    ]
     found = Odd.of(whole, "numbers")
-    assert (found.values, found.odd, found.first) == (len(cells) - cells.count(None), len(odd), next(iter(odd), None))
+    assert (found.values, found.odd, found.first) == (
+        len(cells) - cells.count(None),
+        len(odd),
+        next(iter(odd), None),
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +144,10 @@ def test_what_is_seen_of_parts_adds_up(cells, cut):
 def test_numbers_of_rows(numbers, truth):
     column = pa.array(numbers)
     assert Numbering.of(column).counts_rows == truth
-    halves = (Numbering.of(column[: len(column) // 2]), Numbering.of(column[len(column) // 2 :]))
+    halves = (
+        Numbering.of(column[: len(column) // 2]),
+        Numbering.of(column[len(column) // 2 :]),
+    )
     assert (halves[0] + halves[1]).counts_rows == truth
 
 

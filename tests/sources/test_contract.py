@@ -1,4 +1,6 @@
-"""What all sources have in common: the same rows in the same order, again and again, whatever they are read from."""
+"""What all sources have in common: the same rows in the same order, again and again,
+whatever they are read from.
+"""
 
 import pickle
 import warnings
@@ -54,7 +56,9 @@ def one_group(folder, X):
 
 
 def parquet_groups(folder, X):
-    return several(folder, X, ".parquet", partial(parquet.write_table, row_group_size=170))
+    return several(
+        folder, X, ".parquet", partial(parquet.write_table, row_group_size=170)
+    )
 
 
 def write_ipc(rows, path):
@@ -64,8 +68,12 @@ def write_ipc(rows, path):
 
 def text_files(ending, mark, folder, X):
     def write(rows, path):
-        with pa.output_stream(path, compression={"gz": "gzip", "zst": "zstd"}.get(path.suffix[1:])) as stream:
-            csv.write_csv(rows, stream, csv.WriteOptions(delimiter=mark, quoting_style="none"))
+        with pa.output_stream(
+            path, compression={"gz": "gzip", "zst": "zstd"}.get(path.suffix[1:])
+        ) as stream:
+            csv.write_csv(
+                rows, stream, csv.WriteOptions(delimiter=mark, quoting_style="none")
+            )
 
     return several(folder, X, ending, write)
 
@@ -95,7 +103,9 @@ CASES = {
     "parquet": parquet_groups,
     "one huge group": one_group,
     "ipc": lambda folder, X: several(folder, X, ".arrow", write_ipc),
-    "feather": lambda folder, X: several(folder, X, ".feather", partial(feather.write_feather, chunksize=170)),
+    "feather": lambda folder, X: several(
+        folder, X, ".feather", partial(feather.write_feather, chunksize=170)
+    ),
     "csv": partial(text_files, ".csv", ","),
     "csv.gz": partial(text_files, ".csv.gz", ","),
     "csv.zst": partial(text_files, ".csv.zst", ";"),
@@ -109,8 +119,12 @@ CASES = {
     "dataset": lambda folder, X: dataset.dataset(parquet_groups(folder, X)),
     "lazy": lambda folder, X: pl.DataFrame(X, schema=NAMES).lazy(),
     "dask array": lambda folder, X: da.from_array(X, chunks=(700, 3)),
-    "dask frame": lambda folder, X: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=5),
-    "delayed": lambda folder, X: [delayed(table(rows), pure=True) for rows in np.array_split(X, 4)],
+    "dask frame": lambda folder, X: dd.from_pandas(
+        pd.DataFrame(X, columns=NAMES), npartitions=5
+    ),
+    "delayed": lambda folder, X: [
+        delayed(table(rows), pure=True) for rows in np.array_split(X, 4)
+    ],
 }
 UNKNOWN = {"factory", "factory of arrays"}
 ONE_PART = {"one huge group", "lazy", *UNKNOWN}
@@ -127,7 +141,10 @@ class Case:
         """Hold the numbers and open what holds them."""
         data = CASES[self.name](self.folders.mktemp("data"), numbers(first))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(the generator can be read only once|The LazyFrame is written)")
+            warnings.filterwarnings(
+                "ignore",
+                "(the generator can be read only once|The LazyFrame is written)",
+            )
             return open_source(data, **options)
 
 
@@ -156,7 +173,9 @@ class TestSources:
     def test_rows_in_order_twice(self, case):
         source = case.open()
         for _ in range(2):
-            assert np.array_equal(np.vstack([dense(X) for X in read(source)]), numbers())
+            assert np.array_equal(
+                np.vstack([dense(X) for X in read(source)]), numbers()
+            )
 
     def test_batches_of_any_size(self, case):
         source = case.open()
@@ -179,19 +198,32 @@ class TestSources:
         source = case.open()
         assert source.n_rows == (None if case.name in UNKNOWN else ROWS)
         assert (len(source.parts) == 1) == (case.name in ONE_PART)
-        counts = [sum(batch.X.shape[0] for batch in part.read()) for part in source.parts]
-        assert all(part.n_rows in (None, count) for part, count in zip(source.parts, counts, strict=True))
+        counts = [
+            sum(batch.X.shape[0] for batch in part.read()) for part in source.parts
+        ]
+        assert all(
+            part.n_rows in (None, count)
+            for part, count in zip(source.parts, counts, strict=True)
+        )
 
     def test_parts_travel_and_are_named(self, case):
         source = case.open()
         parts = pickle.loads(pickle.dumps(source.parts))  # noqa: S301 - made here
-        assert np.array_equal(np.vstack([dense(batch.X) for part in parts for batch in part.read()]), numbers())
+        assert np.array_equal(
+            np.vstack([dense(batch.X) for part in parts for batch in part.read()]),
+            numbers(),
+        )
         assert len({part.name for part in parts}) == len(parts)
 
     def test_parts_are_read_at_once(self, case):
         source = case.open()
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda part: [dense(batch.X) for batch in part.read(1 << 13)], source.parts))
+            found = list(
+                pool.map(
+                    lambda part: [dense(batch.X) for batch in part.read(1 << 13)],
+                    source.parts,
+                )
+            )
         assert np.array_equal(np.vstack([X for some in found for X in some]), numbers())
 
     def test_columns_and_rows_that_are_wanted(self, case):
@@ -202,7 +234,9 @@ class TestSources:
             return
         X, source = numbers(), case.open(**options)
         assert source.names == ["c", "a"]
-        assert np.array_equal(np.vstack([dense(X) for X in read(source)]), X[X[:, 1] > 0][:, [2, 0]])
+        assert np.array_equal(
+            np.vstack([dense(X) for X in read(source)]), X[X[:, 1] > 0][:, [2, 0]]
+        )
         assert source.n_rows in (None, (X[:, 1] > 0).sum())
         assert case.open(exclude=("b",)).names == ["a", "c", "d"]
 
@@ -214,7 +248,9 @@ class TestSources:
         found = pa.concat_tables(read(source))
         assert found["b"].to_pylist() == numbers()[:, 1].astype(np.float32).tolist()
         assert found["a"].type == pa.float64()
-        assert case.open(columns=["a"], schema=pa.schema({"b": pa.float32()})).names == ["a"]
+        assert case.open(
+            columns=["a"], schema=pa.schema({"b": pa.float32()})
+        ).names == ["a"]
         with pytest.raises(SourceError, match="schema: no column 'z'"):
             case.open(schema=pa.schema({"z": pa.float32()}))
 

@@ -1,4 +1,6 @@
-"""Rows of CSV files come back as Arrow reads whole files; what is wrong is named by file and row."""
+"""Rows of CSV files come back as Arrow reads whole files; what is wrong is named by
+file and row.
+"""
 
 import gzip
 import pickle
@@ -23,7 +25,9 @@ def table():
         {
             "number": rng.normal(size=ROWS).round(3),
             "whole": rng.integers(0, 1000, ROWS),
-            "text": pa.array([None if k % 7 == 0 else f"t{k % 11}" for k in range(ROWS)]),
+            "text": pa.array(
+                [None if k % 7 == 0 else f"t{k % 11}" for k in range(ROWS)]
+            ),
             "late": pa.array([None] * (ROWS - 1) + [2.5]),
             "never": pa.nulls(ROWS),
         }
@@ -40,7 +44,9 @@ def opened(*paths, columns=None, exclude=(), where=None, schema=None):
 
 
 def rows(parts, **options):
-    return pa.concat_tables([batch.X for part in parts for batch in part.read(**options)])
+    return pa.concat_tables(
+        [batch.X for part in parts for batch in part.read(**options)]
+    )
 
 
 def saved(path, table, quotes="needed"):
@@ -54,7 +60,9 @@ def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch)
     monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 16)
     path = saved(tmp_path / "t.csv", table.replace_schema_metadata(), quotes)
     parts, schema = opened(path)
-    whole = csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True))
+    whole = csv.read_csv(
+        path, convert_options=csv.ConvertOptions(strings_can_be_null=True)
+    )
     assert schema == whole.schema
     assert rows(parts, n_bytes=n_bytes).equals(whole)
     assert sum(part.n_rows for part in parts) == ROWS
@@ -64,8 +72,12 @@ def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch)
 
 def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 12)
-    path = written(tmp_path / "t.csv", "a,b\n" + "10,20\n" * 5000 + "1,2,3\n" + "10,20\n" * 5000)
-    with pytest.raises(SourceError, match=r"t\.csv: line 5002: 2 fields expected, 3 found"):
+    path = written(
+        tmp_path / "t.csv", "a,b\n" + "10,20\n" * 5000 + "1,2,3\n" + "10,20\n" * 5000
+    )
+    with pytest.raises(
+        SourceError, match=r"t\.csv: line 5002: 2 fields expected, 3 found"
+    ):
         opened(path)
 
 
@@ -94,10 +106,15 @@ def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
     if apart == "in a later block":
         parts, schema = opened(whole)
     else:
-        paths = [written(tmp_path / f"{k}.csv", "v,w\n" + some) for k, some in enumerate((first, second))]
+        paths = [
+            written(tmp_path / f"{k}.csv", "v,w\n" + some)
+            for k, some in enumerate((first, second))
+        ]
         parts, schema = opened(*paths)
     assert str(schema.field("v").type) == kind
-    truth = csv.read_csv(whole, convert_options=csv.ConvertOptions(strings_can_be_null=True))
+    truth = csv.read_csv(
+        whole, convert_options=csv.ConvertOptions(strings_can_be_null=True)
+    )
     assert rows(parts).equals(truth)
 
 
@@ -125,9 +142,15 @@ def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
     columns = []
     for _ in range(3):
         kinds = draw.sample(list(VALUES), draw.randint(1, 3))
-        turns = [kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds) for k in range(60)]
+        turns = [
+            kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds)
+            for k in range(60)
+        ]
         columns.append([draw.choice(VALUES[kind]) for kind in turns])
-    lines = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
+    lines = [
+        ",".join(values) + "\n"
+        for values in zip(map(str, range(60)), *columns, strict=True)
+    ]
     path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(lines))
     options = {
         "parse_options": csv.ParseOptions(newlines_in_values=True),
@@ -145,13 +168,26 @@ def test_types_that_are_given(tmp_path):
     assert schema == pa.schema({"code": pa.string(), "x": pa.int64()})
     assert rows(parts)["code"].to_pylist() == ["01", "2"]
     assert parts[0].n_rows == 2
-    parts, schema = opened(path, schema=pa.schema({"x": pa.float32(), "code": pa.string()}))
+    parts, schema = opened(
+        path, schema=pa.schema({"x": pa.float32(), "code": pa.string()})
+    )
     assert schema == pa.schema({"code": pa.string(), "x": pa.float32()})
     assert parts[0].n_rows is None
     assert rows(parts)["x"].to_pylist() == [1.0, 2.0]
-    with pytest.raises(SourceError, match=r"line 2, column 'code': invalid value 'x' for int64; .*schema="):
-        rows(opened(written(path, "code,x\nx,1\n"), schema=pa.schema({"code": pa.int64(), "x": pa.int64()}))[0])
-    with pytest.raises(SourceError, match=r"line 2, column 'code': invalid value 'x' for int64; .*schema="):
+    with pytest.raises(
+        SourceError,
+        match=r"line 2, column 'code': invalid value 'x' for int64; .*schema=",
+    ):
+        rows(
+            opened(
+                written(path, "code,x\nx,1\n"),
+                schema=pa.schema({"code": pa.int64(), "x": pa.int64()}),
+            )[0]
+        )
+    with pytest.raises(
+        SourceError,
+        match=r"line 2, column 'code': invalid value 'x' for int64; .*schema=",
+    ):
         opened(path, schema=pa.schema({"code": pa.int64()}))
 
 
@@ -160,16 +196,25 @@ def test_columns_in_another_order_and_selected(tmp_path):
 
     a = written(tmp_path / "a.csv", "x,y,z\n1,2,3\n4,5,6\n")
     b = written(tmp_path / "b.csv", "z,x,y\n30,10,20\n")
-    assert rows(opened(a, b)[0]).to_pydict() == {"x": [1, 4, 10], "y": [2, 5, 20], "z": [3, 6, 30]}
+    assert rows(opened(a, b)[0]).to_pydict() == {
+        "x": [1, 4, 10],
+        "y": [2, 5, 20],
+        "z": [3, 6, 30],
+    }
     parts, schema = opened(a, b, exclude=("y",), where=pc.field("y") > 2)
     assert schema.names == ["x", "z"]
     assert rows(parts).to_pydict() == {"x": [4, 10], "z": [6, 30]}
     assert [part.n_rows for part in parts] == [None, None]
-    assert rows(opened(a, b, columns=("z", "x"))[0]).to_pydict() == {"z": [3, 6, 30], "x": [1, 4, 10]}
+    assert rows(opened(a, b, columns=("z", "x"))[0]).to_pydict() == {
+        "z": [3, 6, 30],
+        "x": [1, 4, 10],
+    }
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
-@pytest.mark.parametrize(("mark", "name"), [(";", "t.csv"), ("\t", "t.tsv"), ("|", "t.csv")])
+@pytest.mark.parametrize(
+    ("mark", "name"), [(";", "t.csv"), ("\t", "t.tsv"), ("|", "t.csv")]
+)
 def test_separators_and_compressions(tmp_path, ending, mark, name):
     content = f"a{mark}b\n1,5{mark}x,1\n2,25{mark}y\n".encode()
     codec = {".gz": "gzip", ".zst": "zstd"}.get(ending)
@@ -185,7 +230,9 @@ def test_commas_that_may_stand_between_thousands(tmp_path):
 
 
 def test_points_and_commas_in_one_file(tmp_path):
-    """A second reading, with decimal commas, has no more columns of numbers: the first one stays."""
+    """A second reading, with decimal commas, has no more columns of numbers: the
+    first one stays.
+    """
     with pytest.warns(UserWarning, match="Column 'a' looks like numbers with commas"):
         parts, schema = opened(written(tmp_path / "t.csv", "a;b\n1,5;2.5\n2,25;3.5\n"))
     assert rows(parts).to_pydict() == {"a": ["1,5", "2,25"], "b": [2.5, 3.5]}
@@ -202,7 +249,10 @@ def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
 
 
 def test_a_file_without_rows_among_others(tmp_path):
-    empty, full = written(tmp_path / "a.csv", "x,y\n"), written(tmp_path / "b.csv", "x,y\n1,2\n")
+    empty, full = (
+        written(tmp_path / "a.csv", "x,y\n"),
+        written(tmp_path / "b.csv", "x,y\n1,2\n"),
+    )
     parts, schema = opened(empty, full)
     assert schema.types == [pa.int64(), pa.int64()]
     assert [part.n_rows for part in parts] == [0, 1]
@@ -215,7 +265,10 @@ def test_a_file_without_rows_among_others(tmp_path):
     ("content", "match"),
     [
         ("a,b\n1,2\n3\n", r"t\.csv: line 3: 2 fields expected, 1 found"),
-        ("a,b\n" + "1,2\n" * 300_000 + "1,2,3\n", "line 300002: 2 fields expected, 3 found"),
+        (
+            "a,b\n" + "1,2\n" * 300_000 + "1,2,3\n",
+            "line 300002: 2 fields expected, 3 found",
+        ),
         ("a,b\n" + "1,2\n" * 300_000 + "1,\xe9\n", None),
         ("a,b\n1,x\n2,é\n".encode("latin-1"), "line 3, column 'b': .*UTF-8"),
         ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
@@ -227,7 +280,9 @@ def test_a_file_without_rows_among_others(tmp_path):
 def test_what_is_no_table(tmp_path, content, match):
     path = written(tmp_path / "t.csv", content)
     if match is None:
-        with pytest.warns(UserWarning, match="1 of 300,001 values, first 'é' in line 300002"):
+        with pytest.warns(
+            UserWarning, match="1 of 300,001 values, first 'é' in line 300002"
+        ):
             assert opened(path)[1].types == [pa.int64(), pa.string()]
         return
     with pytest.raises(SourceError, match=match) as caught:
@@ -246,7 +301,9 @@ def test_gzip_that_ends_far_down(tmp_path):
 
 def test_later_files_with_other_columns(tmp_path):
     a = written(tmp_path / "a.csv", "x,y\n1,2\n")
-    with pytest.raises(SourceError, match=r"b\.csv: there is no column 'y', which .*a\.csv has"):
+    with pytest.raises(
+        SourceError, match=r"b\.csv: there is no column 'y', which .*a\.csv has"
+    ):
         opened(a, written(tmp_path / "b.csv", "x\n1\n"))
     c = written(tmp_path / "c.csv", "x,y,z\n1,2,3\n")
     with pytest.raises(SourceError, match=r"c\.csv: column 'z' is not in .*a\.csv"):
@@ -269,7 +326,9 @@ def test_changed_while_it_is_read(tmp_path):
     batches = part.read(1 << 15)
     next(batches)
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(SourceError, match=r"t\.csv: the file changed while it was read"):
+    with pytest.raises(
+        SourceError, match=r"t\.csv: the file changed while it was read"
+    ):
         list(batches)
 
 
@@ -282,4 +341,6 @@ def test_lines_are_cut_where_they_start(tmp_path):
         assert starts[-1] == len(content)
         assert starts == sorted(set(starts))
         assert all(content[start - 1 : start] == b"\n" for start in starts[1:-1])
-    assert text_files.line_starts(str(written(tmp_path / "one", b"x" * 100)), 100, 10) == [0, 100]
+    assert text_files.line_starts(
+        str(written(tmp_path / "one", b"x" * 100)), 100, 10
+    ) == [0, 100]

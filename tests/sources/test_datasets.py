@@ -15,12 +15,25 @@ from bochner.sources.arrow_files import open_dataset, open_lazy
 from bochner.sources.base import SourceError
 from bochner.sources.schema import Selection
 
-TABLE = pa.table({"x": range(30), "year": [2020] * 10 + [None] * 20, "town": ["Bern"] * 5 + ["Bad Ems"] * 25})
-HIVE = ds.partitioning(pa.schema([("year", pa.int32()), ("town", pa.string())]), flavor="hive")
+TABLE = pa.table(
+    {
+        "x": range(30),
+        "year": [2020] * 10 + [None] * 20,
+        "town": ["Bern"] * 5 + ["Bad Ems"] * 25,
+    }
+)
+HIVE = ds.partitioning(
+    pa.schema([("year", pa.int32()), ("town", pa.string())]), flavor="hive"
+)
 
 
 def rows_of(source):
-    return [row for part in source.parts for batch in part.read() for row in batch.X.to_pylist()]
+    return [
+        row
+        for part in source.parts
+        for batch in part.read()
+        for row in batch.X.to_pylist()
+    ]
 
 
 @pytest.fixture(params=["parquet", "feather"])
@@ -29,20 +42,34 @@ def folder(request, tmp_path):
     return request.param, tmp_path / "rows"
 
 
-@pytest.mark.parametrize("partitioning", [HIVE, ds.HivePartitioning.discover(infer_dictionary=True)])
+@pytest.mark.parametrize(
+    "partitioning", [HIVE, ds.HivePartitioning.discover(infer_dictionary=True)]
+)
 def test_columns_of_folders(folder, partitioning):
     data = ds.dataset(folder[1], format=folder[0], partitioning=partitioning)
     source = open_dataset(data)
     assert source.schema == data.schema
     assert source.n_rows == 30
-    assert rows_of(source) == [row for fragment in data.get_fragments() for row in rows_in(fragment, data.schema)]
-    assert sorted(map(str, rows_of(source))) == sorted(map(str, data.to_table().to_pylist()))
+    assert rows_of(source) == [
+        row
+        for fragment in data.get_fragments()
+        for row in rows_in(fragment, data.schema)
+    ]
+    assert sorted(map(str, rows_of(source))) == sorted(
+        map(str, data.to_table().to_pylist())
+    )
     assert rows_of(pickle.loads(pickle.dumps(source))) == rows_of(source)  # noqa: S301
-    assert repr(source).endswith(f": a Dataset of 3 {'Parquet' if folder[0] == 'parquet' else 'Arrow'} files)")
+    assert repr(source).endswith(
+        f": a Dataset of 3 {'Parquet' if folder[0] == 'parquet' else 'Arrow'} files)"
+    )
 
 
 def rows_in(fragment, schema):
-    return ds.FileSystemDataset([fragment], schema, fragment.format, fragment.filesystem).to_table().to_pylist()
+    return (
+        ds.FileSystemDataset([fragment], schema, fragment.format, fragment.filesystem)
+        .to_table()
+        .to_pylist()
+    )
 
 
 def test_what_is_wanted(folder):
@@ -56,7 +83,9 @@ def test_what_is_wanted(folder):
     source = open_dataset(data, schema=pa.schema([("x", pa.float32())]))
     assert source.schema.field("x").type == pa.float32()
     for wrong in (Selection(exclude=("twon",)), Selection(("twon",))):
-        with pytest.raises(SourceError, match=r"^no column 'twon'; did you mean 'town'\?$"):
+        with pytest.raises(
+            SourceError, match=r"^no column 'twon'; did you mean 'town'\?$"
+        ):
             open_dataset(data, wrong)
 
 
@@ -69,12 +98,17 @@ def test_types_of_the_dataset_hold(tmp_path):
 
 def test_folders_of_other_file_systems(folder, tmp_path):
     local = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    source = open_dataset(ds.dataset("rows", filesystem=local, format=folder[0], partitioning=HIVE))
+    source = open_dataset(
+        ds.dataset("rows", filesystem=local, format=folder[0], partitioning=HIVE)
+    )
     assert len(rows_of(source)) == 30
     elsewhere, _ = fs.FileSystem.from_uri("mock://")
     with elsewhere.open_output_stream("a.parquet") as file:
         parquet.write_table(TABLE, file)
-    with pytest.raises(SourceError, match=r"a.parquet is on mock; files are read from this machine only"):
+    with pytest.raises(
+        SourceError,
+        match=r"a.parquet is on mock; files are read from this machine only",
+    ):
         open_dataset(ds.dataset("a.parquet", filesystem=elsewhere))
 
 
@@ -86,9 +120,15 @@ def test_datasets_that_are_not_whole_files(tmp_path):
     part = next(data.get_fragments()).subset(row_group_ids=[1])
     for refused, message in [
         (data.filter(pc.field("x") > 3), "give the condition as where="),
-        (ds.FileSystemDataset([part], data.schema, part.format, part.filesystem), "leaves out row groups of .*0.parq"),
+        (
+            ds.FileSystemDataset([part], data.schema, part.format, part.filesystem),
+            "leaves out row groups of .*0.parq",
+        ),
         (ds.dataset([data, data]), "reads parts of a file, or one twice"),
-        (ds.dataset(tmp_path / "t.csv", format="csv"), "is of csv files; give their folder, or their paths"),
+        (
+            ds.dataset(tmp_path / "t.csv", format="csv"),
+            "is of csv files; give their folder, or their paths",
+        ),
         (ds.dataset(TABLE), "is not made of files; give the table"),
         (ds.dataset([], schema=data.schema), "has no files"),
     ]:
@@ -96,11 +136,15 @@ def test_datasets_that_are_not_whole_files(tmp_path):
             open_dataset(refused)
 
 
-LAZY = pl.LazyFrame({"x": range(10), "t": ["a", None] * 5}).with_columns(c=pl.col("t").cast(pl.Categorical))
+LAZY = pl.LazyFrame({"x": range(10), "t": ["a", None] * 5}).with_columns(
+    c=pl.col("t").cast(pl.Categorical)
+)
 
 
 def lazily(frame, *arguments):
-    with pytest.warns(UserWarning, match="The LazyFrame is written to .*; sink it to a file"):
+    with pytest.warns(
+        UserWarning, match="The LazyFrame is written to .*; sink it to a file"
+    ):
         return open_lazy(frame, *arguments)
 
 
@@ -119,18 +163,34 @@ def test_lazy_frames():
 @pytest.mark.parametrize("where", [None, pc.field("x") < 4])
 def test_what_is_wanted_of_lazy_frames(where):
     kept = LAZY.collect().head(10 if where is None else 4)
-    assert rows_of(lazily(LAZY, Selection(("c", "x"), where=where))) == kept.select("c", "x").to_dicts()
-    assert rows_of(lazily(LAZY, Selection(None, ("c", "x"), where))) == kept.select("t").to_dicts()
-    source = lazily(LAZY, Selection(("x",), where=where), pa.schema([("x", pa.float32())]))
+    assert (
+        rows_of(lazily(LAZY, Selection(("c", "x"), where=where)))
+        == kept.select("c", "x").to_dicts()
+    )
+    assert (
+        rows_of(lazily(LAZY, Selection(None, ("c", "x"), where)))
+        == kept.select("t").to_dicts()
+    )
+    source = lazily(
+        LAZY, Selection(("x",), where=where), pa.schema([("x", pa.float32())])
+    )
     assert source.schema.types == [pa.float32()]
 
 
-@pytest.mark.parametrize("frame", [LAZY.select("q"), pl.scan_parquet("/nothing/at/all.parquet")])
+@pytest.mark.parametrize(
+    "frame", [LAZY.select("q"), pl.scan_parquet("/nothing/at/all.parquet")]
+)
 def test_lazy_frames_that_cannot_be_computed(frame):
-    with pytest.warns(UserWarning, match="The LazyFrame"), pytest.raises(SourceError, match=r"cannot be computed \("):
+    with (
+        pytest.warns(UserWarning, match="The LazyFrame"),
+        pytest.raises(SourceError, match=r"cannot be computed \("),
+    ):
         open_lazy(frame)
 
 
 def test_columns_that_a_lazy_frame_does_not_have():
-    with pytest.warns(UserWarning, match="The LazyFrame"), pytest.raises(SourceError, match="no column 'q'; there are"):
+    with (
+        pytest.warns(UserWarning, match="The LazyFrame"),
+        pytest.raises(SourceError, match="no column 'q'; there are"),
+    ):
         open_lazy(LAZY, Selection(("q",)))

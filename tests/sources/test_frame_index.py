@@ -1,4 +1,6 @@
-"""The index of a data frame in a file is no feature, whatever reads the file, but can be asked for by its name."""
+"""The index of a data frame in a file is no feature, whatever reads the file, but
+can be asked for by its name.
+"""
 
 import numpy as np
 import pandas as pd
@@ -36,18 +38,25 @@ def saved(folder, frame, name="t.parquet"):
 
 
 def machine():
-    return KernelMachineRegressor("gaussian", n_components=16, features="fourier", alpha=1.0, random_state=0)
+    return KernelMachineRegressor(
+        "gaussian", n_components=16, features="fourier", alpha=1.0, random_state=0
+    )
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_index_without_a_name(tmp_path, name):
-    path, plain = saved(tmp_path / "with", SHUFFLED, name), saved(tmp_path / "without", FRAME, name)
+    path, plain = (
+        saved(tmp_path / "with", SHUFFLED, name),
+        saved(tmp_path / "without", FRAME, name),
+    )
     source = open_source(path)
     assert source.names == ["a", "y"]
     assert sum(batch.X.num_rows for part in source.parts for batch in part.read()) == N
     model = machine().fit(path, "y")
     assert model.feature_names_in_.tolist() == ["a"]
-    np.testing.assert_allclose(model.predict(path), model.predict(plain)[SHUFFLED.index], rtol=1e-12)
+    np.testing.assert_allclose(
+        model.predict(path), model.predict(plain)[SHUFFLED.index], rtol=1e-12
+    )
 
 
 def as_dataset(path):
@@ -58,7 +67,11 @@ def as_dataset(path):
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
 def test_an_index_with_a_name(tmp_path, name, opened):
     path = saved(tmp_path / "folder", NAMED, name)
-    with pytest.warns(UserWarning, match="Column 'id' is the index of the data frame in the file, and is left out;"):
+    with pytest.warns(
+        UserWarning,
+        match="Column 'id' is the index of the data frame in the file, and is left "
+        "out;",
+    ):
         assert open_source(opened(path)).names == ["a", "y"]
     assert open_source(opened(path), columns=["y", "id"]).names == ["y", "id"]
     assert open_source(opened(path), exclude=["id"]).names == ["a", "y"]
@@ -76,7 +89,11 @@ def test_an_index_that_is_the_target_or_an_input(tmp_path):
 def test_files_with_and_without_an_index(tmp_path):
     parquet.write_table(pa.Table.from_pandas(SHUFFLED), tmp_path / "a.parquet")
     parquet.write_table(pa.Table.from_pandas(FRAME), tmp_path / "b.parquet")
-    for data in (tmp_path, [tmp_path / "b.parquet", tmp_path / "a.parquet"], dataset.dataset(tmp_path)):
+    for data in (
+        tmp_path,
+        [tmp_path / "b.parquet", tmp_path / "a.parquet"],
+        dataset.dataset(tmp_path),
+    ):
         source = open_source(data)
         assert (source.names, source.n_rows) == (["a", "y"], 2 * N)
 
@@ -91,14 +108,35 @@ def test_what_is_written_again_without_the_words_of_pandas(tmp_path):
 
 def test_the_command_reads_tables_without_an_index(tmp_path):
     notes = []
-    assert read_table(saved(tmp_path, SHUFFLED), note=notes.append).column_names == ["a", "y"]
+    assert read_table(saved(tmp_path, SHUFFLED), note=notes.append).column_names == [
+        "a",
+        "y",
+    ]
     assert notes == []
-    assert read_table(saved(tmp_path, NAMED), note=notes.append).column_names == ["a", "y"]
+    assert read_table(saved(tmp_path, NAMED), note=notes.append).column_names == [
+        "a",
+        "y",
+    ]
     assert len(notes) == 1
-    assert read_table(saved(tmp_path, NAMED), named=["id"]).column_names == ["a", "y", "id"]
+    assert read_table(saved(tmp_path, NAMED), named=["id"]).column_names == [
+        "a",
+        "y",
+        "id",
+    ]
 
 
-@pytest.mark.parametrize("words", [b"{", b"[]", b'{"index_columns": [{"kind": "range"}]}', b'{"index_columns": null}'])
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"{",
+        b"[]",
+        b'{"index_columns": [{"kind": "range"}]}',
+        b'{"index_columns": null}',
+    ],
+)
 def test_words_of_pandas_that_name_no_column(tmp_path, words):
-    parquet.write_table(pa.table({"a": [1, 2]}).replace_schema_metadata({b"pandas": words}), tmp_path / "t.parquet")
+    parquet.write_table(
+        pa.table({"a": [1, 2]}).replace_schema_metadata({b"pandas": words}),
+        tmp_path / "t.parquet",
+    )
     assert open_source(tmp_path / "t.parquet").names == ["a"]

@@ -1,4 +1,6 @@
-"""Record batches of Arrow files and streams hold the rows that Arrow reads, and what is damaged is named."""
+"""Record batches of Arrow files and streams hold the rows that Arrow reads, and what
+is damaged is named.
+"""
 
 import os
 import pickle
@@ -31,12 +33,16 @@ TABLE = pa.table(
 
 def write(table, path, kind="file", rows=300, compression=None):
     opened = ipc.new_file if kind == "file" else ipc.new_stream
-    with opened(path, table.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+    with opened(
+        path, table.schema, options=ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table, max_chunksize=rows)
 
 
 def rows_of(found, **options):
-    return pa.concat_tables([batch.X for part in found for batch in part.read(**options)]).unify_dictionaries()
+    return pa.concat_tables(
+        [batch.X for part in found for batch in part.read(**options)]
+    ).unify_dictionaries()
 
 
 @pytest.fixture(params=["file", "stream"])
@@ -50,24 +56,37 @@ def test_rows_are_those_of_the_file(tmp_path, kind, compression):
     write(TABLE, tmp_path / "t.arrow", kind, compression=compression)
     found, schema = IpcPart.of_files([tmp_path / "t.arrow"], Selection())
     assert schema == TABLE.schema
-    assert [part.n_rows for part in found] == ([900, 900, 900, 900, 400] if kind == "file" else [N])
-    assert found[0].name.endswith("t.arrow, record batches 0 to " + ("2" if kind == "file" else "13"))
+    assert [part.n_rows for part in found] == (
+        [900, 900, 900, 900, 400] if kind == "file" else [N]
+    )
+    assert found[0].name.endswith(
+        "t.arrow, record batches 0 to " + ("2" if kind == "file" else "13")
+    )
     for n_bytes in (500, 1 << 24):
         assert rows_of(found, n_bytes=n_bytes).to_pylist() == TABLE.to_pylist()
 
 
 def test_columns_and_rows_that_are_wanted(tmp_path, kind):
     write(TABLE, tmp_path / "t.arrow", kind)
-    found, schema = IpcPart.of_files([tmp_path / "t.arrow"], Selection(("b", "t"), where=pc.field("x") > 0))
+    found, schema = IpcPart.of_files(
+        [tmp_path / "t.arrow"], Selection(("b", "t"), where=pc.field("x") > 0)
+    )
     assert schema.names == ["b", "t"]
     assert {part.n_rows for part in found} == {None}
-    assert rows_of(found).to_pylist() == TABLE.filter(pc.field("x") > 0).select(["b", "t"]).to_pylist()
+    assert (
+        rows_of(found).to_pylist()
+        == TABLE.filter(pc.field("x") > 0).select(["b", "t"]).to_pylist()
+    )
 
 
 def test_several_files_feather_among_them(tmp_path, kind):
     write(TABLE.slice(0, 1_500), tmp_path / "a.arrow", kind)
-    feather.write_feather(TABLE.slice(1_500).select(["b", "c", "n", "x", "t"]), tmp_path / "b.feather")
-    found, _ = IpcPart.of_files([tmp_path / "a.arrow", tmp_path / "b.feather"], Selection())
+    feather.write_feather(
+        TABLE.slice(1_500).select(["b", "c", "n", "x", "t"]), tmp_path / "b.feather"
+    )
+    found, _ = IpcPart.of_files(
+        [tmp_path / "a.arrow", tmp_path / "b.feather"], Selection()
+    )
     assert rows_of(found).to_pylist() == TABLE.to_pylist()
 
 
@@ -103,7 +122,10 @@ def test_rows_stay_when_the_file_does_not(tmp_path, kind):
 def test_a_file_that_ends_in_the_middle(tmp_path, kind, keep):
     write(TABLE, tmp_path / "t.arrow", kind)
     os.truncate(tmp_path / "t.arrow", int(keep * (tmp_path / "t.arrow").stat().st_size))
-    with pytest.raises(SourceError, match=r"t.arrow, record batch \d+: damaged Arrow file \(.*\); copy or write"):
+    with pytest.raises(
+        SourceError,
+        match=r"t.arrow, record batch \d+: damaged Arrow file \(.*\); copy or write",
+    ):
         IpcPart.of_files([tmp_path / "t.arrow"], Selection())
 
 
@@ -116,7 +138,9 @@ def test_damage_ends_in_an_error_or_in_other_rows(tmp_path, kind):
         damaged[rng.integers(len(sound), size=5)] = rng.integers(256, size=5)
         (tmp_path / "t.arrow").write_bytes(damaged.tobytes())
         try:
-            rows_of(IpcPart.of_files([tmp_path / "t.arrow"], Selection())[0]).to_pylist()
+            rows_of(
+                IpcPart.of_files([tmp_path / "t.arrow"], Selection())[0]
+            ).to_pylist()
         except SourceError:
             refused += 1
     assert refused > 10
@@ -128,26 +152,38 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, kind):
     batches = found[0].read(n_bytes=500)
     next(batches)
     os.truncate(tmp_path / "t.arrow", 1_000)
-    with pytest.raises(SourceError, match=r"t.arrow, record batches 0 to \d+: the file changed while it was read"):
+    with pytest.raises(
+        SourceError,
+        match=r"t.arrow, record batches 0 to \d+: the file changed while it was read",
+    ):
         list(batches)
 
 
 def test_other_columns_in_a_later_file_are_named(tmp_path, kind):
     write(TABLE, tmp_path / "a.arrow", kind)
     write(TABLE.set_column(1, "x", TABLE["t"]), tmp_path / "b.arrow", kind)
-    with pytest.raises(SourceError, match=r"b.arrow: column 'x' is string, but double in .*a.arrow"):
+    with pytest.raises(
+        SourceError, match=r"b.arrow: column 'x' is string, but double in .*a.arrow"
+    ):
         IpcPart.of_files([tmp_path / "a.arrow", tmp_path / "b.arrow"], Selection())
 
 
 def test_a_file_without_rows(tmp_path, kind):
     write(TABLE.slice(0, 0), tmp_path / "t.arrow", kind)
-    with pytest.raises(SourceError, match=r"t.arrow: the table has column names but no rows"):
+    with pytest.raises(
+        SourceError, match=r"t.arrow: the table has column names but no rows"
+    ):
         IpcPart.of_files([tmp_path / "t.arrow"], Selection())
 
 
-@pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 24, reason="an older Arrow cannot cut views of text")
+@pytest.mark.skipif(
+    int(pa.__version__.partition(".")[0]) < 24,
+    reason="an older Arrow cannot cut views of text",
+)
 def test_text_as_polars_lays_it_out(tmp_path, kind):
-    frame = pl.from_arrow(TABLE.select(["t", "x"])).with_columns(pl.col("t") + " of some length that is not inlined")
+    frame = pl.from_arrow(TABLE.select(["t", "x"])).with_columns(
+        pl.col("t") + " of some length that is not inlined"
+    )
     opened = frame.write_ipc if kind == "file" else frame.write_ipc_stream
     opened(tmp_path / "t.arrow", compat_level=pl.CompatLevel.newest())
     found, schema = IpcPart.of_files([tmp_path / "t.arrow"], Selection())

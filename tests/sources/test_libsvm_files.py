@@ -1,4 +1,6 @@
-"""Rows of LIBSVM files come back as scikit-learn reads whole files; what is wrong is named by file and line."""
+"""Rows of LIBSVM files come back as scikit-learn reads whole files; what is wrong is
+named by file and line.
+"""
 
 import gzip
 import pickle
@@ -15,7 +17,9 @@ from bochner.sources.base import SourceError
 
 @pytest.fixture
 def pair():
-    X = sp.random_array((3000, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
+    X = sp.random_array(
+        (3000, 40), density=0.1, format="csr", rng=np.random.default_rng(0)
+    )
     return X, np.random.default_rng(1).normal(size=3000).round(6)
 
 
@@ -31,12 +35,16 @@ def written(path, content):
 
 def rows(parts, **options):
     batches = [batch for part in parts for batch in part.read(**options)]
-    return sp.vstack([batch.X for batch in batches]).tocsr(), np.concatenate([batch.y for batch in batches])
+    return sp.vstack([batch.X for batch in batches]).tocsr(), np.concatenate(
+        [batch.y for batch in batches]
+    )
 
 
 @pytest.mark.parametrize("zero_based", [False, True])
 @pytest.mark.parametrize("n_bytes", [1 << 12, 1 << 24])
-def test_as_scikit_learn_reads_the_whole(tmp_path, pair, zero_based, n_bytes, monkeypatch):
+def test_as_scikit_learn_reads_the_whole(
+    tmp_path, pair, zero_based, n_bytes, monkeypatch
+):
     monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 15)
     path = saved(tmp_path / "t.svm", pair, zero_based)
     parts, width = libsvm_files.libsvm_parts([path])
@@ -87,7 +95,9 @@ def test_a_given_number_of_columns(tmp_path):
 )
 def test_bad_lines_are_named(tmp_path, line, match, monkeypatch):
     monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 10)
-    path = written(tmp_path / "t.svm", "1 1:2 2:3\n" * 700 + f"{line}\n" + "1 1:2 2:3\n" * 300)
+    path = written(
+        tmp_path / "t.svm", "1 1:2 2:3\n" * 700 + f"{line}\n" + "1 1:2 2:3\n" * 300
+    )
     if match is None:
         assert np.isnan(rows(libsvm_files.libsvm_parts([path])[0])[0].data).sum() == 1
         return
@@ -108,14 +118,23 @@ def test_no_rows_and_changes(tmp_path):
 def test_truncated_gzip(tmp_path, pair):
     content = saved(tmp_path / "t.svm", pair).read_bytes()
     with pytest.raises(SourceError, match=r"damaged gzip file .*copy it again"):
-        libsvm_files.libsvm_parts([written(tmp_path / "t.svm.gz", gzip.compress(content)[:20_000])])
+        libsvm_files.libsvm_parts(
+            [written(tmp_path / "t.svm.gz", gzip.compress(content)[:20_000])]
+        )
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_an_absurd_index_is_named_by_its_line(tmp_path, ending, monkeypatch):
     monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 8)
-    content = ("1 1:2 3:1\n" * 50 + "# a comment\n1 5:2 2000000000:2\n" + "0 2:1\n" * 50).encode()
-    path = written(tmp_path / f"t.svm{ending}", gzip.compress(content) if ending else content)
-    match = rf"t\.svm{ending}, line 52: the index 2,000,000,000 is too large: a table of 2,000,000,000 columns"
+    content = (
+        "1 1:2 3:1\n" * 50 + "# a comment\n1 5:2 2000000000:2\n" + "0 2:1\n" * 50
+    ).encode()
+    path = written(
+        tmp_path / f"t.svm{ending}", gzip.compress(content) if ending else content
+    )
+    match = (
+        rf"t\.svm{ending}, line 52: the index 2,000,000,000 is too large: a "
+        r"table of 2,000,000,000 columns"
+    )
     with settings(memory_limit="4 GB"), pytest.raises(SourceError, match=match):
         libsvm_files.libsvm_parts([path])

@@ -31,14 +31,21 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(
     "place",
-    [str, lambda folder: folder, lambda folder: f"{folder}/*.csv", lambda folder: sorted(folder.iterdir())],
+    [
+        str,
+        lambda folder: folder,
+        lambda folder: f"{folder}/*.csv",
+        lambda folder: sorted(folder.iterdir()),
+    ],
     ids=["name", "path", "pattern", "list"],
 )
 def test_folders_patterns_and_lists(folder, place):
     source = open_source(place(folder))
     assert source.what == "3 CSV files"
     assert source.n_rows == 6
-    found = pa.concat_tables([batch.X for part in source.parts for batch in part.read()])
+    found = pa.concat_tables(
+        [batch.X for part in source.parts for batch in part.read()]
+    )
     assert found["x"].to_pylist() == [0, 0, 1, 1, 2, 2]
     assert repr(source) == "TableSource(6 rows x 2 columns: 3 CSV files)"
 
@@ -88,10 +95,17 @@ def test_names_may_be_a_single_one(folder):
 
 def test_libsvm_files_of_any_name(tmp_path):
     path = written(tmp_path / "a9a", "+1 1:1 3:0.5\n-1 qid:3 2:1\n")
-    with pytest.raises(SourceError, match=r"a9a: a LIBSVM file, it seems; name it \.svm"):
+    with pytest.raises(
+        SourceError, match=r"a9a: a LIBSVM file, it seems; name it \.svm"
+    ):
         open_source(path)
     source = open_source(path, schema=5)
-    assert (source.schema, source.n_rows, source.sparse, source.what) == (5, 2, True, "1 LIBSVM file")
+    assert (source.schema, source.n_rows, source.sparse, source.what) == (
+        5,
+        2,
+        True,
+        "1 LIBSVM file",
+    )
     with pytest.raises(SourceError, match="the columns of LIBSVM files have no names"):
         open_source(path, schema=5, columns=["a"])
     text = open_source(written(tmp_path / "t.txt", "a b:1\n1\n"))
@@ -165,7 +179,24 @@ def test_what_is_streamed(data, streamed):
 
 
 def test_opening_is_light():
-    heavy = ["numba", "pandas", "polars", "sklearn", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.csv"]
-    code = f"import sys, bochner.sources.opening; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    heavy = [
+        "numba",
+        "pandas",
+        "polars",
+        "sklearn",
+        "pyarrow.parquet",
+        "pyarrow.dataset",
+        "pyarrow.csv",
+    ]
+    code = (
+        f"import sys, bochner.sources.opening; print([name for name in {heavy} if "
+        "name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""Paths, folders and patterns stand for the files that one expects, and what is no table is named."""
+"""Paths, folders and patterns stand for the files that one expects, and what is no
+table is named.
+"""
 
 import gzip
 import os
@@ -18,7 +20,15 @@ TABLE = pa.table({"a": [1, 2], "b": [0.5, None]})
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Tables beside files that do not count."""
-    for name in ("b.csv", "a.csv", "deep/c.csv", ".hidden.csv", "_SUCCESS", ".crc/d.csv", "_logs/e.csv"):
+    for name in (
+        "b.csv",
+        "a.csv",
+        "deep/c.csv",
+        ".hidden.csv",
+        "_SUCCESS",
+        ".crc/d.csv",
+        "_logs/e.csv",
+    ):
         (tmp_path / "rows" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "rows" / name).write_bytes(CSV)
     monkeypatch.chdir(tmp_path)
@@ -41,7 +51,10 @@ def names(files):
         ("rows/**", ["rows/a.csv", "rows/b.csv", "rows/deep/c.csv"]),
         ("rows/**/*.csv", ["rows/a.csv", "rows/b.csv", "rows/deep/c.csv"]),
         ("rows/_S*", ["rows/_SUCCESS"]),
-        (["rows/b.csv", "rows/a.csv", "rows/deep"], ["rows/b.csv", "rows/a.csv", "rows/deep/c.csv"]),
+        (
+            ["rows/b.csv", "rows/a.csv", "rows/deep"],
+            ["rows/b.csv", "rows/a.csv", "rows/deep/c.csv"],
+        ),
     ],
 )
 def test_files(folder, data, found):
@@ -110,11 +123,30 @@ def misnamed(folder):
         (loop, "rows/deep/up: a symbolic link to a folder that it lies in; remove"),
         (dangling, "rows/gone.csv: no such file or directory"),
         (knot, "rows/knot.csv: too many levels of symbolic links"),
-        (twice, "rows/same.csv and rows/a.csv are one file, whose rows would count twice; leave"),
-        (foreign, "rows/notes.txt: a file of another kind in a folder of tables; remove it, put _ in front"),
-        (workbook, "rows/sheet.xlsx: this is an Excel workbook or a zip archive, not a table; "),
-        (mixed, "rows/p.parquet: parquet, but rows/a.csv is csv; give tables of one kind"),
-        (hive, "rows/year=2020: the name of the folder holds the value of a column; open it with pyarrow.dataset"),
+        (
+            twice,
+            "rows/same.csv and rows/a.csv are one file, whose rows would count "
+            "twice; leave",
+        ),
+        (
+            foreign,
+            "rows/notes.txt: a file of another kind in a folder of tables; remove "
+            "it, put _ in front",
+        ),
+        (
+            workbook,
+            "rows/sheet.xlsx: this is an Excel workbook or a zip archive, not a "
+            "table; ",
+        ),
+        (
+            mixed,
+            "rows/p.parquet: parquet, but rows/a.csv is csv; give tables of one kind",
+        ),
+        (
+            hive,
+            "rows/year=2020: the name of the folder holds the value of a column; "
+            "open it with pyarrow.dataset",
+        ),
         (empty_file, "rows/e.csv: the file is empty"),
         (pipe, "rows/pipe.csv: not a regular file, and cannot be read twice"),
         (misnamed, "rows/m.parquet: the name says parquet, but this is text"),
@@ -137,7 +169,10 @@ def test_what_spoils_a_folder_is_named(folder, spoil, message):
         ("empty", "empty: the folder holds no table"),
         ([], "the list of files is empty"),
         (["rows/a.csv", "rows/a.csv"], "rows/a.csv is given twice, whose rows"),
-        ("s3://bucket/rows/", "s3://bucket/rows/: files are read from this machine only"),
+        (
+            "s3://bucket/rows/",
+            "s3://bucket/rows/: files are read from this machine only",
+        ),
     ],
 )
 def test_what_stands_for_nothing(folder, tmp_path, data, message):
@@ -168,7 +203,10 @@ def test_kinds_by_content(tmp_path):
     assert kinds == ["parquet", "arrow", "arrow", "csv", "tsv", "csv", "libsvm", "csv"]
 
 
-@pytest.mark.parametrize(("head", "message"), [(b"FEA1", "version 1"), (b"\x93NUMPY", "a NumPy array, not a table")])
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [(b"FEA1", "version 1"), (b"\x93NUMPY", "a NumPy array, not a table")],
+)
 def test_foreign_contents(tmp_path, head, message):
     (tmp_path / "x.feather").write_bytes(head + bytes(50))
     with pytest.raises(SourceError, match=message):
@@ -185,14 +223,20 @@ def test_states_tell_that_a_file_changed(tmp_path):
     other.write_bytes(CSV)
     os.utime(other, ns=(state.modified, state.modified))
     os.replace(other, path)
-    sent.check(state.path)  # as a shared disk may number files in another way on another machine
+    sent.check(
+        state.path
+    )  # as a shared disk may number files in another way on another machine
     with pytest.raises(SourceError, match="the file changed while it was read"):
         state.check(state.path)
     path.write_bytes(CSV + b"3,4\n")
     with pytest.raises(SourceError, match="the file changed while it was read"):
         sent.check(state.path)
-    with pytest.raises(SourceError, match=r"a.csv: the file changed while it was read; wait"):
+    with pytest.raises(
+        SourceError, match=r"a.csv: the file changed while it was read; wait"
+    ):
         state.check(state.path)
     path.unlink()
-    with pytest.raises(SourceError, match=r"row group 3: the file vanished while it was read; restore"):
+    with pytest.raises(
+        SourceError, match=r"row group 3: the file vanished while it was read; restore"
+    ):
         state.check("row group 3")

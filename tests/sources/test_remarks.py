@@ -1,4 +1,6 @@
-"""What a reader of CSV files says and leaves out is the same where a file is read whole and in parts."""
+"""What a reader of CSV files says and leaves out is the same where a file is read
+whole and in parts.
+"""
 
 import gzip
 import re
@@ -38,18 +40,26 @@ def read(request, tmp_path, monkeypatch):
             warnings.simplefilter("always")
             source = open_source(path)
         batches = [batch.X for part in source.parts for batch in part.read()]
-        return pa.concat_tables(batches).combine_chunks(), [str(one.message) for one in caught]
+        return pa.concat_tables(batches).combine_chunks(), [
+            str(one.message) for one in caught
+        ]
 
     return of
 
 
 @pytest.mark.parametrize(
-    ("value", "shown", "kind"), [('"1,000"', "1,000", "numbers"), ("0x10", "0x10", "numbers"), ("?", "?", "numbers")]
+    ("value", "shown", "kind"),
+    [
+        ('"1,000"', "1,000", "numbers"),
+        ("0x10", "0x10", "numbers"),
+        ("?", "?", "numbers"),
+    ],
 )
 def test_one_odd_value(read, value, shown, kind):
     table, notes = read(f"a,b,c\n{BODY}{value},1.5,k\n")
     assert notes == [
-        f"Column 'a' is text because of 1 of 61 values, first '{shown}' in line 62; write {kind} there, or nothing."
+        f"Column 'a' is text because of 1 of 61 values, first '{shown}' in line 62; "
+        f"write {kind} there, or nothing."
     ]
     assert table["a"][-1].as_py() == shown
     assert table["b"].type == pa.float64()
@@ -58,21 +68,33 @@ def test_one_odd_value(read, value, shown, kind):
 def test_the_line_is_that_of_an_editor(read):
     """Blank lines and line breaks in quoted fields are lines of the file."""
     rows = BODY.splitlines(keepends=True)
-    content = "a,b,c\n" + "".join(rows[:5]) + '1.5,2.5,"two\nlines"\n\n' + "".join(rows[5:]) + "x,1.5,k\n"
-    assert read(content)[1][0].startswith("Column 'a' is text because of 1 of 62 values, first 'x' in line 65;")
+    content = (
+        "a,b,c\n"
+        + "".join(rows[:5])
+        + '1.5,2.5,"two\nlines"\n\n'
+        + "".join(rows[5:])
+        + "x,1.5,k\n"
+    )
+    assert read(content)[1][0].startswith(
+        "Column 'a' is text because of 1 of 62 values, first 'x' in line 65;"
+    )
 
 
 @pytest.mark.parametrize(("odd", "said"), [(6, True), (7, False)])
 def test_few_are_a_tenth(read, odd, said):
     content = "a,b\n" + "1.5,2\n" * (60 - odd) + "x,2\n" * odd
-    assert [note.startswith(f"Column 'a' is text because of {odd} of 60") for note in read(content)[1]] == [True] * said
+    assert [
+        note.startswith(f"Column 'a' is text because of {odd} of 60")
+        for note in read(content)[1]
+    ] == [True] * said
 
 
 def test_dates_and_identifiers(read):
     days = "".join(f"2024-01-{k % 28 + 1:02d},{k}A,{k}\n" for k in range(40))
     table, notes = read(f"day,code,k\n{days}soon,41A,41\n")
     assert notes == [
-        "Column 'day' is text because of 1 of 41 values, first 'soon' in line 42; write dates there, or nothing."
+        "Column 'day' is text because of 1 of 41 values, first 'soon' in line 42; "
+        "write dates there, or nothing."
     ]
     assert [str(kind) for kind in table.schema.types] == ["string", "string", "int64"]
 
@@ -82,12 +104,16 @@ def test_repeated_names(read, ending):
     content = f"a,b,c\n{BODY}a,b,c\n{BODY}".encode()
     table, notes = read(gzip.compress(content) if ending else content, f"t.csv{ending}")
     assert notes == ["Line 62 repeats the column names, and is left out."]
-    np.testing.assert_array_equal(np.column_stack([table["a"], table["b"]]), np.tile(NUMBERS, (2, 1)))
+    np.testing.assert_array_equal(
+        np.column_stack([table["a"], table["b"]]), np.tile(NUMBERS, (2, 1))
+    )
 
 
 def test_names_repeated_often(read):
     table, notes = read("a,b,c\n" + (BODY + "a,b,c\r\n") * 5)
-    assert notes == ["Lines 62, 123, 184 and 2 more repeat the column names, and are left out."]
+    assert notes == [
+        "Lines 62, 123, 184 and 2 more repeat the column names, and are left out."
+    ]
     assert len(table) == 5 * N
 
 
@@ -96,22 +122,33 @@ def test_names_repeated_often(read):
 def test_an_index_of_row_numbers(read, header, first):
     order = RNG.permutation(N) + first
     more = header.count(",")
-    rows = [f"{k}," * (1 + more) + f"{a},{b}\n" for k, (a, b) in zip(order, NUMBERS, strict=True)]
+    rows = [
+        f"{k}," * (1 + more) + f"{a},{b}\n"
+        for k, (a, b) in zip(order, NUMBERS, strict=True)
+    ]
     table, notes = read(f"{header},a,b\n{''.join(rows)}")
     assert table.column_names == ["a", "b"]
     assert len(notes) == 1 + more
     assert all(note.endswith("numbers the rows, and is left out.") for note in notes)
 
 
-@pytest.mark.parametrize("order", [np.arange(N) + 2, np.append(np.arange(N - 1), 0), np.arange(N) / 2])
+@pytest.mark.parametrize(
+    "order", [np.arange(N) + 2, np.append(np.arange(N - 1), 0), np.arange(N) / 2]
+)
 def test_columns_without_a_name_that_are_no_index(read, order):
-    table, notes = read(",a\n" + "".join(f"{k},{a}\n" for k, a in zip(order, NUMBERS[:, 0], strict=True)))
+    table, notes = read(
+        ",a\n"
+        + "".join(f"{k},{a}\n" for k, a in zip(order, NUMBERS[:, 0], strict=True))
+    )
     assert table.column_names == ["", "a"]
     assert notes == ["Column 1 has no name; give it one."]
 
 
 def test_several_columns_without_a_name(read):
-    with pytest.raises((ValueError, CommandError), match="columns 2 and 4 have no name; give each column a name"):
+    with pytest.raises(
+        (ValueError, CommandError),
+        match="columns 2 and 4 have no name; give each column a name",
+    ):
         read("a,,b,\n1,2,3,4\n")
 
 
@@ -123,31 +160,53 @@ def written(path, content):
 def test_several_files(tmp_path):
     first = written(tmp_path / "a.csv", f"a,b,c\n{BODY}")
     second = written(tmp_path / "b.csv", f"a,b,c\na,b,c\n{BODY}1.5,?,k\n")
-    column = "Column 'b' is text because of 1 of 121 values, first '?' in line 63 of b.csv;"
-    with pytest.warns(UserWarning, match="Line 2 of b.csv repeats"), pytest.warns(UserWarning, match=re.escape(column)):
+    column = (
+        "Column 'b' is text because of 1 of 121 values, first '?' in line 63 of b.csv;"
+    )
+    with (
+        pytest.warns(UserWarning, match="Line 2 of b.csv repeats"),
+        pytest.warns(UserWarning, match=re.escape(column)),
+    ):
         source = open_source([first, second])
     assert source.n_rows == 2 * N + 1
 
 
-@pytest.mark.parametrize("ranges", [(range(5), range(4)), (range(5), range(5, 9)), ((8, 1, 5), (2, 7, 3, 4, 6))])
+@pytest.mark.parametrize(
+    "ranges",
+    [(range(5), range(4)), (range(5), range(5, 9)), ((8, 1, 5), (2, 7, 3, 4, 6))],
+)
 def test_row_numbers_of_several_files(tmp_path, ranges):
     for k, numbers in enumerate(ranges):
-        written(tmp_path / f"{k}.csv", ",a\n" + "".join(f"{number},1.5\n" for number in numbers))
-    with pytest.warns(UserWarning, match="Column 1, which has no name, numbers the rows, and is left out"):
+        written(
+            tmp_path / f"{k}.csv",
+            ",a\n" + "".join(f"{number},1.5\n" for number in numbers),
+        )
+    with pytest.warns(
+        UserWarning,
+        match="Column 1, which has no name, numbers the rows, and is left out",
+    ):
         source = open_source(tmp_path)
     assert source.names == ["a"]
     assert open_source(tmp_path, columns=["", "a"]).names == ["", "a"]
 
 
 def machine(kind=KernelMachineRegressor):
-    return kind("gaussian", n_components=16, features="fourier", alpha=1.0, random_state=0)
+    return kind(
+        "gaussian", n_components=16, features="fourier", alpha=1.0, random_state=0
+    )
 
 
 @pytest.mark.parametrize("kind", [KernelMachineRegressor, KernelMachineClassifier])
 def test_a_target_of_numbers_but_for_few_is_refused(tmp_path, kind):
     path = written(tmp_path / "t.csv", "a,y\n" + "1,1\n2,0\n" * 30 + "2,?\n")
-    match = r"target 'y' is text because of 1 of 61 values, first '\?' in line 62; .* schema=pyarrow.schema"
-    with pytest.warns(UserWarning, match="Column 'y'"), pytest.raises(ValueError, match=match):
+    match = (
+        r"target 'y' is text because of 1 of 61 values, first '\?' in line 62; "
+        r".* schema=pyarrow.schema"
+    )
+    with (
+        pytest.warns(UserWarning, match="Column 'y'"),
+        pytest.raises(ValueError, match=match),
+    ):
         machine(kind).fit(path, "y")
     labels = open_source(path, schema=pa.schema({"y": pa.string()}))
     assert "?" in machine(KernelMachineClassifier).fit(labels, "y").classes_
@@ -164,9 +223,14 @@ def test_a_target_of_numbers_but_for_few_is_refused(tmp_path, kind):
 )
 @pytest.mark.parametrize("where", [None, pc.field("b") != "left out"])
 def test_rows_that_are_refused_are_named_by_their_lines(tmp_path, row, match, where):
-    """Row 9 of the table: above it are the names, a blank line, a line break in quotes, and names again."""
+    """Row 9 of the table: above it are the names, a blank line, a line break in
+    quotes, and names again.
+    """
     good = "1.5,2.5,1,x\n" * 4
-    text = f'a,y,c,b\n\n{good}a,y,c,b\n1.5,2.5,1,"left\n out"\n1.5,2.5,1,left out\n1.5,2.5,1,x\n{row},x\n{good}'
+    text = (
+        f'a,y,c,b\n\n{good}a,y,c,b\n1.5,2.5,1,"left\n out"\n1.5,2.5,1,left '
+        f"out\n1.5,2.5,1,x\n{row},x\n{good}"
+    )
     path = written(tmp_path / "t.csv", text)
     with pytest.warns(UserWarning, match="Line 7 repeats"):
         source = open_source(path, where=where)
@@ -188,7 +252,9 @@ def test_predictions_with_and_without_the_index(tmp_path):
     with pytest.warns(UserWarning, match="numbers the rows"):
         model = machine().fit(tmp_path / "with.csv", "y")
     assert model.feature_names_in_.tolist() == ["a"]
-    np.testing.assert_array_equal(model.predict(tmp_path / "with.csv"), model.predict(tmp_path / "without.csv"))
+    np.testing.assert_array_equal(
+        model.predict(tmp_path / "with.csv"), model.predict(tmp_path / "without.csv")
+    )
 
 
 def test_frames_whose_columns_are_text_because_of_few_values():
@@ -198,5 +264,9 @@ def test_frames_whose_columns_are_text_because_of_few_values():
     mixed = frame.astype(object)
     mixed.loc[7, "a"] = "1,000"
     for given in (texts, mixed):
-        with pytest.warns(UserWarning, match="Column 'a' is text because of 1 of 60 values, first '1,000' in row 7;"):
+        with pytest.warns(
+            UserWarning,
+            match="Column 'a' is text because of 1 of 60 values, first '1,000' in "
+            "row 7;",
+        ):
             machine().fit(given, NUMBERS[:, 0])

@@ -34,11 +34,20 @@ def split(name, **parameters):
     [
         (pa.array([1, 2, 3], pa.uint8()), np.array([1, 2, 3], np.int64)),
         (pa.array([1.5, 2, 3], pa.float32()), np.array([1.5, 2, 3])),
-        (pa.array([Decimal("1.5"), Decimal("2.0"), Decimal("-3.0")]), np.array([1.5, 2, -3])),
+        (
+            pa.array([Decimal("1.5"), Decimal("2.0"), Decimal("-3.0")]),
+            np.array([1.5, 2, -3]),
+        ),
         (pa.array([True, False, True]), np.array([True, False, True])),
         (pa.array(["u", "v", ""]), np.array(["u", "v", ""], object)),
-        (pa.array(["u", "v", "u"], pa.large_string()), np.array(["u", "v", "u"], object)),
-        (pa.array(["u", "v", "u"]).dictionary_encode(), np.array(["u", "v", "u"], object)),
+        (
+            pa.array(["u", "v", "u"], pa.large_string()),
+            np.array(["u", "v", "u"], object),
+        ),
+        (
+            pa.array(["u", "v", "u"]).dictionary_encode(),
+            np.array(["u", "v", "u"], object),
+        ),
         (pa.array([7, 8, 7]).dictionary_encode(), np.array([7, 8, 7])),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
@@ -78,13 +87,22 @@ def test_rows_without_target_are_dropped_with_their_weights():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pa.array([1.0, None, 2.0]), r"'y' is missing in row 101;.*where=~pyarrow.compute.field\('y'\)"),
+        (
+            pa.array([1.0, None, 2.0]),
+            r"'y' is missing in row 101;.*where=~pyarrow.compute.field\('y'\)",
+        ),
         (pa.array([1.0, np.nan, 2.0]), "missing in row 101"),
         (pa.array([None, "a", "b"]), "missing in row 100"),
         (pa.array([1.0, 2.0, np.inf]), "infinite in row 102"),
         (pa.array([dt.date(2020, 1, 1)] * 3), "'y': The target holds dates"),
-        (pa.array([[1]] * 3), r"'y': targets must be numbers, text or booleans, not list"),
-        (pa.array([1, 2**64 - 1, 0], pa.uint64()), "the target 'y' cannot be read as numbers"),
+        (
+            pa.array([[1]] * 3),
+            r"'y': targets must be numbers, text or booleans, not list",
+        ),
+        (
+            pa.array([1, 2**64 - 1, 0], pa.uint64()),
+            "the target 'y' cannot be read as numbers",
+        ),
         (pa.nulls(3), "missing in row 100"),
     ],
 )
@@ -109,7 +127,10 @@ def test_the_cure_of_the_message_helps():
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, None])
 def test_weights_that_are_none_are_refused(bad):
     table = pa.table({"a": [1, 2], "w": pa.array([1.0, bad])})
-    with pytest.raises(SourceError, match=r"weight 'w' is .* in row 8; weights must be numbers of at least 0"):
+    with pytest.raises(
+        SourceError,
+        match=r"weight 'w' is .* in row 8; weights must be numbers of at least 0",
+    ):
         Roles(weight="w").rows(Batch(table), first=7)
     if bad is not None:
         with pytest.raises(SourceError, match=r"weight is .* in row 1"):
@@ -130,7 +151,12 @@ def test_columns_that_do_not_exist():
     with pytest.raises(SourceError, match="no columns but 'a'"):
         inputs(pa.schema({"a": pa.int8()}), Roles(("a",)))
     assert inputs(3, Roles()) == 3
-    assert inputs(TABLE.schema, Roles(("price",), "w")).names == ["a", "rate", "kind", "true"]
+    assert inputs(TABLE.schema, Roles(("price",), "w")).names == [
+        "a",
+        "rate",
+        "kind",
+        "true",
+    ]
 
 
 @pytest.mark.parametrize("X", [np.ones((3, 2)), sp.csr_array(np.ones((3, 2))), TABLE])
@@ -138,9 +164,15 @@ def test_targets_that_come_apart(X):
     batch = Roles().rows(Batch(X, np.array([1, 2, 3], np.int8), np.array([1, 2, 3])))
     assert batch.y.dtype == np.int64
     assert batch.weight.dtype == np.float64
-    assert Roles().rows(Batch(X, np.array(["a", "b", "c"]))).y.tolist() == ["a", "b", "c"]
+    assert Roles().rows(Batch(X, np.array(["a", "b", "c"]))).y.tolist() == [
+        "a",
+        "b",
+        "c",
+    ]
     assert Roles().rows(Batch(X)).y is None
-    dropped = Roles(without="drop").rows(Batch(X, np.array([1.0, np.nan, np.inf], np.float32)))
+    dropped = Roles(without="drop").rows(
+        Batch(X, np.array([1.0, np.nan, np.inf], np.float32))
+    )
     assert dropped.y.tolist() == [1.0]
     assert dropped.X.shape[0] == 1
     with pytest.raises(SourceError, match="missing in row 1"):
@@ -171,4 +203,6 @@ def test_rows_without_target_are_kept_with_a_mark(values, kind, found):
 
 def test_infinite_targets_are_not_kept():
     with pytest.raises(SourceError, match="infinite in row 1"):
-        Roles(("y",), without="keep").rows(Batch(pa.table({"a": [1, 2], "y": [1.0, np.inf]})))
+        Roles(("y",), without="keep").rows(
+            Batch(pa.table({"a": [1, 2], "y": [1.0, np.inf]}))
+        )

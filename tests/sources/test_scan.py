@@ -1,4 +1,6 @@
-"""One look at all rows: statistics, targets, and a sample that only the rows' numbers decide."""
+"""One look at all rows: statistics, targets, and a sample that only the rows'
+numbers decide.
+"""
 
 import pickle
 from dataclasses import replace
@@ -17,13 +19,24 @@ from bochner.settings import settings
 from bochner.sources import scan as scan_module
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.rows import Roles, Rows
-from bochner.sources.scan import RowSample, counted_categories, read_all, scan, sure_limit
+from bochner.sources.scan import (
+    RowSample,
+    counted_categories,
+    read_all,
+    scan,
+    sure_limit,
+)
 
 ROLES = Roles(("y",), "w")
 N = 3000
 rng = np.random.default_rng(1)
 DENSE = rng.standard_normal((700, 4)).astype(np.float32)
-CUTS = {"one part": {"parts": 1}, "batches of 1": {"rows": 1}, "of 7": {"rows": 7}, "of 1000": {"rows": 1000}}
+CUTS = {
+    "one part": {"parts": 1},
+    "batches of 1": {"rows": 1},
+    "of 7": {"rows": 7},
+    "of 1000": {"rows": 1000},
+}
 
 
 @pytest.fixture
@@ -39,14 +52,22 @@ def assert_same_table(a, b, exact=False):
     assert_array_equal(a.missing, b.missing)
     for name, values in vars(a.summary).items():
         loose = name in ("mean", "squares") and not exact
-        assert_allclose(vars(b.summary)[name], values, rtol=1e-9 if loose else 0, atol=1e-9 if loose else 0)
+        assert_allclose(
+            vars(b.summary)[name],
+            values,
+            rtol=1e-9 if loose else 0,
+            atol=1e-9 if loose else 0,
+        )
 
 
 def assert_same_batch(a, b):
     if isinstance(a.X, pa.Table):
         assert a.X.to_pylist() == b.X.to_pylist()
     else:
-        assert_array_equal(a.X.toarray() if sp.issparse(a.X) else a.X, b.X.toarray() if sp.issparse(b.X) else b.X)
+        assert_array_equal(
+            a.X.toarray() if sp.issparse(a.X) else a.X,
+            b.X.toarray() if sp.issparse(b.X) else b.X,
+        )
     for mine, other in zip(a[1:], b[1:], strict=True):
         assert (mine is None) == (other is None)
         if mine is not None:
@@ -57,7 +78,12 @@ def assert_same_batch(a, b):
 def assert_same(a, b, exact=False):
     assert_same_table(a.table, b.table, exact)
     assert_same_batch(a.sample, b.sample)
-    assert (a.n_rows, a.n_seen, a.n_dropped, a.classes) == (b.n_rows, b.n_seen, b.n_dropped, b.classes)
+    assert (a.n_rows, a.n_seen, a.n_dropped, a.classes) == (
+        b.n_rows,
+        b.n_seen,
+        b.n_dropped,
+        b.classes,
+    )
     assert a.largest_weight == b.largest_weight
     assert a.weight == pytest.approx(b.weight, rel=0 if exact else 1e-12)
     if a.targets is not None:
@@ -84,7 +110,9 @@ def test_all_of_a_table(listed, mixed):
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("known", [True, False])
-def test_batches_leave_every_bit_and_parts_the_sample(listed, mixed, cut, known, small_blocks):
+def test_batches_leave_every_bit_and_parts_the_sample(
+    listed, mixed, cut, known, small_blocks
+):
     """Also where nobody knows beforehand how many rows a part has."""
     mixed = mixed[:600]
     whole = scan(listed(mixed, known=known), ROLES, False, seed=3, size=400)
@@ -102,7 +130,10 @@ def test_threads_leave_every_bit(listed, mixed, small_blocks):
             seen.append(scan(source, ROLES, False, seed=3, size=400))
     assert_same(seen[0], seen[1], exact=True)
     assert_same(seen[0], seen[2], exact=True)
-    assert seen[0].table.summary.squares.tobytes() == seen[2].table.summary.squares.tobytes()
+    assert (
+        seen[0].table.summary.squares.tobytes()
+        == seen[2].table.summary.squares.tobytes()
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -112,25 +143,40 @@ def test_arrays(listed, form, known, small_blocks):
     y = np.arange(700)
     first = scan(listed(X, y, known=known), Roles(), False, seed=0, size=50)
     for cut in CUTS.values():
-        assert_same(first, scan(listed(X, y, known=known, **cut), Roles(), False, seed=0, size=50))
+        assert_same(
+            first,
+            scan(listed(X, y, known=known, **cut), Roles(), False, seed=0, size=50),
+        )
     assert_same_table(first.table, TableStatistic.of(X))
     assert first.sample.weight is None
     rows = first.sample.y
     assert (np.diff(rows) > 0).all()
     assert_array_equal(
-        first.sample.X.toarray() if sp.issparse(X) else first.sample.X, DENSE[rows] * (DENSE[rows] > 0.5)
+        first.sample.X.toarray() if sp.issparse(X) else first.sample.X,
+        DENSE[rows] * (DENSE[rows] > 0.5),
     )
 
 
 def test_labels(listed, mixed):
     w = mixed["w"].to_numpy()
     for name in ("label", "flag", "count", "code"):
-        seen = scan(listed(mixed, parts=7, rows=100), Roles((name,), "w"), labels=True, seed=0, size=10)
-        expected = pd.Series(w).groupby(mixed[name].to_pandas().astype(object)).sum().to_dict()
+        seen = scan(
+            listed(mixed, parts=7, rows=100),
+            Roles((name,), "w"),
+            labels=True,
+            seed=0,
+            size=10,
+        )
+        expected = (
+            pd.Series(w).groupby(mixed[name].to_pandas().astype(object)).sum().to_dict()
+        )
         assert seen.classes == pytest.approx(expected)
         assert seen.targets is None
     objects = np.array(["a", 1, "a", True], object)
-    assert scan(listed(DENSE[:4], objects), Roles(), True, 0, 10).classes == {"a": 2.0, 1: 2.0}
+    assert scan(listed(DENSE[:4], objects), Roles(), True, 0, 10).classes == {
+        "a": 2.0,
+        1: 2.0,
+    }
 
 
 def test_the_sample_is_uniform_and_the_seed_decides_it(listed):
@@ -159,16 +205,25 @@ def test_samples_of_parts_are_small():
 
 def test_rows_without_target_are_dropped(listed, mixed, small_blocks):
     y = mixed["y"].to_pandas().where(np.arange(N) % 3 > 0)
-    table = mixed.set_column(mixed.column_names.index("y"), "y", pa.array(y, from_pandas=True))
+    table = mixed.set_column(
+        mixed.column_names.index("y"), "y", pa.array(y, from_pandas=True)
+    )
     roles = replace(ROLES, without="drop")
     seen = scan(listed(table), roles, False, seed=0, size=300)
     kept = table.filter(pa.array(np.arange(N) % 3 > 0))
     assert seen.n_rows == kept.num_rows == N - seen.n_dropped
-    assert_same_table(seen.table, TableStatistic.of(kept.drop_columns(["y", "w"]), kept["w"].to_numpy()))
-    assert_same(seen, scan(listed(table, rows=7), roles, False, seed=0, size=300), exact=True)
+    assert_same_table(
+        seen.table,
+        TableStatistic.of(kept.drop_columns(["y", "w"]), kept["w"].to_numpy()),
+    )
+    assert_same(
+        seen, scan(listed(table, rows=7), roles, False, seed=0, size=300), exact=True
+    )
     assert_same(seen, scan(listed(table, parts=11), roles, False, seed=0, size=300))
     assert read_all(listed(table), roles).X.num_rows == kept.num_rows
-    with pytest.raises(SourceError, match="part 1: the target 'y' is missing in row 1;"):
+    with pytest.raises(
+        SourceError, match="part 1: the target 'y' is missing in row 1;"
+    ):
         scan(listed(table[1:], parts=[0, 1, N - 1]), ROLES, False, 0, 300)
 
 
@@ -178,12 +233,20 @@ def test_first_rows_that_stand_for_all(listed, mixed, rows):
     mixed = mixed[:900]
     source = listed(mixed, rows=rows, sample=500)
     seen = scan(source, ROLES, False, seed=0, size=10**6)
-    assert_same_table(seen.table, TableStatistic.of(mixed[:500].drop_columns(["y", "w"]), mixed["w"].to_numpy()[:500]))
+    assert_same_table(
+        seen.table,
+        TableStatistic.of(
+            mixed[:500].drop_columns(["y", "w"]), mixed["w"].to_numpy()[:500]
+        ),
+    )
     assert seen.n_seen == seen.sample.X.num_rows == 500
     assert seen.checksums == [None] * len(seen.counts)
     assert seen.n_rows == 900
     assert scan(source, replace(ROLES, without="drop"), False, 0, 10).n_rows is None
-    assert scan(listed(mixed, known=False, sample=500), ROLES, False, 0, 10).counts == [None] * 3
+    assert (
+        scan(listed(mixed, known=False, sample=500), ROLES, False, 0, 10).counts
+        == [None] * 3
+    )
     few = scan(source, ROLES, False, seed=0, size=100)
     assert few.sample.X.num_rows == 100
     assert few.n_seen == 500
@@ -200,7 +263,9 @@ def test_checksums_tell_content_and_order(listed, mixed):
         values = mixed[name].to_pylist()
         swap = next(k for k, value in enumerate(values) if value != values[0])
         values[0], values[swap] = values[swap], values[0]
-        changed = mixed.set_column(mixed.column_names.index(name), name, pa.array(values, mixed[name].type))
+        changed = mixed.set_column(
+            mixed.column_names.index(name), name, pa.array(values, mixed[name].type)
+        )
         assert sums(changed) != original, name
     text = pa.table({"a": ["ab", "c"], "y": [1, 2], "w": [1, 1]})
     assert sums(text) != sums(text.set_column(0, "a", pa.array(["a", "bc"])))
@@ -210,13 +275,27 @@ def test_column_types_that_differ_are_those_of_the_schema(listed, mixed):
     """A batch that knows nothing of a column, or has its text in codes."""
     source = listed(mixed, parts=2)
     odd = source.parts[1].batches[0].X
-    odd = odd.set_column(2, "text", odd["text"].dictionary_encode()).set_column(1, "small", odd["small"].cast("double"))
+    odd = odd.set_column(2, "text", odd["text"].dictionary_encode()).set_column(
+        1, "small", odd["small"].cast("double")
+    )
     odd = odd.select(odd.column_names[::-1])
-    late = replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(Batch(odd),))))
-    assert_same(scan(source, ROLES, False, 0, 100), scan(late, ROLES, False, 0, 100), exact=True)
-    gaps = odd.set_column(odd.column_names.index("text"), "text", pa.nulls(odd.num_rows))
-    late = replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(Batch(gaps),))))
-    assert scan(late, ROLES, False, 0, 100).table.kinds == scan(source, ROLES, False, 0, 100).table.kinds
+    late = replace(
+        source, parts=(source.parts[0], replace(source.parts[1], batches=(Batch(odd),)))
+    )
+    assert_same(
+        scan(source, ROLES, False, 0, 100), scan(late, ROLES, False, 0, 100), exact=True
+    )
+    gaps = odd.set_column(
+        odd.column_names.index("text"), "text", pa.nulls(odd.num_rows)
+    )
+    late = replace(
+        source,
+        parts=(source.parts[0], replace(source.parts[1], batches=(Batch(gaps),))),
+    )
+    assert (
+        scan(late, ROLES, False, 0, 100).table.kinds
+        == scan(source, ROLES, False, 0, 100).table.kinds
+    )
     assert read_all(late, ROLES).X["text"].null_count > N // 2
 
 
@@ -225,11 +304,16 @@ def test_batches_of_several_types_where_the_schema_has_none(listed, first):
     """The rows of one block, as of a factory whose first batch had no value."""
     texts = pa.array(["u", "v", None])
     kinds = {"null": pa.nulls(3), "dictionary": texts.dictionary_encode()}
-    batches = tuple(Batch(pa.table({"a": values, "y": [1, 2, 3]})) for values in (kinds[first], texts))
+    batches = tuple(
+        Batch(pa.table({"a": values, "y": [1, 2, 3]}))
+        for values in (kinds[first], texts)
+    )
     source = listed(batches[0].X, parts=1)
     source = replace(source, parts=(replace(source.parts[0], batches=batches),))
     seen = scan(source, Roles(("y",)), False, 0, 100)
-    assert seen.table.categories == {"0": {"u": 1.0 + (first != "null"), "v": 1.0 + (first != "null")}}
+    assert seen.table.categories == {
+        "0": {"u": 1.0 + (first != "null"), "v": 1.0 + (first != "null")}
+    }
     assert read_all(source, Roles(("y",))).X["a"].to_pylist()[3:] == ["u", "v", None]
 
 
@@ -251,20 +335,48 @@ def test_what_cannot_be_read(listed, mixed):
     zero = mixed.set_column(mixed.column_names.index("w"), "w", pa.array(np.zeros(N)))
     with pytest.raises(SourceError, match="weight is zero in every row"):
         scan(listed(zero), ROLES, False, 0, 10)
-    infinite = mixed.set_column(1, "small", pa.array(np.r_[np.zeros(N - 1000), np.inf, np.zeros(999)]))
+    infinite = mixed.set_column(
+        1, "small", pa.array(np.r_[np.zeros(N - 1000), np.inf, np.zeros(999)])
+    )
     with pytest.raises(
-        SourceError, match="part 2, counted from row 0: Input X contains infinity: column 'small', row 0"
+        SourceError,
+        match="part 2, counted from row 0: Input X contains infinity: column "
+        "'small', row 0",
     ):
         scan(listed(infinite), ROLES, False, 0, 10)
     source = listed(mixed)
     lost = Batch(mixed.drop_columns(["small"]))
     with pytest.raises(SourceError, match="part 1: column 'small' is missing"):
-        scan(replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(lost,)))), ROLES, False, 0, 10)
+        scan(
+            replace(
+                source,
+                parts=(source.parts[0], replace(source.parts[1], batches=(lost,))),
+            ),
+            ROLES,
+            False,
+            0,
+            10,
+        )
     other = Batch(mixed.set_column(1, "small", pa.array(["x"] * N)))
-    with pytest.raises(SourceError, match=r"part 1: column 'small' does not fit its type float .* holds string values"):
-        scan(replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(other,)))), ROLES, False, 0, 10)
+    with pytest.raises(
+        SourceError,
+        match=r"part 1: column 'small' does not fit its type float .* holds string "
+        r"values",
+    ):
+        scan(
+            replace(
+                source,
+                parts=(source.parts[0], replace(source.parts[1], batches=(other,))),
+            ),
+            ROLES,
+            False,
+            0,
+            10,
+        )
     arrays = listed(DENSE)
-    with pytest.raises(SourceError, match="part 0: the rows have 4 columns where 5 are expected"):
+    with pytest.raises(
+        SourceError, match="part 0: the rows have 4 columns where 5 are expected"
+    ):
         scan(replace(arrays, schema=5), Roles(), False, 0, 10)
 
 
@@ -275,7 +387,9 @@ def test_too_many_labels(listed, monkeypatch):
 
 
 def test_a_memory_limit_bounds_the_categories(listed):
-    """Of 3,000 different texts, beside two frequent ones; the more columns of text, the fewer of each."""
+    """Of 3,000 different texts, beside two frequent ones; the more columns of text,
+    the fewer of each.
+    """
     texts = np.array([f"t{k}" for k in range(N)], object)
     texts[::3], texts[1::3] = "often", "sometimes"
     table = pa.table({"a": texts, "b": texts, "y": np.arange(N)})
@@ -283,7 +397,9 @@ def test_a_memory_limit_bounds_the_categories(listed):
     assert free.undercounts is None
     assert len(free.categories["0"]) == N // 3 + 2
     with settings(memory_limit="3 MB"):
-        bounded = scan(listed(table, rows=100, parts=16), Roles(("y",)), False, 0, 10).table
+        bounded = scan(
+            listed(table, rows=100, parts=16), Roles(("y",)), False, 0, 10
+        ).table
     assert bounded.categories == free.categories  # at least 1,024 are counted always
     assert counted_categories(table.schema, 10**8) == int(25e6) // 512 // 2
     assert counted_categories(table.schema, 10**12) == counted_categories(7, 0) == 2**20
@@ -293,7 +409,13 @@ def test_categories_beyond_the_limit(listed, monkeypatch, small_blocks):
     monkeypatch.setattr(scan_module, "FEWEST_CATEGORIES", 16)
     texts = np.where(np.arange(N) % 2, "often", np.arange(N).astype(str)).astype(object)
     with settings(memory_limit=1):
-        seen = scan(listed(pa.table({"a": texts, "y": np.arange(N)}), rows=10), Roles(("y",)), False, 0, 10).table
+        seen = scan(
+            listed(pa.table({"a": texts, "y": np.arange(N)}), rows=10),
+            Roles(("y",)),
+            False,
+            0,
+            10,
+        ).table
     lost = seen.undercounts["0"]
     assert len(seen.categories["0"]) <= 16
     assert N / 2 - lost <= seen.categories["0"]["often"] <= N / 2
@@ -307,7 +429,9 @@ def test_part_with_another_number_of_rows(listed, mixed):
         n_rows = 5
 
     lying = Lying(source.parts[0].batches, "part 0")
-    with pytest.raises(SourceError, match=r"part 0: 1,000 rows came where there were 5 before"):
+    with pytest.raises(
+        SourceError, match=r"part 0: 1,000 rows came where there were 5 before"
+    ):
         scan(replace(source, parts=(lying, *source.parts[1:])), ROLES, False, 0, 10)
 
 

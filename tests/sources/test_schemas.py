@@ -1,4 +1,6 @@
-"""Tables of many files get types that hold all their values, or a file and a column are named."""
+"""Tables of many files get types that hold all their values, or a file and a column
+are named.
+"""
 
 import pyarrow as pa
 import pytest
@@ -35,7 +37,9 @@ def test_types_are_widened(first, later, both):
     assert unified([("a", one(first)), ("b", one(later))]) == one(both)
     assert unified([("b", one(later)), ("a", one(first))]) == one(both)
     for kind in (first, later):
-        assert fitted(pa.table({"x": pa.nulls(3, kind)}), one(both), "a").schema == one(both)
+        assert fitted(pa.table({"x": pa.nulls(3, kind)}), one(both), "a").schema == one(
+            both
+        )
 
 
 @pytest.mark.parametrize(
@@ -55,15 +59,22 @@ def test_other_types_are_refused(first, later):
         unified([("a", one(first)), ("b", one(later))])
     if not pa.types.is_dictionary(first):
         assert str(caught.value).startswith(message)
-    assert unified([("a", one(first)), ("b", one(later))], one(pa.string())) == one(pa.string())
+    assert unified([("a", one(first)), ("b", one(later))], one(pa.string())) == one(
+        pa.string()
+    )
 
 
 def test_columns_are_matched_by_name():
-    first, later = pa.schema([("x", pa.int8()), ("y", pa.string())]), pa.schema([("y", pa.string()), ("x", pa.int16())])
+    first, later = (
+        pa.schema([("x", pa.int8()), ("y", pa.string())]),
+        pa.schema([("y", pa.string()), ("x", pa.int16())]),
+    )
     schema = unified([("a", first), ("b", later)])
     assert schema == pa.schema([("x", pa.int16()), ("y", pa.string())])
     table = pa.table({"y": ["t"], "x": pa.array([3], pa.int8()), "z": [1]})
-    assert fitted(table, schema, "b").equals(pa.table({"x": [3], "y": ["t"]}, schema=schema))
+    assert fitted(table, schema, "b").equals(
+        pa.table({"x": [3], "y": ["t"]}, schema=schema)
+    )
 
 
 def test_missing_and_further_columns_are_named():
@@ -77,10 +88,18 @@ def test_missing_and_further_columns_are_named():
 
 
 def test_values_that_do_not_fit_are_named():
-    with pytest.raises(SourceError, match=r"rows/b, row group 3: column 'x' does not fit its type int8 \(.*300"):
+    with pytest.raises(
+        SourceError,
+        match=r"rows/b, row group 3: column 'x' does not fit its type int8 \(.*300",
+    ):
         fitted(pa.table({"x": [300]}), one(pa.int8()), "rows/b, row group 3")
 
 
 def test_categories_become_their_values():
     table = pa.table({"x": pa.array(["u", None, "v", "u"]).dictionary_encode()})
-    assert fitted(table, one(pa.large_string()), "a")["x"].to_pylist() == ["u", None, "v", "u"]
+    assert fitted(table, one(pa.large_string()), "a")["x"].to_pylist() == [
+        "u",
+        None,
+        "v",
+        "u",
+    ]

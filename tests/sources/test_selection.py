@@ -1,4 +1,6 @@
-"""Columns and rows are chosen as Arrow chooses them; what is not there is refused by name."""
+"""Columns and rows are chosen as Arrow chooses them; what is not there is refused by
+name.
+"""
 
 import pickle
 
@@ -11,7 +13,9 @@ from bochner.sources.base import SourceError
 from bochner.sources.schema import Selection
 
 N = 100_000
-TABLE = pa.table({"a": np.arange(N), "b": np.arange(N)[::-1], "c": ["x", None] * (N // 2)})
+TABLE = pa.table(
+    {"a": np.arange(N), "b": np.arange(N)[::-1], "c": ["x", None] * (N // 2)}
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +29,11 @@ TABLE = pa.table({"a": np.arange(N), "b": np.arange(N)[::-1], "c": ["x", None] *
 )
 def test_columns(selection, names):
     assert selection.apply(TABLE).equals(TABLE.select(names))
-    assert selection.schema(TABLE.schema) == selection.needed(TABLE.schema) == TABLE.select(names).schema
+    assert (
+        selection.schema(TABLE.schema)
+        == selection.needed(TABLE.schema)
+        == TABLE.select(names).schema
+    )
 
 
 def test_rows_keep_their_order_and_may_depend_on_other_columns():
@@ -35,26 +43,43 @@ def test_rows_keep_their_order_and_may_depend_on_other_columns():
     assert selection.schema(TABLE.schema).names == ["a"]
     mask = (TABLE["b"].to_numpy() < N // 2) & (np.arange(N) % 2 == 0)
     assert selection.apply(TABLE)["a"].to_pylist() == np.flatnonzero(mask).tolist()
-    assert pickle.loads(pickle.dumps(selection)).apply(TABLE).equals(selection.apply(TABLE))  # noqa: S301
+    assert (
+        pickle.loads(pickle.dumps(selection))  # noqa: S301
+        .apply(TABLE)
+        .equals(selection.apply(TABLE))
+    )
 
 
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection(("prise", "a")), "no column 'prise'; did you mean 'prize' or 'price'?"),
-        (Selection(exclude=("zzz",)), "no column 'zzz'; there are 'a', 'prize', 'price'"),
+        (
+            Selection(("prise", "a")),
+            "no column 'prise'; did you mean 'prize' or 'price'?",
+        ),
+        (
+            Selection(exclude=("zzz",)),
+            "no column 'zzz'; there are 'a', 'prize', 'price'",
+        ),
         (Selection(exclude=("a", "prize", "price")), "no column is left"),
         (Selection(where=pc.field("q") > 1), "where: No match for FieldRef.Name"),
         (Selection(where=pc.field("a") + 1), "where: "),
-        (Selection(where=pc.field(0) > 1), "refers to columns by their numbers; use their names"),
+        (
+            Selection(where=pc.field(0) > 1),
+            "refers to columns by their numbers; use their names",
+        ),
         (Selection(where="a > 1"), "where must be an expression such as"),
     ],
 )
 def test_what_is_not_there_is_refused(selection, message):
     with pytest.raises(SourceError, match=message.replace("?", r"\?")):
-        selection.schema(pa.schema({"a": pa.int64(), "prize": pa.int8(), "price": pa.float64()}))
+        selection.schema(
+            pa.schema({"a": pa.int64(), "prize": pa.int8(), "price": pa.float64()})
+        )
 
 
 def test_names_that_repeat_are_refused():
     with pytest.raises(SourceError, match="column names repeat: 'a'; give"):
-        Selection().schema(pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())]))
+        Selection().schema(
+            pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())])
+        )

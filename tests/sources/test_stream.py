@@ -39,7 +39,15 @@ def encoded(source, roles=ROLES, encode=None, ahead=False):
     X, y, weight = seen.sample
     sample = ArraySource(encode(X), y, weight, targets=columns)
     return StreamSource(
-        source, roles, encode, columns, tuple(seen.counts), tuple(seen.checksums), sample, seen.weight, ahead
+        source,
+        roles,
+        encode,
+        columns,
+        tuple(seen.counts),
+        tuple(seen.checksums),
+        sample,
+        seen.weight,
+        ahead,
     )
 
 
@@ -59,9 +67,15 @@ def test_blocks_of_a_table(listed, mixed, rows, size, ahead):
     lengths = [len(block.y) for block in blocks]
     assert set(lengths[:-1]) <= {size}
     assert sum(lengths) == source.n_rows == 300
-    np.testing.assert_allclose(np.concatenate([block.X for block in blocks]), expected, rtol=1e-6, atol=1e-6)
-    assert_array_equal(np.concatenate([block.y for block in blocks])[:, 0], mixed["y"].to_numpy())
-    assert_array_equal(np.concatenate([block.weight for block in blocks]), mixed["w"].to_numpy())
+    np.testing.assert_allclose(
+        np.concatenate([block.X for block in blocks]), expected, rtol=1e-6, atol=1e-6
+    )
+    assert_array_equal(
+        np.concatenate([block.y for block in blocks])[:, 0], mixed["y"].to_numpy()
+    )
+    assert_array_equal(
+        np.concatenate([block.weight for block in blocks]), mixed["w"].to_numpy()
+    )
     assert blocks[0].X.dtype == np.float32
 
 
@@ -89,13 +103,19 @@ def test_the_encoder_of_a_statistic_is_that_of_the_rows(listed, mixed):
         ours = TableEncoder.of(statistic, **parameters)
         fitted = TableEncoder(**parameters).fit(X, sample_weight=mixed["w"].to_numpy())
         assert ours.get_params() == fitted.get_params()
-        assert list(ours.get_feature_names_out()) == list(fitted.get_feature_names_out())
+        assert list(ours.get_feature_names_out()) == list(
+            fitted.get_feature_names_out()
+        )
         assert_array_equal(ours.feature_names_in_, fitted.feature_names_in_)
         assert ours.feature_names_in_.dtype == fitted.feature_names_in_.dtype
         assert ours.n_features_in_ == fitted.n_features_in_ == 8
-        np.testing.assert_allclose(ours.transform(X), fitted.transform(X), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            ours.transform(X), fitted.transform(X), rtol=1e-6, atol=1e-6
+        )
         assert vars(ours).keys() == vars(fitted).keys()
-    arrays = TableEncoder.of(scan(listed(sp.csr_array(DENSE)), Roles(), False, 0, 10).table)
+    arrays = TableEncoder.of(
+        scan(listed(sp.csr_array(DENSE)), Roles(), False, 0, 10).table
+    )
     assert vars(arrays).keys() == vars(TableEncoder().fit(sp.csr_array(DENSE))).keys()
 
 
@@ -110,8 +130,13 @@ def test_a_span_has_the_rows_of_its_parts(listed, mixed):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_moments_have_the_same_bits_however_rows_come(listed, threads):
-    X = pa.table({f"x{j}": DENSE[:, j] for j in range(3)} | {"y": DENSE @ [1.0, 2, 3], "w": np.ones(600)})
-    features = FourierFeatures(Gaussian(2.0), n_components=20, random_state=0).fit(DENSE)
+    X = pa.table(
+        {f"x{j}": DENSE[:, j] for j in range(3)}
+        | {"y": DENSE @ [1.0, 2, 3], "w": np.ones(600)}
+    )
+    features = FourierFeatures(Gaussian(2.0), n_components=20, random_state=0).fit(
+        DENSE
+    )
 
     def moments(**cut):
         return Design(encoded(listed(X, parts=4, **cut)), features).moments().matrix
@@ -124,7 +149,9 @@ def test_moments_have_the_same_bits_however_rows_come(listed, threads):
 
 def test_rows_without_target(listed, mixed):
     values = mixed["y"].to_pandas().where(np.arange(3000) % 3 > 0)
-    table = mixed.set_column(mixed.column_names.index("y"), "y", pa.array(values, from_pandas=True))
+    table = mixed.set_column(
+        mixed.column_names.index("y"), "y", pa.array(values, from_pandas=True)
+    )
     source = encoded(listed(table, rows=100), replace(ROLES, without="drop"))
     assert source.n_rows == 2000
     assert_array_equal(source.whole().y[:, 0], values.dropna())
@@ -132,7 +159,13 @@ def test_rows_without_target(listed, mixed):
 
 def test_rows_to_predict_have_no_targets(listed, mixed):
     X = mixed.drop_columns(["y", "w"])
-    source = replace(encoded(listed(mixed)), table=listed(X), roles=Roles(), counts=(None,) * 3, checksums=(None,) * 3)
+    source = replace(
+        encoded(listed(mixed)),
+        table=listed(X),
+        roles=Roles(),
+        counts=(None,) * 3,
+        checksums=(None,) * 3,
+    )
     assert source.n_rows is None
     blocks = list(source.blocks(2000))
     assert [block.X.shape[0] for block in blocks] == [2000, 1000]
@@ -149,12 +182,21 @@ def test_other_rows_in_a_later_pass(listed, mixed, ahead):
         return replace(source, table=replace(source.table, parts=parts))
 
     list(later(mixed).blocks(100))
-    others = [mixed.take(np.r_[:2000, 2001, 2000, 2002:3000]), mixed[:2999], mixed.take(np.r_[:2999, 0])]
+    others = [
+        mixed.take(np.r_[:2000, 2001, 2000, 2002:3000]),
+        mixed[:2999],
+        mixed.take(np.r_[:2999, 0]),
+    ]
     for other in others:
-        with pytest.raises(SourceError, match="part 2: the rows or their order differ from the first pass"):
+        with pytest.raises(
+            SourceError,
+            match="part 2: the rows or their order differ from the first pass",
+        ):
             list(later(other).blocks(100))
     list(replace(later(others[0]), checksums=(None,) * 3).blocks(100))
-    assert not [thread for thread in threading.enumerate() if thread.name == "bochner-ahead"]
+    assert not [
+        thread for thread in threading.enumerate() if thread.name == "bochner-ahead"
+    ]
 
 
 def test_a_consumer_may_stop_early(listed, mixed):
@@ -162,14 +204,22 @@ def test_a_consumer_may_stop_early(listed, mixed):
         blocks = encoded(listed(mixed, rows=10), ahead=ahead).blocks(50)
         next(blocks)
         blocks.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "bochner-ahead"]
+    assert not [
+        thread for thread in threading.enumerate() if thread.name == "bochner-ahead"
+    ]
 
 
 def test_a_value_that_cannot_be_encoded_is_found(listed, mixed):
     source = encoded(listed(mixed))
-    infinite = mixed.set_column(1, "small", pa.array(np.r_[np.zeros(2500), np.inf, np.zeros(499)]))
-    source = replace(source, table=listed(infinite), checksums=(None,) * len(source.checksums))
-    with pytest.raises(SourceError, match=r"part 2, counted from row 400: .*'small', row 100"):
+    infinite = mixed.set_column(
+        1, "small", pa.array(np.r_[np.zeros(2500), np.inf, np.zeros(499)])
+    )
+    source = replace(
+        source, table=listed(infinite), checksums=(None,) * len(source.checksums)
+    )
+    with pytest.raises(
+        SourceError, match=r"part 2, counted from row 400: .*'small', row 100"
+    ):
         list(source.blocks(600))
 
 
@@ -179,11 +229,21 @@ def test_columns_without_a_type_encode_as_those_of_the_overview(listed, mixed):
     nulls = mixed.set_column(2, "text", pa.nulls(3000))
     blocks = []
     for table in (gaps, nulls):
-        part = replace(source.table.parts[1], batches=(Batch(mixed[:1000]), Batch(table[1000:])))
-        later = replace(source, table=replace(source.table, parts=(part,)), counts=(3000,), checksums=(None,))
+        part = replace(
+            source.table.parts[1], batches=(Batch(mixed[:1000]), Batch(table[1000:]))
+        )
+        later = replace(
+            source,
+            table=replace(source.table, parts=(part,)),
+            counts=(3000,),
+            checksums=(None,),
+        )
         blocks.append(later.whole())
     assert_array_equal(blocks[0].X, blocks[1].X)
-    assert_array_equal(source.encode(nulls.drop_columns(["y", "w"])), source.encode(gaps.drop_columns(["y", "w"])))
+    assert_array_equal(
+        source.encode(nulls.drop_columns(["y", "w"])),
+        source.encode(gaps.drop_columns(["y", "w"])),
+    )
 
 
 def test_a_source_can_travel_without_what_owns_its_files(listed, mixed):

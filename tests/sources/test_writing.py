@@ -15,7 +15,9 @@ READ = {
     ".pq": parquet.read_table,
     ".csv": csv.read_csv,
     ".csv.gz": csv.read_csv,
-    ".tsv": lambda path: csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t")),
+    ".tsv": lambda path: csv.read_csv(
+        path, parse_options=csv.ParseOptions(delimiter="\t")
+    ),
 }
 
 
@@ -37,8 +39,12 @@ def test_batches_are_appended(tmp_path, suffix, rows):
 
 
 def test_columns_by_name(tmp_path):
-    write_table([{"p": np.zeros(2)}, {"p": np.ones(3, np.float32)}], tmp_path / "out.parquet")
-    assert parquet.read_table(tmp_path / "out.parquet").equals(pa.table({"p": [0.0, 0, 1, 1, 1]}))
+    write_table(
+        [{"p": np.zeros(2)}, {"p": np.ones(3, np.float32)}], tmp_path / "out.parquet"
+    )
+    assert parquet.read_table(tmp_path / "out.parquet").equals(
+        pa.table({"p": [0.0, 0, 1, 1, 1]})
+    )
 
 
 def broken():
@@ -61,7 +67,11 @@ def test_nothing_is_left_where_the_writing_fails(tmp_path, suffix):
     [
         ("out.xlsx", [], r"out\.xlsx: the name must end in one of \.csv, "),
         ("out.csv", [], "there are no rows to write"),
-        ("out.csv", [ROWS, ROWS.select(["a"])], r"columns \['a'\] follow on \['a', 'b'\]"),
+        (
+            "out.csv",
+            [ROWS, ROWS.select(["a"])],
+            r"columns \['a'\] follow on \['a', 'b'\]",
+        ),
     ],
 )
 def test_refusals(tmp_path, name, batches, message):

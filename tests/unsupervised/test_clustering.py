@@ -26,14 +26,20 @@ from bochner.kernels import Gaussian, Laplacian
 DIGITS, LABELS = load_digits(return_X_y=True)
 RINGS, RING = make_circles(1500, factor=0.4, noise=0.04, random_state=0)
 BLOBS, BLOB = make_blobs(900, centers=4, n_features=3, cluster_std=0.7, random_state=1)
-UNEQUAL = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+UNEQUAL = [
+    f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")
+]
 NAMES = ["anchors", "fourier", "binning"]
 
 
 @parametrize_with_checks(
-    [SpectralClustering(2, n_init=3), KernelKMeans(2, n_init=3, features=FourierFeatures(Gaussian(2.0), 50))],
+    [
+        SpectralClustering(2, n_init=3),
+        KernelKMeans(2, n_init=3, features=FourierFeatures(Gaussian(2.0), 50)),
+    ],
     expected_failed_checks=lambda model: dict.fromkeys(
-        UNEQUAL if isinstance(model, KernelKMeans) else (), "k-means begins with other rows, as in scikit-learn"
+        UNEQUAL if isinstance(model, KernelKMeans) else (),
+        "k-means begins with other rows, as in scikit-learn",
     ),
 )
 def test_scikit_learn(estimator, check):
@@ -58,7 +64,9 @@ def test_eigenvectors_are_those_of_the_whole_graph(features):
     values, vectors = np.linalg.eigh(graph_of(model, X))
     np.testing.assert_allclose(model.eigenvalues_, values[::-1][:4], rtol=0, atol=1e-4)
     U = vectors[:, -4:] / np.linalg.norm(vectors[:, -4:], axis=1, keepdims=True)
-    np.testing.assert_allclose(model.embedding_ @ model.embedding_.T, U @ U.T, rtol=0, atol=5e-3)
+    np.testing.assert_allclose(
+        model.embedding_ @ model.embedding_.T, U @ U.T, rtol=0, atol=5e-3
+    )
 
 
 def test_anchors_follow_rings():
@@ -67,25 +75,38 @@ def test_anchors_follow_rings():
     new, ring = make_circles(500, factor=0.4, noise=0.04, random_state=1)
     assert adjusted_rand_score(ring, model.predict(new)) > 0.99
     np.testing.assert_array_equal(model.predict(RINGS), model.labels_)
-    assert adjusted_rand_score(RING, KMeans(2, n_init=3, random_state=0).fit_predict(RINGS)) < 0.1
+    assert (
+        adjusted_rand_score(
+            RING, KMeans(2, n_init=3, random_state=0).fit_predict(RINGS)
+        )
+        < 0.1
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_digits_without_arguments(seed):
-    """As good as a graph of nearest neighbours, .854 by scikit-learn's SpectralClustering."""
+    """As good as a graph of nearest neighbours, .854 by scikit-learn's
+    SpectralClustering.
+    """
     labels = SpectralClustering(10, random_state=seed).fit_predict(DIGITS)
     assert normalized_mutual_info_score(LABELS, labels) > 0.85
 
 
-@pytest.mark.parametrize("model", [SpectralClustering(10), KernelKMeans(10)], ids=["spectral", "k-means"])
+@pytest.mark.parametrize(
+    "model", [SpectralClustering(10), KernelKMeans(10)], ids=["spectral", "k-means"]
+)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_no_unit_gives_nonsense(model, scale):
     """Scikit-learn's default kernel, gamma = 1, has .01 on rows of this unit."""
     model.set_params(features="fourier", random_state=0)
-    assert normalized_mutual_info_score(LABELS, model.fit_predict(scale * DIGITS)) > 0.65
+    assert (
+        normalized_mutual_info_score(LABELS, model.fit_predict(scale * DIGITS)) > 0.65
+    )
 
 
-@pytest.mark.parametrize("features", ["fourier", BinningFeatures(Laplacian(6.0), 50, n_buckets=8)], ids=str)
+@pytest.mark.parametrize(
+    "features", ["fourier", BinningFeatures(Laplacian(6.0), 50, n_buckets=8)], ids=str
+)
 def test_kernel_k_means_is_k_means_of_features(features):
     X = BLOBS[:300]
     model = KernelKMeans(4, features=features, random_state=0).fit(X)
@@ -103,8 +124,14 @@ def test_kernel_k_means_is_k_means_of_features(features):
 def test_maps_that_are_given():
     bins = BinningFeatures(Laplacian(6.0), 30, n_buckets=16, random_state=0)
     waves = FourierFeatures(Gaussian(1.0), 200, random_state=0)
-    for features in (bins, ConcatenatedFeatures([bins, waves]), AnchorFeatures(60, random_state=0)):
-        labels = SpectralClustering(4, features=features, random_state=0).fit_predict(BLOBS[:400])
+    for features in (
+        bins,
+        ConcatenatedFeatures([bins, waves]),
+        AnchorFeatures(60, random_state=0),
+    ):
+        labels = SpectralClustering(4, features=features, random_state=0).fit_predict(
+            BLOBS[:400]
+        )
         assert adjusted_rand_score(BLOB[:400], labels) > 0.85
     with pytest.raises(ValueError, match="'anchors', 'fourier', 'binning'"):
         SpectralClustering(features="wavelets").fit(BLOBS)
@@ -115,35 +142,50 @@ def test_maps_that_are_given():
 def test_weights_are_repeated_rows():
     weight = np.random.default_rng(0).integers(1, 3, len(BLOBS)).astype(float)
     features = FourierFeatures(Gaussian(1.0), 200, random_state=0)
-    weighted = KernelKMeans(4, features=features, standardize=False, random_state=0).fit(BLOBS, sample_weight=weight)
+    weighted = KernelKMeans(
+        4, features=features, standardize=False, random_state=0
+    ).fit(BLOBS, sample_weight=weight)
     repeated = KernelKMeans(4, features=features, standardize=False, random_state=0)
     repeated.fit(np.repeat(BLOBS, weight.astype(int), axis=0))
     np.testing.assert_allclose(weighted.inertia_, repeated.inertia_, rtol=1e-3)
     assert adjusted_rand_score(weighted.predict(BLOBS), repeated.predict(BLOBS)) == 1
 
 
-@pytest.mark.parametrize("model", [SpectralClustering(4), KernelKMeans(4)], ids=["spectral", "k-means"])
+@pytest.mark.parametrize(
+    "model", [SpectralClustering(4), KernelKMeans(4)], ids=["spectral", "k-means"]
+)
 def test_frames_files_and_sparse_rows(model, tmp_path):
     pd = pytest.importorskip("pandas")
     model.set_params(random_state=0)
-    frame = pd.DataFrame(BLOBS, columns=list("abc")).assign(town=np.where(BLOB % 2, "Bern", "Jena"))
+    frame = pd.DataFrame(BLOBS, columns=list("abc")).assign(
+        town=np.where(BLOB % 2, "Bern", "Jena")
+    )
     labels = model.fit_predict(frame)
     assert adjusted_rand_score(BLOB, labels) > 0.9
     frame.to_parquet(tmp_path / "rows.parquet")
     with settings(memory_limit="1GB"):
-        assert adjusted_rand_score(model.fit(tmp_path / "rows.parquet").labels_, labels) > 0.95
+        assert (
+            adjusted_rand_score(model.fit(tmp_path / "rows.parquet").labels_, labels)
+            > 0.95
+        )
     rows = sp.csr_array(np.where(BLOBS > 0, BLOBS, 0))
     np.testing.assert_array_equal(model.fit(rows).predict(rows), model.labels_)
 
 
-@pytest.mark.parametrize("model", [SpectralClustering(4), KernelKMeans(4)], ids=["spectral", "k-means"])
+@pytest.mark.parametrize(
+    "model", [SpectralClustering(4), KernelKMeans(4)], ids=["spectral", "k-means"]
+)
 def test_save_and_plot(model, tmp_path):
     model.set_params(random_state=0).fit(BLOBS)
     save(model, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(BLOBS), model.labels_)
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.safetensors").predict(BLOBS), model.labels_
+    )
     display = model.plot(max_rows=100)
     assert isinstance(display, ClusterDisplay)
-    np.testing.assert_array_equal([bar.get_height() for bar in display.bars_], np.bincount(model.labels_))
+    np.testing.assert_array_equal(
+        [bar.get_height() for bar in display.bars_], np.bincount(model.labels_)
+    )
     assert sum(len(points.get_offsets()) for points in display.points_) == 100
     two = model.fit(BLOBS[:, :2])
     given = ClusterDisplay.from_estimator(two, BLOBS[:50, :2])
@@ -154,7 +196,9 @@ def test_save_and_plot(model, tmp_path):
 
 @pytest.mark.parametrize("features", NAMES)
 @pytest.mark.parametrize("model", [KernelKMeans, SpectralClustering])
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Number of distinct clusters:sklearn.exceptions.ConvergenceWarning"
+)
 def test_equal_rows_are_one_cluster(model, features):
     rows = np.full((20, 2), 3.0)
     if features == "binning":
@@ -165,5 +209,8 @@ def test_equal_rows_are_one_cluster(model, features):
 
 def test_clusters_of_rows_in_another_order_are_the_same():
     order = np.random.default_rng(0).permutation(len(BLOBS))
-    a, b = (SpectralClustering(4, random_state=0).fit(rows).labels_ for rows in (BLOBS[order], BLOBS))
+    a, b = (
+        SpectralClustering(4, random_state=0).fit(rows).labels_
+        for rows in (BLOBS[order], BLOBS)
+    )
     assert adjusted_rand_score(a, b[order]) > 0.98

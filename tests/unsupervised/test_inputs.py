@@ -1,4 +1,6 @@
-"""What one estimator without labels, or with few, takes, all take: each kind of rows works, or is refused clearly."""
+"""What one estimator without labels, or with few, takes, all take: each kind of rows
+works, or is refused clearly.
+"""
 
 import os
 import signal
@@ -46,7 +48,9 @@ WAVES = FourierFeatures(Gaussian(2.0), 40, random_state=0)
 
 @dataclass(frozen=True)
 class Case:
-    """An estimator, what it takes beside X, what it makes of rows, and what it does not take."""
+    """An estimator, what it takes beside X, what it makes of rows, and what it does
+    not take.
+    """
 
     model: Any
     y: Any = None
@@ -59,18 +63,47 @@ class Case:
 
 CASES = {
     "pca": Case(KernelPCA(2, random_state=0)),
-    "spectral": Case(SpectralClustering(3, n_init=2, random_state=0), None, "predict", smooth=False, fewest=3),
-    "k-means": Case(KernelKMeans(3, n_init=2, random_state=0), None, "predict", smooth=False, fewest=3),
-    "cca": Case(KernelCCA(2, features=WAVES, y_features=WAVES, alpha=0.1, random_state=0), "table"),
-    "novelty": Case(NoveltyDetector(n_components=60, n_grids=20, random_state=0), None, "score_samples"),
+    "spectral": Case(
+        SpectralClustering(3, n_init=2, random_state=0),
+        None,
+        "predict",
+        smooth=False,
+        fewest=3,
+    ),
+    "k-means": Case(
+        KernelKMeans(3, n_init=2, random_state=0),
+        None,
+        "predict",
+        smooth=False,
+        fewest=3,
+    ),
+    "cca": Case(
+        KernelCCA(2, features=WAVES, y_features=WAVES, alpha=0.1, random_state=0),
+        "table",
+    ),
+    "novelty": Case(
+        NoveltyDetector(n_components=60, n_grids=20, random_state=0),
+        None,
+        "score_samples",
+    ),
     "few labels": Case(
-        SemiSupervisedClassifier(random_state=0), np.where(FEW, GROUP, -1), "predict_proba", smooth=False
+        SemiSupervisedClassifier(random_state=0),
+        np.where(FEW, GROUP, -1),
+        "predict_proba",
+        smooth=False,
     ),
     "few numbers": Case(
-        SemiSupervisedRegressor(random_state=0), np.where(FEW, X[:, 0] + 0.5, np.nan), "predict", smooth=False
+        SemiSupervisedRegressor(random_state=0),
+        np.where(FEW, X[:, 0] + 0.5, np.nan),
+        "predict",
+        smooth=False,
     ),
     "anchors": Case(AnchorFeatures(20, random_state=0), encodes=False, streams=False),
-    "nystroem": Case(NystroemFeatures(Gaussian(5.0), 20, random_state=0), encodes=False, streams=False),
+    "nystroem": Case(
+        NystroemFeatures(Gaussian(5.0), 20, random_state=0),
+        encodes=False,
+        streams=False,
+    ),
 }
 
 
@@ -97,14 +130,18 @@ FOUND = {}
 
 
 def of_array(case):
-    """What a model of the array `X` makes of these rows, computed once for each case."""
+    """What a model of the array `X` makes of these rows, computed once for each
+    case.
+    """
     if id(case) not in FOUND:
         FOUND[id(case)] = outcome(case, fit(case, X), X)
     return FOUND[id(case)]
 
 
 def agree(case, found, expected, tolerance):
-    """Whether results are the same up to rounding; where k-means finds landmarks, that of a few rows may move them."""
+    """Whether results are the same up to rounding; where k-means finds landmarks,
+    that of a few rows may move them.
+    """
     assert found.shape == expected.shape
     if case.smooth:
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
@@ -135,7 +172,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_rows_of_any_kind(case, kind):
-    """Maps and lists may be computed in single precision; sparse rows are scaled about zero, as all encoders do."""
+    """Maps and lists may be computed in single precision; sparse rows are scaled
+    about zero, as all encoders do.
+    """
     rows = KINDS[kind]
     model = fit(case, rows)
     found, expected = outcome(case, model, rows), of_array(case)
@@ -157,7 +196,9 @@ MIXED = pd.DataFrame(
 )
 
 
-@pytest.mark.parametrize("as_frame", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+@pytest.mark.parametrize(
+    "as_frame", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"]
+)
 def test_text_categories_and_gaps(case, as_frame):
     frame = as_frame(MIXED)
     if case.encodes:
@@ -165,7 +206,10 @@ def test_text_categories_and_gaps(case, as_frame):
         assert len(found) == N
         assert np.isfinite(found).all()
         return
-    with pytest.raises(ValueError, match=r"text .*TableEncoder|columns of numbers .*drop or impute them"):
+    with pytest.raises(
+        ValueError,
+        match=r"text .*TableEncoder|columns of numbers .*drop or impute them",
+    ):
         fit(case, frame)
 
 
@@ -178,12 +222,17 @@ EDGES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Number of distinct clusters:sklearn.exceptions.ConvergenceWarning"
+)
 @pytest.mark.parametrize("name", EDGES)
 def test_edges(case, name):
     rows = EDGES[name]
     if len(rows) < case.fewest:
-        with pytest.raises(ValueError, match=f"n_clusters is 3, and X has {len(rows)} row.*take fewer clusters"):
+        with pytest.raises(
+            ValueError,
+            match=f"n_clusters is 3, and X has {len(rows)} row.*take fewer clusters",
+        ):
             fit(case, rows)
         return
     if isinstance(case.model, KernelCCA) and name in ("one value", "one row"):
@@ -214,8 +263,14 @@ def changed(value):
 @pytest.mark.parametrize(
     ("rows", "match"),
     [
-        (changed(np.inf), r"infinity.* (row 2, column 1|column 'x1', row 2)[.;] [Dd]rop or clip"),
-        (sp.csr_array(changed(np.nan)), r"NaN in row 2, column 1\. .*[Ii]mpute|without missing values"),
+        (
+            changed(np.inf),
+            r"infinity.* (row 2, column 1|column 'x1', row 2)[.;] [Dd]rop or clip",
+        ),
+        (
+            sp.csr_array(changed(np.nan)),
+            r"NaN in row 2, column 1\. .*[Ii]mpute|without missing values",
+        ),
         (pd.DataFrame(changed(-np.inf), columns=NAMES), r"infinity.* 'b'.*rop or clip"),
     ],
     ids=["infinity", "sparse NaN", "infinity in a frame"],
@@ -232,7 +287,9 @@ def test_missing_values_are_taken_or_refused_as_the_tags_say(case):
     if case.model.__sklearn_tags__().input_tags.allow_nan:
         assert np.isfinite(outcome(case, fit(case, changed(np.nan)), X)).all()
         return
-    with pytest.raises(ValueError, match=r"NaN in row 2, column 1\. .*[Ii]mpute|without missing values"):
+    with pytest.raises(
+        ValueError, match=r"NaN in row 2, column 1\. .*[Ii]mpute|without missing values"
+    ):
         fit(case, changed(np.nan))
     with pytest.raises(ValueError, match=r"NaN in row 2, column 1\. .*[Ii]mpute"):
         getattr(fit(case, X), case.method)(changed(np.nan))
@@ -251,13 +308,19 @@ def test_a_weight_of_zero_is_an_absent_row(case):
         pytest.skip("maps take no weights")
     weight = np.r_[np.ones(N), np.zeros(20)]
     more = np.vstack([X, 1e4 + RNG.standard_normal((20, 3))])
-    y = case.y if case.y is None or isinstance(case.y, str) else np.r_[case.y, case.y[:20]]
+    y = (
+        case.y
+        if case.y is None or isinstance(case.y, str)
+        else np.r_[case.y, case.y[:20]]
+    )
     found = outcome(case, fit(case, more, y, sample_weight=weight), X)
     np.testing.assert_allclose(found, of_array(case), rtol=1e-5, atol=1e-5)
 
 
 def test_clones_files_and_threads(case, tmp_path):
-    """The same bits from a clone, a saved model and a deep copy, and on one thread and two."""
+    """The same bits from a clone, a saved model and a deep copy, and on one thread
+    and two.
+    """
     with at_most(1):
         model = fit(case, X)
         found = outcome(case, model, X)
@@ -265,14 +328,20 @@ def test_clones_files_and_threads(case, tmp_path):
         np.testing.assert_array_equal(outcome(case, fit(case, X), X), found)
     assert clone(model).get_params().keys() == case.model.get_params().keys()
     save(model, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(outcome(case, load(tmp_path / "model.safetensors"), X), found)
+    np.testing.assert_array_equal(
+        outcome(case, load(tmp_path / "model.safetensors"), X), found
+    )
     np.testing.assert_array_equal(outcome(case, deepcopy(model), X), found)
 
 
 def test_torch_tensors(case):
     torch = pytest.importorskip("torch")
     rows = torch.from_numpy(X)
-    y = case.y if case.y is None or isinstance(case.y, str) else torch.from_numpy(case.y)
+    y = (
+        case.y
+        if case.y is None or isinstance(case.y, str)
+        else torch.from_numpy(case.y)
+    )
     model = fit(case, rows, y)
     found = getattr(model, case.method)(rows)
     assert sp.issparse(found) or isinstance(found, torch.Tensor)
@@ -296,7 +365,9 @@ def table(case):
 
 def in_parts(folder, frame):
     for k in range(3):
-        part = pa.Table.from_pandas(frame.iloc[k * N // 3 : (k + 1) * N // 3], preserve_index=False)
+        part = pa.Table.from_pandas(
+            frame.iloc[k * N // 3 : (k + 1) * N // 3], preserve_index=False
+        )
         pa.parquet.write_table(part, folder / f"{k}.parquet", row_group_size=20)
     return str(folder)
 
@@ -326,7 +397,13 @@ def test_collections_of_dask(case, kind):
     frame, y = table(case)
     if kind == "array":
         rows, y = dask.from_array(X, chunks=(60, 3)), case.y
-        y = rows if isinstance(y, str) else y if y is None else dask.from_array(y, chunks=60)
+        y = (
+            rows
+            if isinstance(y, str)
+            else y
+            if y is None
+            else dask.from_array(y, chunks=60)
+        )
         held = fit(case, X)
     else:
         rows = dask.from_pandas(frame if case.streams else frame[NAMES], npartitions=3)
@@ -342,7 +419,10 @@ def test_collections_of_dask(case, kind):
     assert (later.compute() if hasattr(later, "compute") else later).shape[0] == N
 
 
-@pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning", "ignore:Port .* is already in use:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:resource_tracker:UserWarning",
+    "ignore:Port .* is already in use:UserWarning",
+)
 @pytest.mark.usefixtures("small_tables")
 def test_workers_of_a_cluster(case, client, tmp_path):
     if not case.streams:
@@ -352,13 +432,19 @@ def test_workers_of_a_cluster(case, client, tmp_path):
     found = []
     for engine in (None, client):
         with bochner.settings(engine=engine):
-            found.append(outcome(case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES]))
+            found.append(
+                outcome(
+                    case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES]
+                )
+            )
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.usefixtures("interruptible", "small_tables")
 def test_an_interrupt_leaves_nothing_behind(case, tmp_path, monkeypatch):
-    """The model is not fitted, no thread goes on, and a later fit is that of a new model."""
+    """The model is not fitted, no thread goes on, and a later fit is that of a new
+    model.
+    """
     if not case.streams:
         pytest.skip("maps are fitted to rows in memory")
     frame, y = table(case)
@@ -379,7 +465,9 @@ def test_an_interrupt_leaves_nothing_behind(case, tmp_path, monkeypatch):
     assert threading.active_count() <= before + 2
     with pytest.raises(NotFittedError):
         getattr(model, case.method)(frame[NAMES])
-    expected = outcome(case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES])
+    expected = outcome(
+        case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES]
+    )
     found = model.fit(folder, *beside, sample_weight="w")
     np.testing.assert_array_equal(outcome(case, found, frame[NAMES]), expected)
 
@@ -392,7 +480,12 @@ def test_what_is_made_of_a_folder(case, tmp_path):
         with pytest.raises(TypeError, match="takes rows in memory"):
             getattr(model, case.method)(folder)
         return
-    np.testing.assert_allclose(outcome(case, model, folder), outcome(case, model, framed(X)), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        outcome(case, model, folder),
+        outcome(case, model, framed(X)),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def test_no_model_is_left_of_a_fit_that_failed(case):
@@ -400,6 +493,8 @@ def test_no_model_is_left_of_a_fit_that_failed(case):
         return
     model = fit(case, X)
     with pytest.raises(ValueError, match="standardize must be True, False or"):
-        model.set_params(standardize="yes").fit(X, case.y if not isinstance(case.y, str) else X)
+        model.set_params(standardize="yes").fit(
+            X, case.y if not isinstance(case.y, str) else X
+        )
     with pytest.raises(NotFittedError):
         getattr(model, case.method)(X)

@@ -1,4 +1,6 @@
-"""The detector of new rows: its two measures by NumPy, its place among scikit-learn's, rows of any kind."""
+"""The detector of new rows: its two measures by NumPy, its place among
+scikit-learn's, rows of any kind.
+"""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_outliers_train, parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_outliers_fit_predict,
+    check_outliers_train,
+    parametrize_with_checks,
+)
 
 from bochner import NoveltyDetector, load, save
 
@@ -14,18 +20,23 @@ from bochner import NoveltyDetector, load, save
 def ring(n, seed=0):
     rng = np.random.default_rng(seed)
     angle = rng.uniform(0, 2 * np.pi, n)
-    return np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((n, 2))
+    return np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal(
+        (n, 2)
+    )
 
 
 OF_NEW_ROWS = (
-    "with contamination='auto' the offset is that of new rows, and rows of the fit look more normal than these"
+    "with contamination='auto' the offset is that of new rows, and rows of "
+    "the fit look more normal than these"
 )
 SMALL = {"n_components": 64, "n_grids": 20}
 
 
 @parametrize_with_checks(
     [NoveltyDetector(**SMALL)],
-    expected_failed_checks=lambda _: dict.fromkeys(["check_outliers_train", "check_outliers_fit_predict"], OF_NEW_ROWS),
+    expected_failed_checks=lambda _: dict.fromkeys(
+        ["check_outliers_train", "check_outliers_fit_predict"], OF_NEW_ROWS
+    ),
 )
 def test_promises_of_scikit_learn(estimator, check):
     check(estimator)
@@ -38,7 +49,9 @@ def test_contamination_is_the_share_of_the_rows_of_the_fit(check):
 
 @pytest.fixture(scope="module")
 def detector():
-    return NoveltyDetector(n_components=200, n_grids=50, standardize=False, random_state=0).fit(ring(3000))
+    return NoveltyDetector(
+        n_components=200, n_grids=50, standardize=False, random_state=0
+    ).fit(ring(3000))
 
 
 def test_leverage_is_that_of_numpy(detector):
@@ -47,7 +60,9 @@ def test_leverage_is_that_of_numpy(detector):
     Z, z = (detector.features_.transform(rows - shift) for rows in (X, new))
     C = np.cov(Z.T, bias=True) + 1e-8 * np.eye(200)
     centred = z - Z.mean(axis=0)
-    expected = (1 + np.einsum("ij,ij->i", centred, np.linalg.solve(C, centred.T).T)) / 3000
+    expected = (
+        1 + np.einsum("ij,ij->i", centred, np.linalg.solve(C, centred.T).T)
+    ) / 3000
     found = detector.leverage_.forms(detector.features_, new - shift)
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
@@ -67,10 +82,18 @@ def test_counts_are_those_of_numpy(detector):
 
 def test_finds_the_hole_and_the_outside_where_a_forest_does_not(detector):
     rng = np.random.default_rng(2)
-    new = np.vstack([ring(500, 3), 0.3 * rng.standard_normal((100, 2)), 2 + rng.standard_normal((100, 2))])
+    new = np.vstack(
+        [
+            ring(500, 3),
+            0.3 * rng.standard_normal((100, 2)),
+            2 + rng.standard_normal((100, 2)),
+        ]
+    )
     y = np.repeat([0, 1], [500, 200])
     own = roc_auc_score(y, -detector.score_samples(new))
-    forest = roc_auc_score(y, -IsolationForest(random_state=0).fit(ring(3000)).score_samples(new))
+    forest = roc_auc_score(
+        y, -IsolationForest(random_state=0).fit(ring(3000)).score_samples(new)
+    )
     assert own > 0.99
     assert own > forest
 
@@ -79,7 +102,9 @@ SHAPES = {
     "ring": ring,
     "normal": lambda n, seed: np.random.default_rng(seed).standard_normal((n, 5)),
     "heavy tails": lambda n, seed: np.random.default_rng(seed).standard_t(2, (n, 3)),
-    "many columns": lambda n, seed: np.random.default_rng(seed).standard_normal((n, 60)),
+    "many columns": lambda n, seed: np.random.default_rng(seed).standard_normal(
+        (n, 60)
+    ),
 }
 
 
@@ -87,14 +112,22 @@ SHAPES = {
 @pytest.mark.parametrize("n", [400, 6000])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_false_alarms_are_as_many_as_was_asked_for(shape, n, share):
-    """The share's error is that of the rows that are counted, and of those of which the offset is a quantile."""
-    detector = NoveltyDetector(false_alarms=share, n_components=200, n_grids=50, random_state=0)
-    found = np.mean(detector.fit(SHAPES[shape](n, 0)).predict(SHAPES[shape](6000, 1)) < 0)
+    """The share's error is that of the rows that are counted, and of those of which
+    the offset is a quantile.
+    """
+    detector = NoveltyDetector(
+        false_alarms=share, n_components=200, n_grids=50, random_state=0
+    )
+    found = np.mean(
+        detector.fit(SHAPES[shape](n, 0)).predict(SHAPES[shape](6000, 1)) < 0
+    )
     assert abs(found - share) < 3.5 * np.sqrt(share * (1 - share) * (1 / n + 1 / 6000))
 
 
 def test_rows_left_out_are_what_new_rows_are_compared_with():
-    """With fewer rows than features the rows of the fit all have a leverage of one, and new ones have not."""
+    """With fewer rows than features the rows of the fit all have a leverage of one,
+    and new ones have not.
+    """
     rng = np.random.default_rng(0)
     detector = NoveltyDetector(random_state=0).fit(rng.standard_normal((200, 20)))
     scores = detector.score_samples(rng.standard_normal((1000, 20)))
@@ -107,22 +140,32 @@ def test_a_weight_counts_as_equal_rows():
     weighted = NoveltyDetector(random_state=0).fit(X, sample_weight=weight)
     repeated = NoveltyDetector(random_state=0).fit(np.repeat(X, weight, axis=0))
     new = ring(50, 1) * 1.1
-    np.testing.assert_allclose(weighted.score_samples(new), repeated.score_samples(new), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        weighted.score_samples(new), repeated.score_samples(new), rtol=1e-6, atol=1e-6
+    )
 
 
 def test_frames_sparse_rows_files_and_saved_models(tmp_path):
     X = ring(2000)
-    frame = pd.DataFrame(X, columns=["x", "y"]).assign(town=np.where(X[:, 0] > 0, "Bern", "Jena"))
+    frame = pd.DataFrame(X, columns=["x", "y"]).assign(
+        town=np.where(X[:, 0] > 0, "Bern", "Jena")
+    )
     detector = NoveltyDetector(n_components=100, random_state=0).fit(frame)
     scores = detector.score_samples(frame)
     strange = frame.assign(town=np.where(X[:, 0] > 0, "Jena", "Bern"))
     assert np.median(detector.score_samples(strange)) < np.quantile(scores, 0.02)
     frame.to_parquet(tmp_path / "rows.parquet")
-    np.testing.assert_allclose(detector.score_samples(tmp_path / "rows.parquet"), scores, atol=1e-5)
-    read = NoveltyDetector(n_components=100, random_state=0).fit(tmp_path / "rows.parquet")
+    np.testing.assert_allclose(
+        detector.score_samples(tmp_path / "rows.parquet"), scores, atol=1e-5
+    )
+    read = NoveltyDetector(n_components=100, random_state=0).fit(
+        tmp_path / "rows.parquet"
+    )
     np.testing.assert_allclose(read.score_samples(frame), scores, atol=1e-5)
     save(detector, tmp_path / "detector.safetensors")
-    np.testing.assert_array_equal(load(tmp_path / "detector.safetensors").score_samples(frame), scores)
+    np.testing.assert_array_equal(
+        load(tmp_path / "detector.safetensors").score_samples(frame), scores
+    )
     sparse = NoveltyDetector(n_components=100, random_state=0).fit(sp.csr_array(X))
     assert sparse.predict(sp.csr_array([[1.0, 0.0], [5.0, 5.0]])).tolist() == [1, -1]
 
@@ -132,12 +175,19 @@ def test_streams_are_read_in_passes(tmp_path):
     from bochner import settings
 
     X = ring(60000)
-    pd.DataFrame(X, columns=["x", "y"]).to_parquet(tmp_path / "rows.parquet", row_group_size=5000)
-    held = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(pd.DataFrame(X, columns=["x", "y"]))
+    pd.DataFrame(X, columns=["x", "y"]).to_parquet(
+        tmp_path / "rows.parquet", row_group_size=5000
+    )
+    held = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(
+        pd.DataFrame(X, columns=["x", "y"])
+    )
     with settings(memory_limit="16MB"):
-        read = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(tmp_path / "rows.parquet")
+        read = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(
+            tmp_path / "rows.parquet"
+        )
     new = pd.DataFrame(
-        np.vstack([ring(300, 1), np.random.default_rng(0).standard_normal((300, 2))]), columns=["x", "y"]
+        np.vstack([ring(300, 1), np.random.default_rng(0).standard_normal((300, 2))]),
+        columns=["x", "y"],
     )
     a, b = held.score_samples(new), read.score_samples(new)
     assert np.corrcoef(a, b)[0, 1] > 0.98
@@ -146,14 +196,23 @@ def test_streams_are_read_in_passes(tmp_path):
 def test_one_row_and_equal_rows():
     one = NoveltyDetector(**SMALL).fit([[1.0, 2.0]])
     assert np.isfinite(one.score_samples([[1.0, 2.0], [9.0, 9.0]])).all()
-    equal = NoveltyDetector(**SMALL, random_state=0).fit(np.repeat([[1.0, 2.0], [3.0, 4.0]], 50, axis=0))
+    equal = NoveltyDetector(**SMALL, random_state=0).fit(
+        np.repeat([[1.0, 2.0], [3.0, 4.0]], 50, axis=0)
+    )
     assert equal.predict([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]).tolist() == [1, 1, -1]
 
 
 def test_a_constant_column_changes_nothing_until_it_changes():
     X = ring(1000)
-    detector = NoveltyDetector(**SMALL, random_state=0).fit(np.column_stack([X, np.full(1000, 7.0)]))
-    assert np.mean(detector.predict(np.column_stack([ring(1000, 1), np.full(1000, 7.0)])) < 0) < 0.06
+    detector = NoveltyDetector(**SMALL, random_state=0).fit(
+        np.column_stack([X, np.full(1000, 7.0)])
+    )
+    assert (
+        np.mean(
+            detector.predict(np.column_stack([ring(1000, 1), np.full(1000, 7.0)])) < 0
+        )
+        < 0.06
+    )
 
 
 def test_missing_values_are_values():
@@ -190,13 +249,19 @@ def test_refuses_what_makes_no_sense(parameters, message):
 
 def test_great_weights_make_no_difference_of_rounding_count():
     X = ring(200)
-    scores = NoveltyDetector(random_state=0, **SMALL).fit(X, sample_weight=np.full(200, 1e12)).score_samples(X + 100)
+    scores = (
+        NoveltyDetector(random_state=0, **SMALL)
+        .fit(X, sample_weight=np.full(200, 1e12))
+        .score_samples(X + 100)
+    )
     assert scores.min() > -1e6
 
 
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (200, 10), (5000, 10)])
 def test_contamination_holds_on_new_rows_too(n, d, tmp_path):
-    """The share of the rows of the fit, and nearly that of new ones, also of few rows in many columns."""
+    """The share of the rows of the fit, and nearly that of new ones, also of few
+    rows in many columns.
+    """
     flagged, new = [], []
     for seed in range(4 if n < 1000 else 1):
         rng = np.random.default_rng(seed)
@@ -207,4 +272,7 @@ def test_contamination_holds_on_new_rows_too(n, d, tmp_path):
     np.testing.assert_allclose(flagged, 0.05, atol=1 / n)
     assert 0.02 < np.mean(new) < 0.09
     save(detector, tmp_path / "detector.safetensors")
-    np.testing.assert_allclose(load(tmp_path / "detector.safetensors").score_samples(X), detector.score_samples(X))
+    np.testing.assert_allclose(
+        load(tmp_path / "detector.safetensors").score_samples(X),
+        detector.score_samples(X),
+    )

@@ -29,12 +29,19 @@ def main() -> None:
         try:
             from bochner.cli.app import app
             from bochner.cli.failures import printed_errors
-        except (OSError, MemoryError, RuntimeError) as failure:  # in place of an ImportError
+        except (
+            OSError,
+            MemoryError,
+            RuntimeError,
+        ) as failure:  # in place of an ImportError
             raise ImportError(str(failure)) from failure
 
         app(prog_name="bochner")
     except ImportError as failure:  # here, or of what Typer loads to read the arguments
-        if "--traceback" in sys.argv or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
+        if "--traceback" in sys.argv or os.environ.get("BOCHNER_DEBUG", "0") not in (
+            "",
+            "0",
+        ):
             raise
         sys.exit(f"error: the libraries cannot be loaded: {_cause(failure)}")
     except (KeyboardInterrupt, SystemExit) as leave:

@@ -16,10 +16,18 @@ from bochner.cli.failures import guarded
 from bochner.estimators.parameters import Given, conflict
 from bochner.settings import require_addresses
 
-EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted, 143 terminated."
+EPILOG = (
+    "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, "
+    "130 interrupted, 143 terminated."
+)
 LIBRARY_ADDRESSES = 1 << 30  # with fewer OpenBLAS tries to load for ever
 
-app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False)
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=EPILOG,
+    no_args_is_help=False,
+)
 
 
 def _version(asked: bool) -> None:
@@ -34,16 +42,25 @@ def _as_option(name: str, value: Any) -> str:
     return f"--{name.replace('_', '-')} {value}"
 
 
-def _together(uncertainty: bool = False, loss: str = "auto", **others: Any) -> dict[str, Any]:
+def _together(
+    uncertainty: bool = False, loss: str = "auto", **others: Any
+) -> dict[str, Any]:
     """Parameters of an estimator; wrong usage where they exclude one another."""
-    given = {name: others[name] for name in ("kernel", "features", "metric", "alpha", "solver")}
-    if found := conflict(Given(**given, loss=loss, uncertainty=uncertainty, form=_as_option)):
+    given = {
+        name: others[name]
+        for name in ("kernel", "features", "metric", "alpha", "solver")
+    }
+    if found := conflict(
+        Given(**given, loss=loss, uncertainty=uncertainty, form=_as_option)
+    ):
         raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
     return {**others, "loss": loss}
 
 
 def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
-    """A command whose function returns its report: it is printed, by `--json` as JSON, and errors are single lines."""
+    """A command whose function returns its report: it is printed, by `--json` as
+    JSON, and errors are single lines.
+    """
 
     @wraps(work)
     def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
@@ -55,9 +72,15 @@ def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
             report = {"command": work.__name__} | work(**arguments)
             show(report, json, arguments.get("details", False))
 
-    own, more = inspection.signature(work, eval_str=True), {"json": options.Json, "traceback": options.Traceback}
+    own, more = (
+        inspection.signature(work, eval_str=True),
+        {"json": options.Json, "traceback": options.Traceback},
+    )
     keyword = inspection.Parameter.KEYWORD_ONLY
-    last = [inspection.Parameter(name, keyword, default=False, annotation=kind) for name, kind in more.items()]
+    last = [
+        inspection.Parameter(name, keyword, default=False, annotation=kind)
+        for name, kind in more.items()
+    ]
     parameters = [one.replace(kind=keyword) for one in own.parameters.values()] + last
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -69,7 +92,13 @@ def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
 def bochner(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """Fit kernel machines to tables, score them, and predict.
@@ -104,7 +133,8 @@ def demo() -> dict[str, Any]:
 
 @_command
 def warmup() -> dict[str, Any]:
-    """Compile all inner loops and cache them, so that no later fit has to wait for them.
+    """Compile all inner loops and cache them, so that no later fit has to wait for
+    them.
 
     \b
     Example, in an image of a container:
@@ -169,7 +199,19 @@ def fit(
 
     settings = Run(memory_limit, sample, dask, device)
     with settings.applied():
-        return run(Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, settings))
+        return run(
+            Fit(
+                data,
+                target,
+                out,
+                task.value,
+                test_size,
+                exclude or [],
+                parameters,
+                uncertainty,
+                settings,
+            )
+        )
 
 
 @_command
@@ -194,13 +236,22 @@ def plan(
       bochner plan 'rows/*.parquet' --target price --memory-limit 1.5GB
     """
     parameters = _together(
-        kernel=kernel, features=features, n_components=n_components, metric=metric, alpha=alpha, solver=solver
+        kernel=kernel,
+        features=features,
+        n_components=n_components,
+        metric=metric,
+        alpha=alpha,
+        solver=solver,
     )
     from bochner.cli.fitting import Fit, Run
     from bochner.cli.fitting import plan as run
 
     settings = Run(memory_limit, sample=sample)
-    return run(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=settings))
+    return run(
+        Fit(
+            data, target, None, task.value, 0.0, exclude or [], parameters, run=settings
+        )
+    )
 
 
 @_command
@@ -209,15 +260,25 @@ def predict(
     data: options.Data,
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", parser=options.table_name, help="File for the predictions: .csv or .parquet."),
+        typer.Option(
+            metavar="FILE",
+            parser=options.table_name,
+            help="File for the predictions: .csv or .parquet.",
+        ),
     ],
     interval: options.Interval = None,
     std: Annotated[
-        bool, typer.Option("--std", help="Add standard deviations (models fitted with --uncertainty).")
+        bool,
+        typer.Option(
+            "--std", help="Add standard deviations (models fitted with --uncertainty)."
+        ),
     ] = False,
     proba: Annotated[
         bool | None,
-        typer.Option("--proba/--no-proba", help="Add a probability for each class. Default: yes, for a classifier."),
+        typer.Option(
+            "--proba/--no-proba",
+            help="Add a probability for each class. Default: yes, for a classifier.",
+        ),
     ] = None,
     memory_limit: options.Memory = None,
     device: options.Device = None,
@@ -260,13 +321,24 @@ def explain(
     model: options.Model,
     data: options.Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", parser=options.table_name, help="File for the values: .csv or .parquet.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            parser=options.table_name,
+            help="File for the values: .csv or .parquet.",
+        ),
     ],
     rows: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Rows to explain; of more they are drawn at random.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Rows to explain; of more they are drawn at random.",
+        ),
     ] = 1000,
 ) -> dict[str, Any]:
-    """Explain predictions: write what each column adds to the prediction of each row (Shapley values).
+    """Explain predictions: write what each column adds to the prediction of each row
+    (Shapley values).
 
     \b
     Example:
@@ -282,11 +354,17 @@ def report(
     model: options.Model,
     data: options.Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", parser=options.page_name, help="File for the page, such as report.html.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            parser=options.page_name,
+            help="File for the page, such as report.html.",
+        ),
     ],
     target: options.TrueTarget = None,
 ) -> dict[str, Any]:
-    """Write a report page of a model: one HTML file with scores, importances, effects, errors, candidates and costs.
+    """Write a report page of a model: one HTML file with scores, importances, effects,
+    errors, candidates and costs.
 
     \b
     Example:

@@ -1,4 +1,6 @@
-"""Predicts, evaluates and reports for the command: each function returns its report, a dict fit for JSON."""
+"""Predicts, evaluates and reports for the command: each function returns its report,
+a dict fit for JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, errors_of, listed, missing_column, printable
+from bochner.cli.failures import (
+    CommandError,
+    errors_of,
+    listed,
+    missing_column,
+    printable,
+)
 from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
@@ -25,7 +33,16 @@ from bochner.sources.base import Batch, TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
 from bochner.sources.writing import write_table
 
-OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
+OPTIONS = (
+    "kernel",
+    "features",
+    "n_components",
+    "alpha",
+    "loss",
+    "solver",
+    "metric",
+    "time_limit",
+)
 
 
 @dataclass(frozen=True)
@@ -51,23 +68,30 @@ class PredictionOptions:
         option = "--std" if self.interval is None else "--interval"
         if saved.task == "regression" and self.proba:
             raise CommandError(
-                f"{saved.path}: predicts numbers, and --proba is for classes; use --interval or --std for uncertainty"
+                f"{saved.path}: predicts numbers, and --proba is for classes; use "
+                "--interval or --std for uncertainty"
             )
         if self.interval is None and not self.std:
             return
         if saved.task == "classification":
             raise CommandError(
-                f"{saved.path}: predicts classes, and {option} is for regression; use --proba for probabilities"
+                f"{saved.path}: predicts classes, and {option} is for regression; "
+                "use --proba for probabilities"
             )
         if not getattr(saved.model, "uncertainty", False):
             raise CommandError(
-                f"{saved.path}: was fitted without uncertainty, which {option} needs; fit it again with 'bochner fit "
+                f"{saved.path}: was fitted without uncertainty, which {option} "
+                "needs; fit it again with 'bochner fit "
                 "--uncertainty' (in Python, uncertainty=True)"
             )
 
 
-def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, Any]:
-    """Columns by name: one of predictions for each target, and the other columns asked for."""
+def predictions(
+    saved: SavedModel, X: Any, options: PredictionOptions
+) -> dict[str, Any]:
+    """Columns by name: one of predictions for each target, and the other columns
+    asked for.
+    """
     name = "target" if saved.target is None else saved.target
     if saved.task == "classification":
         columns = {f"{name}_predicted": pa.array(saved.model.predict(X))}
@@ -79,7 +103,9 @@ def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[s
     return named_columns(name, _numbers(saved, X, options))
 
 
-def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, NDArray[np.float64]]:
+def _numbers(
+    saved: SavedModel, X: Any, options: PredictionOptions
+) -> dict[str, NDArray[np.float64]]:
     """Predictions and the other columns asked for, each of shape (n,) or (n, K)."""
     if options.std:
         mean, std = saved.model.predict(X, return_std=True)
@@ -87,19 +113,30 @@ def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str,
     else:
         found = {"predicted": saved.model.predict(X)}
     if options.interval is not None:
-        with errors_of(saved.path):  # the rows are sound by now: what is refused is the coverage
+        with errors_of(
+            saved.path
+        ):  # the rows are sound by now: what is refused is the coverage
             ends = saved.model.predict_interval(X, coverage=options.interval)
         found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
     return found
 
 
-PERFECT_R2, PERFECT_SHARE = 0.999, 0.05  # R2, and share of the log loss without inputs, that look too good
+PERFECT_R2, PERFECT_SHARE = (
+    0.999,
+    0.05,
+)  # R2, and share of the log loss without inputs, that look too good
 FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
-FEW_TELLING, TELLING = 3, 0.95  # columns that may tell the target alone, and their share of the importance
+FEW_TELLING, TELLING = (
+    3,
+    0.95,
+)  # columns that may tell the target alone, and their share of the importance
 
 
-def remark_on_score(scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]) -> str | None:
-    """What is suspect about the scores of test rows: nearly perfect ones by a few columns, or ones of chance.
+def remark_on_score(
+    scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]
+) -> str | None:
+    """What is suspect about the scores of test rows: nearly perfect ones by a few
+    columns, or ones of chance.
 
     Parameters
     ----------
@@ -112,21 +149,29 @@ def remark_on_score(scores: dict[str, Any], n_rows: int, model: Any, baseline: d
         What a model without inputs predicts.
     """
     name = "r2" if "r2" in scores else "log_loss"
-    value, of_baseline, error = (scores[name][key] for key in ("value", "baseline", "standard_error"))
+    value, of_baseline, error = (
+        scores[name][key] for key in ("value", "baseline", "standard_error")
+    )
     gain = value - of_baseline if name == "r2" else of_baseline - value
     if n_rows < FEWEST_REMARKED:
         return None
     if gain <= (error or 0.0):
         return (
-            f"The score is no better than that of {baseline['predicts']}, predicted for every row: the columns tell "
+            f"The score is no better than that of {baseline['predicts']}, predicted "
+            "for every row: the columns tell "
             "nothing about the target, or more rows are needed."
         )
-    perfect = value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
+    perfect = (
+        value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
+    )
     if not perfect:
         return None
     importance = getattr(model, "importance_", None)
     if importance is None:
-        return "The score is nearly perfect: does a column tell what is known only with the target?"
+        return (
+            "The score is nearly perfect: does a column tell what is known only "
+            "with the target?"
+        )
     names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
     n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
     if n_telling > len(names):
@@ -134,17 +179,26 @@ def remark_on_score(scores: dict[str, Any], n_rows: int, model: Any, baseline: d
     telling = names[:n_telling]
     tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
     return (
-        f"The score is nearly perfect, and {listed(telling)} {tells} the target: {are} known before the target is? "
+        f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
+        f"{are} known before the target is? "
         "If not, --exclude leaves a column out."
     )
 
 
-def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions) -> dict[str, Any]:
+def predict(
+    model_path: Path, data: Path, out: Path, options: PredictionOptions
+) -> dict[str, Any]:
     """Predict the rows of a table into another one."""
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     options.check(saved)
-    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
+    table = open_table(
+        data,
+        notes.append,
+        saved.text_columns,
+        named=saved.columns or (),
+        refused=saved.other_columns,
+    )
     start, written = CLOCK.seconds(), list[str]()
 
     def columns_of(X: Any) -> dict[str, Any]:
@@ -161,7 +215,11 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
             with progress("Predicting", table.n_rows, True) as advance:
                 n_rows = write_predictions(table, columns_of, out, advance)
         else:
-            names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
+            names, n_rows, columns = (
+                table.column_names,
+                table.num_rows,
+                pa.table(columns_of(table)),
+            )
     if isinstance(table, pa.Table):
         write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
@@ -179,10 +237,18 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
 
 
 def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any]:
-    """Explain the predictions for rows of a table, at most so many, in another table."""
+    """Explain the predictions for rows of a table, at most so many, in another
+    table.
+    """
     check_output(out, data, model_path)
     saved, notes = read_model(model_path, "explain"), list[str]()
-    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
+    table = open_table(
+        data,
+        notes.append,
+        saved.text_columns,
+        named=saved.columns or (),
+        refused=saved.other_columns,
+    )
     start = CLOCK.seconds()
     with errors_of(data):
         rows, numbers, n_rows = _some_rows(table, most, data)
@@ -190,9 +256,15 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
         refuse_infinite(X, data)
         found = saved.model.explain(X)
     if len(found) < n_rows:
-        notes.append(f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows sets how many.")
+        notes.append(
+            f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows "
+            "sets how many."
+        )
     if not found.is_exact:
-        notes.append("The values of this model's features are sampled: columns that end in _error are standard errors.")
+        notes.append(
+            "The values of this model's features are sampled: columns that end in "
+            "_error are standard errors."
+        )
     columns = _explained_columns(found, numbers, saved.target or "target")
     write_table([pa.table(columns)], out)
     return {
@@ -214,7 +286,9 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
 
 
 def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int]:
-    """At most so many rows of a table, their numbers if it is in memory, and how many rows there are."""
+    """At most so many rows of a table, their numbers if it is in memory, and how
+    many rows there are.
+    """
     if not isinstance(table, TableSource):
         numbers = np.sort(np.random.default_rng(0).permutation(table.num_rows)[:most])
         return table.take(pa.array(numbers)), numbers, table.num_rows
@@ -226,8 +300,11 @@ def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, 
     return rows.X[:most], None, n_rows
 
 
-def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> dict[str, Any]:
-    """Columns by name: which row, and which output where there are several; prediction, base value, a value for each.
+def _explained_columns(
+    found: Any, numbers: NDArray | None, target: str
+) -> dict[str, Any]:
+    """Columns by name: which row, and which output where there are several; prediction,
+    base value, a value for each.
 
     Names that an input column has, too, get an underscore at the end.
     """
@@ -235,7 +312,11 @@ def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> dict
     outputs = found.output_names if found.values.ndim == 3 else ("",)
     K, names = len(outputs), found.feature_names
     own: dict[str, Any] = {} if numbers is None else {"row": np.repeat(numbers, K)}
-    own |= {"output": np.tile(np.array(outputs, dtype=object), n)} if found.values.ndim == 3 else {}
+    own |= (
+        {"output": np.tile(np.array(outputs, dtype=object), n)}
+        if found.values.ndim == 3
+        else {}
+    )
     own[f"{target}_predicted"] = found.predictions.ravel()
     own[f"{target}_base"] = np.tile(np.atleast_1d(found.base_values), n)
     columns = {name + "_" * (name in names): values for name, values in own.items()}
@@ -246,7 +327,9 @@ def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> dict
     return columns
 
 
-def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | None) -> dict[str, Any]:
+def evaluate(
+    model_path: Path, data: Path, name: str | None, coverage: float | None
+) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
     saved, notes = read_model(model_path), list[str]()
     PredictionOptions(interval=coverage).check(saved)
@@ -275,7 +358,9 @@ def _share(target: Target, n_rows: int) -> float:
 
 
 def _remarks_on_rows(saved: SavedModel, X: Any, share: float) -> list[str]:
-    """That a model was scored on its training rows, and what the fit measured on others."""
+    """That a model was scored on its training rows, and what the fit measured on
+    others.
+    """
     seen = training_rows_among(saved.model, X, share, saved.rows)
     if not seen:
         return []
@@ -287,8 +372,11 @@ def _remarks_on_rows(saved: SavedModel, X: Any, share: float) -> list[str]:
     return [f"{remark} On rows that it held out, 'bochner fit' measured {held_out}."]
 
 
-def true_rows(saved: SavedModel, data: Path, name: str | None, notes: list[str]) -> tuple[SavedModel, Any, Target, int]:
-    """The model with its target, the rows of a table that have one, their targets, and how many rows there are.
+def true_rows(
+    saved: SavedModel, data: Path, name: str | None, notes: list[str]
+) -> tuple[SavedModel, Any, Target, int]:
+    """The model with its target, the rows of a table that have one, their targets, and
+    how many rows there are.
 
     Parameters
     ----------
@@ -301,22 +389,41 @@ def true_rows(saved: SavedModel, data: Path, name: str | None, notes: list[str])
     """
     name = saved.target if name is None else name
     if name is None:
-        raise CommandError(f"{saved.path}: does not name its target; name the column with --target")
+        raise CommandError(
+            f"{saved.path}: does not name its target; name the column with --target"
+        )
     if name in (saved.columns or []):
-        cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
-        raise CommandError(f"{saved.path}: column '{printable(name)}' is an input of the model, not its target{cure}")
+        cure = (
+            ""
+            if saved.target is None
+            else f"; the model predicts '{printable(saved.target)}'"
+        )
+        raise CommandError(
+            f"{saved.path}: column '{printable(name)}' is an input of the model, not "
+            f"its target{cure}"
+        )
     saved = replace(saved, target=name)
     named = [*(saved.columns or ()), name]
-    table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
+    table = open_table(
+        data, notes.append, saved.text_columns, named=named, refused=saved.other_columns
+    )
     n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
-        rows = _scored_rows(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
+        rows = (
+            _scored_rows(table, name, data, notes)
+            if isinstance(table, TableSource)
+            else Batch(table)
+        )
         X, target = with_target(rows, name, saved.task, data)
         X = saved.inputs(X, data)
         if isinstance(table, pa.Table):
             refuse_infinite(X, data)
         if target.missing:
-            X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
+            X = (
+                X.take(pa.array(target.rows))
+                if isinstance(X, pa.Table)
+                else X[target.rows]
+            )
         return saved, X, target, n_rows
 
 
@@ -331,14 +438,17 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
         raise no_values(name, data)
     if share < 1:
         notes.append(
-            f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their content, which is enough for the "
+            f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their "
+            "content, which is enough for the "
             "score."
         )
     return rows
 
 
 def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
-    """Write a page about a model, evaluated on the rows of a table that have the target."""
+    """Write a page about a model, evaluated on the rows of a table that have the
+    target.
+    """
     from bochner.report import Origin, write_report
 
     check_output(out, data, model_path)
@@ -376,18 +486,46 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
 
 
 def _fit_line(saved: SavedModel) -> str:
-    """The command that fits such a model; the table of its rows is not known, nor all options of other programs."""
+    """The command that fits such a model; the table of its rows is not known, nor
+    all options of other programs.
+    """
     options = saved.options
     if options is None:
-        known = {name: getattr(saved.model, name, None) for name in OPTIONS} | {"seed": saved.model.random_state}
-        plain = {key: value for key, value in known.items() if isinstance(value, str | int | float)}
-        told = {key: value for key, value in plain.items() if value not in ("auto", "squared")}
-        options = [word for key, value in told.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        options += ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
-    words = ["--target", str(saved.target), "--task", saved.task, *options, "--out", str(saved.path)]
+        known = {name: getattr(saved.model, name, None) for name in OPTIONS} | {
+            "seed": saved.model.random_state
+        }
+        plain = {
+            key: value
+            for key, value in known.items()
+            if isinstance(value, str | int | float)
+        }
+        told = {
+            key: value
+            for key, value in plain.items()
+            if value not in ("auto", "squared")
+        }
+        options = [
+            word
+            for key, value in told.items()
+            for word in (f"--{key.replace('_', '-')}", str(value))
+        ]
+        options += (
+            ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
+        )
+    words = [
+        "--target",
+        str(saved.target),
+        "--task",
+        saved.task,
+        *options,
+        "--out",
+        str(saved.path),
+    ]
     return "bochner fit TRAINING_TABLE " + shlex.join(words)
 
 
 def _report_line(saved: SavedModel, data: Path, out: Path, name: str | None) -> str:
     named = [] if name is None else ["--target", name]
-    return shlex.join(["bochner", "report", str(saved.path), str(data), "--out", str(out), *named])
+    return shlex.join(
+        ["bochner", "report", str(saved.path), str(data), "--out", str(out), *named]
+    )

@@ -1,4 +1,6 @@
-"""Turns expected errors into one line and an exit code; only the unexpected shows a traceback."""
+"""Turns expected errors into one line and an exit code; only the unexpected shows a
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,41 @@ import typer
 from bochner.engines.base import EngineError
 
 FAILED, INTERRUPTED = 1, 130
-printed_errors: list[str] = []  # lines on standard error, for whoever must know whether there was one
+printed_errors: list[
+    str
+] = []  # lines on standard error, for whoever must know whether there was one
 
 
 class CommandError(Exception):
     """What is wrong with the data or the model, where, and the cure."""
 
 
-EXPECTED = CommandError, EngineError, ValueError, TypeError, OSError, MemoryError, NotImplementedError, ImportError
+EXPECTED = (
+    CommandError,
+    EngineError,
+    ValueError,
+    TypeError,
+    OSError,
+    MemoryError,
+    NotImplementedError,
+    ImportError,
+)
 
 
 def printable(text: Any) -> str:
     """Text in one line, without anything that could steer a terminal."""
     words = str(text).replace("\r\n", "\n").split("\n")
-    line = " ".join(word.strip() for word in words if word.strip()) if len(words) > 1 else words[0]
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in line)
+    line = (
+        " ".join(word.strip() for word in words if word.strip())
+        if len(words) > 1
+        else words[0]
+    )
+    return "".join(
+        c
+        if c.isprintable()
+        else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in line
+    )
 
 
 def listed(names: Iterable[str], limit: int = 12) -> str:
@@ -41,8 +63,15 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
 def missing_column(name: str, columns: list[str], where: Any) -> CommandError:
     """Error of a column that is not in a file, with the names that come close."""
     lower = {column.lower(): column for column in reversed(columns)}
-    close = [lower[match] for match in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
-    cure = f"did you mean {listed(close)}?" if close else f"its columns are {listed(columns)}"
+    close = [
+        lower[match]
+        for match in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)
+    ]
+    cure = (
+        f"did you mean {listed(close)}?"
+        if close
+        else f"its columns are {listed(columns)}"
+    )
     return CommandError(f"{where}: there is no column '{name}'; {cure}")
 
 
@@ -55,7 +84,9 @@ def errors_of(path: Any) -> Iterator[None]:
         raise
     except (ValueError, TypeError, NotImplementedError) as error:
         text = str(error)
-        raise CommandError(text if _names_file(text, path) else f"{path}: {text}") from error
+        raise CommandError(
+            text if _names_file(text, path) else f"{path}: {text}"
+        ) from error
 
 
 def _names_file(text: str, path: Any) -> bool:
@@ -65,17 +96,26 @@ def _names_file(text: str, path: Any) -> bool:
 
 
 def inconsistent(path: Any, error: Exception) -> CommandError:
-    """Error of a model file whose parts do not seem to fit one another, as they end in an error of Python in use."""
-    cure = "save the model again; if that does not help, it is a bug, and --traceback tells where"
-    return CommandError(f"{path}: the model in this file may be inconsistent ({type(error).__name__}: {error}); {cure}")
+    """Error of a model file whose parts do not seem to fit one another, as they end
+    in an error of Python in use.
+    """
+    cure = (
+        "save the model again; if that does not help, it is a bug, and "
+        "--traceback tells where"
+    )
+    return CommandError(
+        f"{path}: the model in this file may be inconsistent "
+        f"({type(error).__name__}: {error}); {cure}"
+    )
 
 
 @contextmanager
 def guarded(traceback: bool, model: Any = None) -> Iterator[None]:
-    """Turn expected errors into one line on standard error and an exit code, and advice of bochner into a line.
+    """Turn expected errors into one line on standard error and an exit code, and advice
+    of bochner into a line.
 
-    Warnings of other libraries stay silent. With `traceback`, or the environment variable BOCHNER_DEBUG, errors and
-    warnings pass as they are.
+    Warnings of other libraries stay silent. With `traceback`, or the environment
+    variable BOCHNER_DEBUG, errors and warnings pass as they are.
 
     Parameters
     ----------
@@ -107,7 +147,12 @@ def _warnings_as_lines() -> Iterator[None]:
     shown: set[str] = set()
 
     def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: Any = None,
     ) -> None:
         text = "".join(c for c in str(message) if not c.isdigit())
         if text not in shown:
@@ -132,5 +177,8 @@ def _line(error: BaseException) -> str:
         place = f"{error.filename}: " if error.filename is not None else ""
         return printable(f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}")
     if isinstance(error, MemoryError):
-        return printable(error) or "not enough memory; use fewer rows, or a smaller --n-components"
+        return (
+            printable(error)
+            or "not enough memory; use fewer rows, or a smaller --n-components"
+        )
     return printable(error) or type(error).__name__

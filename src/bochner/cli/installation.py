@@ -29,9 +29,12 @@ SPLIT_SEED, TEST_SIZE = 0, 0.25
 
 
 def demo() -> dict[str, Any]:
-    """Fit and score on data that scikit-learn brings along or makes, beside other models."""
+    """Fit and score on data that scikit-learn brings along or makes, beside other
+    models.
+    """
     began, worked = time.perf_counter(), CLOCK.seconds()
-    # All loops, also those of later fits and reports; where they cannot be kept, those of the demonstration remain.
+    # All loops, also those of later fits and reports; where they cannot be kept, those
+    # of the demonstration remain.
     with suppress(OSError):
         warmup()
     function = partial(datasets.make_friedman1, random_state=0)
@@ -44,37 +47,57 @@ def demo() -> dict[str, Any]:
     variance = float(np.var(function(FUNCTION_ROWS, noise=0.0)[1]))
     notes = [
         f"{FUNCTION} has noise, which limits R² to {variance / (variance + 1):.2f}.",
-        f"diabetes has {results[-1]['rows']:,} rows only: of so few, a linear model may be as good.",
+        f"diabetes has {results[-1]['rows']:,} rows only: of so few, a linear model "
+        "may be as good.",
     ]
-    return {"code": CODE, "results": results, "compile_seconds": compiling, "notes": notes}
+    return {
+        "code": CODE,
+        "results": results,
+        "compile_seconds": compiling,
+        "notes": notes,
+    }
 
 
-def _classifier(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
+def _classifier(
+    X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray
+) -> tuple[Any, float]:
     model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
     score = model.score(X_test, y_test)
     return model, score
 
 
-def _regressor(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
+def _regressor(
+    X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray
+) -> tuple[Any, float]:
     model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
     score = model.score(X_test, y_test)
     return model, score
 
 
-def _fit_and_score(name: str, rows: Any, learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
+def _fit_and_score(
+    name: str, rows: Any, learn: Callable[..., tuple[Any, float]]
+) -> dict[str, Any]:
     X, y = rows
     classes = learn is _classifier
     X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y if classes else None
+        X,
+        y,
+        test_size=TEST_SIZE,
+        random_state=SPLIT_SEED,
+        stratify=y if classes else None,
     )
     start = CLOCK.seconds()
     model, score = learn(X_train, X_test, y_train, y_test)
     seconds = CLOCK.seconds() - start
     if classes:
         shares = np.bincount(y_train) / len(y_train)
-        measured = scores.classification(y_test, model.predict(X_test), model.predict_proba(X_test), shares)["accuracy"]
+        measured = scores.classification(
+            y_test, model.predict(X_test), model.predict_proba(X_test), shares
+        )["accuracy"]
     else:
-        measured = scores.regression(y_test, model.predict(X_test), y_train.mean())["r2"]
+        measured = scores.regression(y_test, model.predict(X_test), y_train.mean())[
+            "r2"
+        ]
     with threadpool_limits(1):  # threads would wait for one another
         others: dict[str, float] = {
             other: float(one.fit(X_train, y_train).score(X_test, y_test))

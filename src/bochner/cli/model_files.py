@@ -1,4 +1,6 @@
-"""Writes, reads and describes the model files of the command: a model with its target and what `fit` measured."""
+"""Writes, reads and describes the model files of the command: a model with its
+target and what `fit` measured.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
 
-FACTS = "baseline", "scores", "references", "rows", "options"  # beside the target and the task
+FACTS = (
+    "baseline",
+    "scores",
+    "references",
+    "rows",
+    "options",
+)  # beside the target and the task
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class SavedModel:
     rows : int or None
         Rows of training.
     options : list of str or None
-        Of the command that fitted the model, but for the table, the target, the task and the file.
+        Of the command that fitted the model, but for the table, the target, the task
+        and the file.
     description : dict
         Of the file, by `bochner.persistence.describe`.
     """
@@ -59,16 +68,26 @@ class SavedModel:
 
     @property
     def columns(self) -> list[str] | None:
-        """Names of the columns that the model needs, None where it was fitted on a nameless array."""
+        """Names of the columns that the model needs, None where it was fitted on a
+        nameless array.
+        """
         names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns that are text to the model, whatever their values look like in a CSV."""
+        """Columns that are text to the model, whatever their values look like in a
+        CSV.
+        """
         kinds = self.model.encoder_.statistic_.kinds
-        text = [name for name, kind in zip(self.columns or [], kinds, strict=False) if kind in ("text", "mixed")]
-        labels = self.task == "classification" and self.model.classes_.dtype.kind in "OU"
+        text = [
+            name
+            for name, kind in zip(self.columns or [], kinds, strict=False)
+            if kind in ("text", "mixed")
+        ]
+        labels = (
+            self.task == "classification" and self.model.classes_.dtype.kind in "OU"
+        )
         return text + ([self.target] if labels and self.target is not None else [])
 
     @property
@@ -77,30 +96,42 @@ class SavedModel:
         return dict.fromkeys(set(self.columns or []) - set(self.text_columns), "")
 
     def inputs(self, table: Any, path: Path) -> Any:
-        """The columns that the model needs, in its order; CommandError for those that are missing."""
+        """The columns that the model needs, in its order; CommandError for those
+        that are missing.
+        """
         names = self.columns
         if not hasattr(table, "column_names"):
             if names is not None:
-                raise CommandError(f"{path}: the columns have no names, and the model needs {listed(names)}")
+                raise CommandError(
+                    f"{path}: the columns have no names, and the model needs "
+                    f"{listed(names)}"
+                )
             return table
         if names is None:
             return _nameless(self, table, path)
         if absent := [name for name in names if name not in table.column_names]:
-            raise CommandError(f"{path}: the model needs columns that are missing: {listed(absent)}")
+            raise CommandError(
+                f"{path}: the model needs columns that are missing: {listed(absent)}"
+            )
         return table.select(names)
 
 
 def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     if table.num_columns != saved.model.n_features_in_:
         raise CommandError(
-            f"{path}: {table.num_columns} columns, but {saved.path} has {saved.model.n_features_in_} columns without "
+            f"{path}: {table.num_columns} columns, but {saved.path} has "
+            f"{saved.model.n_features_in_} columns without "
             "names; give a file with just these, in their order"
         )
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def write_model(model: Any, path: Path, target: str, task: str, facts: dict[str, Any]) -> None:
-    """Save a model together with what `SavedModel` tells of it: rows, baseline, scores and options are its facts."""
+def write_model(
+    model: Any, path: Path, target: str, task: str, facts: dict[str, Any]
+) -> None:
+    """Save a model together with what `SavedModel` tells of it: rows, baseline,
+    scores and options are its facts.
+    """
     from bochner.persistence import save
 
     told = {name: json.dumps(fact, allow_nan=False) for name, fact in facts.items()}
@@ -108,28 +139,43 @@ def write_model(model: Any, path: Path, target: str, task: str, facts: dict[str,
 
 
 def read_model(path: Path, method: str = "predict") -> SavedModel:
-    """Load a model; CommandError where the file holds a table, or something without a method that is needed.
+    """Load a model; CommandError where the file holds a table, or something without a
+    method that is needed.
 
-    The model predicts for a row without values, lest what is inconsistent in its file is put down to a table.
+    The model predicts for a row without values, lest what is inconsistent in its file
+    is put down to a table.
     """
     from bochner.persistence import describe, load
 
     with open(path, "rb") as file:
         content = kind_by_content(file.read(HEAD))
-    if content == "parquet" or (kind_by_name(path) and content in ("text", *COMPRESSED)):
-        raise CommandError(f"{path}: this is a table, not a model; the model comes first, then the table")
+    if content == "parquet" or (
+        kind_by_name(path) and content in ("text", *COMPRESSED)
+    ):
+        raise CommandError(
+            f"{path}: this is a table, not a model; the model comes first, then the "
+            "table"
+        )
     model = load(path)
     description = describe(path)
     if not hasattr(model, "predict"):
-        raise CommandError(f"{path}: holds a {type(model).__name__}, which does not predict; give a fitted model")
+        raise CommandError(
+            f"{path}: holds a {type(model).__name__}, which does not predict; give a "
+            "fitted model"
+        )
     if not hasattr(model, method):
         cure = "give a KernelMachineRegressor or a KernelMachineClassifier"
-        raise CommandError(f"{path}: holds a {type(model).__name__}, which this command is not for; {cure}")
+        raise CommandError(
+            f"{path}: holds a {type(model).__name__}, which this command is not for; "
+            f"{cure}"
+        )
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
     with errors_of(path):
         facts = {key: json.loads(known.get(key, "null")) for key in FACTS}
-    saved = SavedModel(path, model, task, known.get("target"), **facts, description=description)
+    saved = SavedModel(
+        path, model, task, known.get("target"), **facts, description=description
+    )
     _try(saved)
     return saved
 
@@ -138,7 +184,11 @@ def _try(saved: SavedModel) -> None:
     """Raise CommandError where a model cannot predict."""
     try:
         names, width = saved.columns, len(saved.model.encoder_.statistic_.kinds)
-        X = np.zeros((1, width)) if names is None else pa.table({name: pa.nulls(1) for name in names})
+        X = (
+            np.zeros((1, width))
+            if names is None
+            else pa.table({name: pa.nulls(1) for name in names})
+        )
         with quiet():
             saved.model.predict(X)
     except MemoryError:
@@ -149,27 +199,42 @@ def _try(saved: SavedModel) -> None:
 
 def check_output(path: Path, *inputs: Path) -> None:
     """Raise CommandError where a file could not be written, before any work."""
-    folder = Path(os.path.realpath(path)).parent  # which takes links in a circle as they are
+    folder = Path(
+        os.path.realpath(path)
+    ).parent  # which takes links in a circle as they are
     if not folder.is_dir():
-        raise CommandError(f"{path}: the folder '{folder}' does not exist; create it first")
+        raise CommandError(
+            f"{path}: the folder '{folder}' does not exist; create it first"
+        )
     if path.is_dir():
         raise CommandError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not path.is_file():
-        raise CommandError(f"{path}: is not a regular file, and would be replaced by one; give another name")
+        raise CommandError(
+            f"{path}: is not a regular file, and would be replaced by one; give "
+            "another name"
+        )
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise CommandError(f"{path}: is also the input, and would be overwritten; give another name")
+            raise CommandError(
+                f"{path}: is also the input, and would be overwritten; give another "
+                "name"
+            )
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
+    """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so
+    on at the top for a single map.
+    """
     features = model.features_
     maps = [_map_facts(leaf) for leaf in leaves(features)]
     return {
         "class": type(model).__name__,
-        **{key: maps[0][key] if len(maps) == 1 else None for key in ("kernel", "lengthscale", "n_components")},
+        **{
+            key: maps[0][key] if len(maps) == 1 else None
+            for key in ("kernel", "lengthscale", "n_components")
+        },
         "alpha": float(model.alpha_),
         "n_features": int(features.n_features_out),
         "encoded_columns": int(model.encoder_.n_features_out_),
@@ -178,16 +243,24 @@ def model_facts(model: Any) -> dict[str, Any]:
         "choice": _choice(model),
         **_importances(model),
         "relevances": most_relevant(model) or None,
-        **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},
+        **{
+            key: getattr(model, f"{key}_", None)
+            for key in ("solver", "solver_reason", "n_iter", "residual")
+        },
     }
 
 
 def _importances(model: Any) -> dict[str, Any]:
-    """Shares of the most important columns, their standard errors, and by which rows; None where none was measured."""
+    """Shares of the most important columns, their standard errors, and by which
+    rows; None where none was measured.
+    """
     found = getattr(model, "importance_", None)
     if found is None:
         return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
-    first, errors = dict(found.top_columns(MOST_COLUMNS)), dict(zip(found.names, found.share_errors(), strict=True))
+    first, errors = (
+        dict(found.top_columns(MOST_COLUMNS)),
+        dict(zip(found.names, found.share_errors(), strict=True)),
+    )
     return {
         "importances": first,
         "importance_errors": {name: float(errors[name]) for name in first},
@@ -205,39 +278,67 @@ def _choice(model: Any) -> dict[str, Any] | None:
         "reason": report.reason,
         "criterion": report.criterion,
         "rows_held_out": report.rows_held_out,
-        "candidates": [vars(candidate) for candidate in sorted(report.candidates, key=lambda one: one.loss)],
+        "candidates": [
+            vars(candidate)
+            for candidate in sorted(report.candidates, key=lambda one: one.loss)
+        ],
         "seconds": report.seconds,
     }
 
 
 def _map_facts(leaf: LeafMap) -> dict[str, Any]:
-    """Kernel, lengthscale and sizes of a fitted map; of random bins also how the training rows fill them."""
+    """Kernel, lengthscale and sizes of a fitted map; of random bins also how the
+    training rows fill them.
+    """
     features, kernel = leaf.features, kernel_of(leaf.features)
-    kernels = [_bare(factor) for _, factors in kernel.terms() for factor in factors] if kernel is not None else []
-    scales = [scale for factor in kernels for scale in np.ravel(getattr(factor, "lengthscale", []))]
+    kernels = (
+        [_bare(factor) for _, factors in kernel.terms() for factor in factors]
+        if kernel is not None
+        else []
+    )
+    scales = [
+        scale
+        for factor in kernels
+        for scale in np.ravel(getattr(factor, "lengthscale", []))
+    ]
     size = int(features.n_features_out)
     facts: dict[str, Any] = {
         "map": type(getattr(features, "transformer", features)).__name__,
-        "kernel": " and ".join(dict.fromkeys(type(factor).__name__ for factor in kernels)) or None,
+        "kernel": " and ".join(
+            dict.fromkeys(type(factor).__name__ for factor in kernels)
+        )
+        or None,
         "lengthscale": _spread(np.array(scales)) if scales else None,
         "n_components": size if kernels else None,
         "n_features": size,
     }
     if isinstance(features, BinningFeatures):
-        facts |= {"n_components": len(features.values_), "n_buckets": features.n_buckets}
-        facts |= {"rows_per_bin": features.rows_per_bin_, "alone": features.singleton_share_}
+        facts |= {
+            "n_components": len(features.values_),
+            "n_buckets": features.n_buckets,
+        }
+        facts |= {
+            "rows_per_bin": features.rows_per_bin_,
+            "alone": features.singleton_share_,
+        }
     if leaf.metrics:
         facts["metric"] = "full" if leaf.metrics[-1].linear_.size else "ard"
     return facts | {"weight": leaf.weight}
 
 
 def _bare(kernel: Any) -> Any:
-    """The kernel inside of one that sees some of the columns, or combinations of them."""
+    """The kernel inside of one that sees some of the columns, or combinations of
+    them.
+    """
     return _bare(kernel.leaf) if hasattr(kernel, "leaf") else kernel
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:
-    return {"min": float(values.min()), "median": float(np.median(values)), "max": float(values.max())}
+    return {
+        "min": float(values.min()),
+        "median": float(np.median(values)),
+        "max": float(values.max()),
+    }
 
 
 def inspect(path: Path) -> dict[str, Any]:
@@ -246,7 +347,10 @@ def inspect(path: Path) -> dict[str, Any]:
     classes = getattr(saved.model, "classes_", None)
     kinds = saved.model.encoder_.statistic_.kinds
     names = saved.columns or [f"x{k}" for k in range(len(kinds))]
-    of_file = {key: saved.description[key] for key in ("file_bytes", "format_version", "library_version")}
+    of_file = {
+        key: saved.description[key]
+        for key in ("file_bytes", "format_version", "library_version")
+    }
     return {
         "model_file": str(path),
         **of_file,

@@ -1,4 +1,6 @@
-"""The arguments and options that commands have in common, and the checks of what is given."""
+"""The arguments and options that commands have in common, and the checks of what is
+given.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,15 @@ def _parameter(name: str, metavar: str, help: str = "") -> Any:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
 
-    return typer.Option(metavar=metavar, callback=value, help=help or PARAMETERS[name].help)
+    return typer.Option(
+        metavar=metavar, callback=value, help=help or PARAMETERS[name].help
+    )
 
 
 def _checked(is_right: Callable[[Any], Any], message: str) -> Callable[[Any], Any]:
-    """Callback of an option: what is given, or wrong usage with a message that has a place for it."""
+    """Callback of an option: what is given, or wrong usage with a message that has a
+    place for it.
+    """
 
     def check(given: Any) -> Any:
         if given is not None and not is_right(given):
@@ -51,7 +57,9 @@ def _checked(is_right: Callable[[Any], Any], message: str) -> Callable[[Any], An
 def _file_name(text: str) -> Path:
     """The name of a file to write, of which a path keeps no separator at the end."""
     if text.endswith(("/", os.sep)):
-        raise typer.BadParameter(f"'{text}' names a folder: add the name of a file in it")
+        raise typer.BadParameter(
+            f"'{text}' names a folder: add the name of a file in it"
+        )
     return Path(text)
 
 
@@ -71,7 +79,9 @@ def model_name(text: str) -> Path:
 
     path = _file_name(text)
     if is_table_name(path):
-        raise typer.BadParameter(f"'{path}' is the name of a table; choose a name such as model.safetensors")
+        raise typer.BadParameter(
+            f"'{path}' is the name of a table; choose a name such as model.safetensors"
+        )
     return path
 
 
@@ -88,16 +98,23 @@ def _size(size: str | None) -> str | None:
         if size is not None:
             as_bytes(size)
     except ValueError:
-        raise typer.BadParameter(f"{size!r} is not a size such as 1.5GB or '600 MB'") from None
+        raise typer.BadParameter(
+            f"{size!r} is not a size such as 1.5GB or '600 MB'"
+        ) from None
     return size
 
 
 def _columns(context: typer.Context, incomplete: str) -> list[str]:
-    """Columns of the table that begin so, for the completion of a shell, which shows no errors."""
+    """Columns of the table that begin so, for the completion of a shell, which shows
+    no errors.
+    """
     from bochner.cli.tables import noted
     from bochner.sources.opening import open_source
 
-    given = [context.params.get("data"), *context.args]  # an option without its value leaves the rest unread
+    given = [
+        context.params.get("data"),
+        *context.args,
+    ]  # an option without its value leaves the rest unread
     try:
         with noted(lambda text: None):
             names = open_source(next(path for path in given if path)).names or []
@@ -113,10 +130,16 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="The table: CSV (.gz, .zst), TSV, Parquet, Arrow or LIBSVM; a file, a folder, or a quoted pattern.",
+        help="The table: CSV (.gz, .zst), TSV, Parquet, Arrow or LIBSVM; a file, a "
+        "folder, or a quoted pattern.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file, written by 'bochner fit --out'.")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="The model file, written by 'bochner fit --out'."
+    ),
+]
 Interval = Annotated[
     float | None,
     typer.Option(
@@ -125,18 +148,39 @@ Interval = Annotated[
         help="Add prediction intervals of this coverage, such as 0.9.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
-Traceback = Annotated[
-    bool, typer.Option("--traceback", help="Print the traceback of an error (or set BOCHNER_DEBUG=1).")
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the report as one JSON object.")
 ]
-Target = Annotated[str, typer.Option(metavar="NAME", autocompletion=_columns, help="The column to predict.")]
+Traceback = Annotated[
+    bool,
+    typer.Option(
+        "--traceback", help="Print the traceback of an error (or set BOCHNER_DEBUG=1)."
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", autocompletion=_columns, help="The column to predict."
+    ),
+]
 TrueTarget = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Column with the true values, if the model does not name it.",
+    ),
 ]
 AnyTask = Annotated[
-    Task, typer.Option(metavar="TASK", help="regression, classification, or auto, by the values of the target.")
+    Task,
+    typer.Option(
+        metavar="TASK",
+        help="regression, classification, or auto, by the values of the target.",
+    ),
 ]
-Seed = Annotated[str, _parameter("random_state", "N", "Random seed of the split and of the features.")]
+Seed = Annotated[
+    str,
+    _parameter("random_state", "N", "Random seed of the split and of the features."),
+]
 Kernel = Annotated[str, _parameter("kernel", "NAME")]
 Features = Annotated[str, _parameter("features", "MAP")]
 Components = Annotated[str, _parameter("n_components", "N")]
@@ -147,7 +191,11 @@ Metric = Annotated[str, _parameter("metric", "KIND")]
 Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(metavar="COL", autocompletion=_columns, help="A column to leave out. May be repeated."),
+    typer.Option(
+        metavar="COL",
+        autocompletion=_columns,
+        help="A column to leave out. May be repeated.",
+    ),
 ]
 Numeric = Annotated[
     list[str] | None,
@@ -155,7 +203,8 @@ Numeric = Annotated[
         "--numeric",
         metavar="COL",
         autocompletion=_columns,
-        help="A column whose integers are quantities, never codes of categories. May be repeated.",
+        help="A column whose integers are quantities, never codes of categories. May "
+        "be repeated.",
     ),
 ]
 TestSize = Annotated[
@@ -169,13 +218,19 @@ TestSize = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option(
-        "--memory-limit", metavar="SIZE", callback=_size, help="Upper limit of the memory to use, such as 1.5GB."
+        "--memory-limit",
+        metavar="SIZE",
+        callback=_size,
+        help="Upper limit of the memory to use, such as 1.5GB.",
     ),
 ]
 Sample = Annotated[
     int | None,
     typer.Option(
-        metavar="ROWS", min=1, help="Select the model on the first ROWS rows, which saves a pass over all rows."
+        metavar="ROWS",
+        min=1,
+        help="Select the model on the first ROWS rows, which saves a pass over all "
+        "rows.",
     ),
 ]
 Dask = Annotated[
@@ -184,20 +239,36 @@ Dask = Annotated[
         "--dask",
         metavar="SCHEDULER",
         callback=_checked(ADDRESS.fullmatch, SCHEDULER),
-        help="Address of a Dask scheduler, such as tcp://host:8786, whose workers process the rows.",
+        help="Address of a Dask scheduler, such as tcp://host:8786, whose workers "
+        "process the rows.",
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="DEVICE", help="Device for the features, such as cuda or cuda:1. Default: the CPU."
+        "--device",
+        metavar="DEVICE",
+        help="Device for the features, such as cuda or cuda:1. Default: the CPU.",
     ),
 ]
 SavedModel = Annotated[
     Path | None,
-    typer.Option(metavar="MODEL", parser=model_name, help="Save the model, refitted on all rows, to this file."),
+    typer.Option(
+        metavar="MODEL",
+        parser=model_name,
+        help="Save the model, refitted on all rows, to this file.",
+    ),
 ]
 Uncertainty = Annotated[
-    bool, typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression).")
+    bool,
+    typer.Option(
+        "--uncertainty",
+        help="Also learn prediction intervals and standard deviations (regression).",
+    ),
 ]
-Details = Annotated[bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Print the full report of the fit, not only the summary."
+    ),
+]

@@ -26,34 +26,56 @@ PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
 def model_lines(facts: dict[str, Any]) -> dict[str, str]:
-    """Feature maps, ridge penalty, importances, relevances, selection and solver, a line for each."""
+    """Feature maps, ridge penalty, importances, relevances, selection and solver, a
+    line for each.
+    """
     maps, alpha = facts["maps"], f"ridge penalty {number(facts['alpha'])}"
     lines = {"model": f"{_map_words(maps[0])}; {alpha}"}
     if len(maps) > 1:
         lines = {"model": f"sum of {len(maps)} kernels; {alpha}"}
-        lines |= {f"map {m}": f"weight {number(part['weight'])}: {_map_words(part)}" for m, part in enumerate(maps, 1)}
+        lines |= {
+            f"map {m}": f"weight {number(part['weight'])}: {_map_words(part)}"
+            for m, part in enumerate(maps, 1)
+        }
     if shares := importances(facts):
-        lines["importance"] = f"{', '.join(shares)} (permutations of {facts['importance_rows']})"
+        lines["importance"] = (
+            f"{', '.join(shares)} (permutations of {facts['importance_rows']})"
+        )
     if shares := relevances(facts):
         lines["relevance in the distance"] = ", ".join(shares)
     if facts.get("choice"):
         lines["selected"] = f"{facts['choice']['chosen']}: {facts['choice']['reason']}"
-    times = f"{facts['n_iter']:,} iteration{'' if facts['n_iter'] == 1 else 's'}" if facts["n_iter"] else ""
+    times = (
+        f"{facts['n_iter']:,} iteration{'' if facts['n_iter'] == 1 else 's'}"
+        if facts["n_iter"]
+        else ""
+    )
     if facts["solver"] == "cg":
         lines["solver"] = f"conjugate gradients, {times} ({facts['solver_reason']})"
     elif facts["solver"] == "exact":
-        lines["solver"] = "exact kernel matrix" + (f", conjugate gradients, {times}" if times else "")
+        lines["solver"] = "exact kernel matrix" + (
+            f", conjugate gradients, {times}" if times else ""
+        )
     elif facts["solver"]:
         lines["solver"] = "direct, by the Gram matrix of the features"
-    return lines | ({"uncertainty": "intervals and standard deviations"} if facts["uncertainty"] else {})
+    return lines | (
+        {"uncertainty": "intervals and standard deviations"}
+        if facts["uncertainty"]
+        else {}
+    )
 
 
 def model_line(facts: dict[str, Any]) -> str:
-    """The model in one line: how it was selected, or what it is, and its most important columns."""
+    """The model in one line: how it was selected, or what it is, and its most
+    important columns.
+    """
     choice = facts.get("choice")
     if choice:
         n = len(choice["candidates"])
-        line = f"{choice['chosen']} ({choice['reason']}{f'; {n} candidates' if n > 1 else ''})"
+        line = (
+            f"{choice['chosen']} "
+            f"({choice['reason']}{f'; {n} candidates' if n > 1 else ''})"
+        )
     else:
         line = model_lines(facts)["model"]
     shares = importances(facts)[:MOST_IMPORTANT]
@@ -61,36 +83,58 @@ def model_line(facts: dict[str, Any]) -> str:
 
 
 def importances(facts: dict[str, Any]) -> list[str]:
-    """Columns with at least one per cent of the importance, and standard errors, the most important first."""
-    return named_shares(_shown(facts.get("importances")), facts.get("importance_errors"))
+    """Columns with at least one per cent of the importance, and standard errors, the
+    most important first.
+    """
+    return named_shares(
+        _shown(facts.get("importances")), facts.get("importance_errors")
+    )
 
 
 def relevances(facts: dict[str, Any]) -> list[str]:
-    """Columns with at least one per cent of the distance, the ones that count most first."""
+    """Columns with at least one per cent of the distance, the ones that count most
+    first.
+    """
     return named_shares(_shown(facts.get("relevances")))
 
 
 def _shown(shares: dict[str, float] | None) -> dict[str, float]:
-    return {name: share for name, share in (shares or {}).items() if share >= LEAST_SHARE}
+    return {
+        name: share for name, share in (shares or {}).items() if share >= LEAST_SHARE
+    }
 
 
 def _map_words(facts: dict[str, Any]) -> str:
-    """Kernel, lengthscale and number of features; of bins how many there are and how full."""
+    """Kernel, lengthscale and number of features; of bins how many there are and how
+    full.
+    """
     scale = facts["lengthscale"]
     text = f"{facts['kernel'] or 'linear'} kernel"
     if "metric" in facts:
-        learned = {"ard": "learned lengthscales and warps", "full": "a learned linear map of the columns"}
+        learned = {
+            "ard": "learned lengthscales and warps",
+            "full": "a learned linear map of the columns",
+        }
         text, scale = f"{text} with {learned[facts['metric']]}", None
     if scale and scale["min"] == scale["max"]:
         text += f", lengthscale {number(scale['min'])}"
     elif scale:
-        text += f", lengthscales {number(scale['min'])} to {number(scale['max'])}, median {number(scale['median'])}"
+        text += (
+            f", lengthscales {number(scale['min'])} to {number(scale['max'])}, "
+            f"median {number(scale['median'])}"
+        )
     if "rows_per_bin" not in facts:
-        return f"{text}; {facts['n_features']:,} {'rows' if facts['map'] == 'KernelRows' else 'features'}"
+        return (
+            f"{text}; {facts['n_features']:,} "
+            f"{'rows' if facts['map'] == 'KernelRows' else 'features'}"
+        )
     text += f"; {facts['n_components']:,} grids"
     if facts["n_buckets"]:
         return f"{text} of {facts['n_buckets']:,} buckets"
-    filled = f"{facts['rows_per_bin']:.3g} rows per bin, {100 * facts['alone']:.2g} % of rows alone in theirs"
+    filled = (
+        f"{facts['rows_per_bin']:.3g} rows per bin, {100 * facts['alone']:.2g} "
+        "% of rows alone in theirs"
+    )
     return f"{text}, {facts['n_features']:,} occupied bins; {filled}"
 
 
@@ -109,7 +153,9 @@ def show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
         return
     console = Console(highlight=False, markup=False, emoji=False, file=sys.stdout)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True)
+        console = Console(
+            highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True
+        )
     printer = _fit_details if details else PRINTERS[report["command"]]
     with console.capture() as capture:
         printer(console, report)
@@ -151,24 +197,34 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
         "task": _task(report),
         **model_lines(report["model"]),
         "training": f"{report['rows_train']:,} rows",
-        "test": f"{report['rows_test']:,} rows" if report["rows_test"] else "no rows, so there is no score",
+        "test": f"{report['rows_test']:,} rows"
+        if report["rows_test"]
+        else "no rows, so there is no score",
     }
     _facts(console, facts.items())
     _candidates(console, report["model"])
     _scores(console, report["scores"], f"{report['rows_test']:,} test rows")
     if report["scores"]:
         baseline = report["baseline"]
-        value = cut(baseline["value"]) if "share" in baseline else number(baseline["value"])
-        console.print(Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim"))
+        value = (
+            cut(baseline["value"]) if "share" in baseline else number(baseline["value"])
+        )
+        console.print(
+            Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim")
+        )
     saved = _saved(report).removesuffix("; ")
-    console.print(Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}."))
+    console.print(
+        Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}.")
+    )
     console.print(Text(_cost(report), "dim"))
 
 
 def _rows(report: dict[str, Any]) -> str:
     rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
     missing = report["rows_without_target"]
-    return rows + (f"; {missing:,} rows without a target were dropped" if missing else "")
+    return rows + (
+        f"; {missing:,} rows without a target were dropped" if missing else ""
+    )
 
 
 def _task(report: dict[str, Any]) -> str:
@@ -183,12 +239,16 @@ def _saved(report: dict[str, Any]) -> str:
     if not report["out"]:
         return "not saved (give --out FILE to save the model); "
     again = ", refitted on" if report["rows_test"] else ", fitted on"
-    return f"{printable(report['out'])}{again} all {report['rows_saved_model']:,} rows; "
+    return (
+        f"{printable(report['out'])}{again} all {report['rows_saved_model']:,} rows; "
+    )
 
 
 def _cost(report: dict[str, Any]) -> str:
     peak = report["peak_memory_bytes"]
-    return f"{report['seconds']:.1f} s" + (f", {peak / 1e9:.2f} GB of memory" if peak else "")
+    return f"{report['seconds']:.1f} s" + (
+        f", {peak / 1e9:.2f} GB of memory" if peak else ""
+    )
 
 
 def _score_lines(report: dict[str, Any]) -> dict[str, str]:
@@ -197,8 +257,15 @@ def _score_lines(report: dict[str, Any]) -> dict[str, str]:
     lines: dict[str, str] = {}
     for key, score in report["scores"].items():
         value, interval, baseline = cells(key, score, UNKNOWN)
-        asked = f" (nominal: {100 * score['asked_for']:g} %)" if "asked_for" in score else ""
-        beside = [f"95 % interval {interval}" if interval else "", f"baseline {baseline}" if baseline else ""]
+        asked = (
+            f" (nominal: {100 * score['asked_for']:g} %)"
+            if "asked_for" in score
+            else ""
+        )
+        beside = [
+            f"95 % interval {interval}" if interval else "",
+            f"baseline {baseline}" if baseline else "",
+        ]
         more = "; ".join(part for part in beside if part)
         where = "" if lines else f" on {report['rows_test']:,} test rows"
         lines[NAMES[key]] = f"{value}{asked}{where}" + (f" ({more})" if more else "")
@@ -211,7 +278,10 @@ def _candidates(console: Console, facts: dict[str, Any]) -> None:
     if not choice or not choice["candidates"]:
         return
     table = _table(
-        "candidates", f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows", "± s.e.", "seconds"
+        "candidates",
+        f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows",
+        "± s.e.",
+        "seconds",
     )
     for one in choice["candidates"]:
         loss, error = (number(one[key], UNKNOWN) for key in ("loss", "standard_error"))
@@ -225,25 +295,45 @@ def _plan(console: Console, report: dict[str, Any]) -> None:
 
 def _predict(console: Console, report: dict[str, Any]) -> None:
     out, columns = printable(report["out"]), report["columns_written"]
-    console.print(Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}."))
+    console.print(
+        Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}.")
+    )
     if report["columns_ignored"]:
-        console.print(Text(f"Ignored columns that the model does not use: {listed(report['columns_ignored'])}.", "dim"))
+        console.print(
+            Text(
+                "Ignored columns that the model does not use: "
+                f"{listed(report['columns_ignored'])}.",
+                "dim",
+            )
+        )
 
 
 def _evaluate(console: Console, report: dict[str, Any]) -> None:
     rows = f"{report['rows']:,} rows"
     if report["rows_without_target"]:
         rows += f"; {report['rows_without_target']:,} without a target were dropped"
-    _facts(console, [("model", report["model"]), ("data", f"{report['data']}: {rows}"), ("target", report["target"])])
+    _facts(
+        console,
+        [
+            ("model", report["model"]),
+            ("data", f"{report['data']}: {rows}"),
+            ("target", report["target"]),
+        ],
+    )
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
 def _explain(console: Console, report: dict[str, Any]) -> None:
     out, way = printable(report["out"]), "exact" if report["exact"] else "sampled"
-    rows = f"{report['rows_explained']:,} rows, {way}, against {report['background_rows']:,} training rows"
+    rows = (
+        f"{report['rows_explained']:,} rows, {way}, against "
+        f"{report['background_rows']:,} training rows"
+    )
     console.print(Text(f"Wrote {out}: Shapley values of {rows}."))
     table = _table("column", f"mean absolute value ({report['unit']})")
-    for name, value in cut_named(list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]):
+    for name, value in cut_named(
+        list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]
+    ):
         table.add_row(printable(name), number(value))
     console.print(table)
     console.print(Text(_cost(report), "dim"))
@@ -251,7 +341,12 @@ def _explain(console: Console, report: dict[str, Any]) -> None:
 
 def _report(console: Console, report: dict[str, Any]) -> None:
     size = f"{report['bytes'] / 1e3:,.0f} kB"
-    console.print(Text(f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. Open it in a browser."))
+    console.print(
+        Text(
+            f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. "
+            "Open it in a browser."
+        )
+    )
     console.print(Text(f"{report['seconds']:.1f} s", "dim"))
 
 
@@ -260,9 +355,11 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
     kinds = list(columns.values())
     counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
     facts = {
-        "file": f"{report['model_file']}: {report['file_bytes'] / 1e6:,.2f} MB, format {report['format_version']}, "
+        "file": f"{report['model_file']}: {report['file_bytes'] / 1e6:,.2f} MB, "
+        f"format {report['format_version']}, "
         f"by bochner {report['library_version']}",
-        "holds": report["model"]["class"] + (f", fitted on {rows:,} rows" if rows else ""),
+        "holds": report["model"]["class"]
+        + (f", fitted on {rows:,} rows" if rows else ""),
         "target": "not named" if report["target"] is None else report["target"],
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
         "columns": f"{len(columns):,} ({counts}): {listed(cut_all(columns), 20)}",
@@ -274,24 +371,55 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
 
 
 def _demo(console: Console, report: dict[str, Any]) -> None:
-    table = _table("data", "size", "test score", "95 % interval", "seconds", *report["results"][0]["others"])
+    table = _table(
+        "data",
+        "size",
+        "test score",
+        "95 % interval",
+        "seconds",
+        *report["results"][0]["others"],
+    )
     for row in report["results"]:
-        size, (value, interval, _) = f"{row['rows']:,} x {row['columns']}", cells(row["score"], row, UNKNOWN)
+        size, (value, interval, _) = (
+            f"{row['rows']:,} x {row['columns']}",
+            cells(row["score"], row, UNKNOWN),
+        )
         others = (f"{other:.3f}" for other in row["others"].values())
-        table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, f"{row['seconds']:.1f}", *others)
+        table.add_row(
+            row["data"],
+            size,
+            f"{NAMES[row['score']]} {value}",
+            interval,
+            f"{row['seconds']:.1f}",
+            *others,
+        )
     console.print(Text("Two lines of Python, on data that come with scikit-learn:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
-    console.print(Text("R² by KernelMachineRegressor. The other models are scikit-learn's, with defaults.", "dim"))
+    console.print(
+        Text(
+            "R² by KernelMachineRegressor. The other models are scikit-learn's, with "
+            "defaults.",
+            "dim",
+        )
+    )
     compiling = report["compile_seconds"]
     if compiling >= LEAST_COMPILING:
-        once = f"Compiling the inner loops took {compiling:.1f} s more. It happens once: they are cached on disk."
+        once = (
+            f"Compiling the inner loops took {compiling:.1f} s more. It happens "
+            "once: they are cached on disk."
+        )
         console.print(Text(once, "dim"))
 
 
 def _warmup(console: Console, report: dict[str, Any]) -> None:
-    counts = f"{report['compiled']:,} loops in {report['seconds']:.1f} s; {report['kept_before']:,} were cached already"
-    console.print(Text(f"Compiled {counts}. The cache is {printable(report['folder'])}."))
+    counts = (
+        f"{report['compiled']:,} loops in {report['seconds']:.1f} s; "
+        f"{report['kept_before']:,} were cached already"
+    )
+    console.print(
+        Text(f"Compiled {counts}. The cache is {printable(report['folder'])}.")
+    )
 
 
 def _facts(console: Console, facts: Iterable[tuple[str, Any]]) -> None:
@@ -313,7 +441,9 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
 
 
 def _table(first: str, *names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
+    )
     table.add_column(first, no_wrap=True)
     for name in names:
         table.add_column(name, justify="right")

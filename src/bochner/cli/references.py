@@ -1,4 +1,6 @@
-"""Other models beside those of the command, fitted on the same training rows and scored on the same test rows."""
+"""Other models beside those of the command, fitted on the same training rows and
+scored on the same test rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -23,21 +28,36 @@ from bochner.settings import current
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
 
-MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64  # rows times columns times classes; bytes of the memory limit for each
+MOST_ENTRIES, MOST_BYTES_SHARE = (
+    1 << 24,
+    64,
+)  # rows times columns times classes; bytes of the memory limit for each
 FEWEST = 1000  # rows, unless there are no more: a model of fewer would be no match
 
 
 def other_models(classes: bool) -> dict[str, Any]:
-    """Models of scikit-learn with default settings, by their names: of standardised columns, and of trees."""
+    """Models of scikit-learn with default settings, by their names: of standardised
+    columns, and of trees.
+    """
     linear: Any = LogisticRegression(max_iter=300) if classes else Ridge()
-    boosted: Any = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    return {"linear model": make_pipeline(StandardScaler(), linear), "gradient boosting": boosted(random_state=0)}
+    boosted: Any = (
+        HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    )
+    return {
+        "linear model": make_pipeline(StandardScaler(), linear),
+        "gradient boosting": boosted(random_state=0),
+    }
 
 
 def reference_scores(
-    train: tuple[Any, ...], n_train: int, test: tuple[Any, Target], model: Any, path: Path
+    train: tuple[Any, ...],
+    n_train: int,
+    test: tuple[Any, Target],
+    model: Any,
+    path: Path,
 ) -> dict[str, Any] | None:
-    """Scores of other models, which learn the training rows of a model, or a sample where these are too many.
+    """Scores of other models, which learn the training rows of a model, or a sample
+    where these are too many.
 
     Parameters
     ----------
@@ -54,29 +74,50 @@ def reference_scores(
     Returns
     -------
     dict or None
-        `rows` that they learned, and the `scores` of each by its name. None where too few rows of so many columns and
-        classes could be learned in a short time.
+        `rows` that they learned, and the `scores` of each by its name. None where too
+        few rows of so many columns and classes could be learned in a short time.
     """
     classes = getattr(model, "classes_", None)
     n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
     limit = current().memory_limit
-    most_entries = MOST_ENTRIES if limit is None else min(MOST_ENTRIES, limit // MOST_BYTES_SHARE)
-    most = min(most_entries // (model.encoder_.n_features_out_ * n_outputs), SCORED_ROWS, n_train)
+    most_entries = (
+        MOST_ENTRIES if limit is None else min(MOST_ENTRIES, limit // MOST_BYTES_SHARE)
+    )
+    most = min(
+        most_entries // (model.encoder_.n_features_out_ * n_outputs),
+        SCORED_ROWS,
+        n_train,
+    )
     if most < min(FEWEST, n_train):
         return None
-    X, y = _learned_rows(train, most / n_train, "regression" if classes is None else "classification", path)
+    X, y = _learned_rows(
+        train,
+        most / n_train,
+        "regression" if classes is None else "classification",
+        path,
+    )
     scores = {}
-    with threadpool_limits(1), warnings.catch_warnings():  # threads would wait for one another
-        warnings.simplefilter("ignore")  # that a linear model has not quite converged is no matter for its score
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+    ):  # threads would wait for one another
+        warnings.simplefilter(
+            "ignore"
+        )  # that a linear model has not quite converged is no matter for its score
         for name, other in other_models(classes is not None).items():
-            # A class with a single row, or without any, is more than some models of scikit-learn can learn.
+            # A class with a single row, or without any, is more than some models of
+            # scikit-learn can learn.
             with suppress(ValueError):
-                fitted = make_pipeline(TableEncoder(), FunctionTransformer(as_dense), other).fit(X, y)
+                fitted = make_pipeline(
+                    TableEncoder(), FunctionTransformer(as_dense), other
+                ).fit(X, y)
                 scores[name] = score(fitted, *test, None, path)[0]
     return {"rows": len(y), "scores": scores} if scores else None
 
 
-def _learned_rows(train: tuple[Any, ...], share: float, task: str, path: Path) -> tuple[Any, Any]:
+def _learned_rows(
+    train: tuple[Any, ...], share: float, task: str, path: Path
+) -> tuple[Any, Any]:
     """A share of the training rows and their targets, drawn by chance."""
     if isinstance(train[0], TableSource):
         source, *names = train
@@ -87,5 +128,7 @@ def _learned_rows(train: tuple[Any, ...], share: float, task: str, path: Path) -
     X, y = train
     if share == 1:
         return X, y
-    rows = np.sort(np.random.default_rng(12).permutation(len(y))[: round(share * len(y))])
+    rows = np.sort(
+        np.random.default_rng(12).permutation(len(y))[: round(share * len(y))]
+    )
     return X.take(pa.array(rows)) if isinstance(X, pa.Table) else X[rows], y[rows]

@@ -1,4 +1,6 @@
-"""Opens the tables that commands are given: small ones are read into memory, others stay where they are."""
+"""Opens the tables that commands are given: small ones are read into memory, others
+stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import joined
 from bochner.sources.schema import Selection
 
-SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that evaluate a model, of a table that stays where it is
+SCORED_ROWS, SCORED_ENTRIES = (
+    1 << 18,
+    1 << 24,
+)  # rows at most that evaluate a model, of a table that stays where it is
 
 
 def open_table(
@@ -36,7 +41,8 @@ def open_table(
     named: Collection[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table | TableSource:
-    """A table in memory, or a source where it is too large for that, has no names, or is to be sampled.
+    """A table in memory, or a source where it is too large for that, has no names, or
+    is to be sampled.
 
     Parameters
     ----------
@@ -53,7 +59,8 @@ def open_table(
     named : collection of str
         Columns that are no index of the rows.
     refused : mapping of str to str
-        Columns of CSV files that are refused where they are text because of few values, with a cure or nothing.
+        Columns of CSV files that are refused where they are text because of few values,
+        with a cure or nothing.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -65,11 +72,18 @@ def open_table(
         note(sentence)
     for name, cure in refused.items():
         if why := source.why_text(name):
-            raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
+            raise CommandError(
+                f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}"
+            )
     source = counted(source)
     if sample is not None or source.names is None:
         return source
-    if not gathers(source.n_rows or 0, len(source.names), current().memory_limit, current_engine().is_remote):
+    if not gathers(
+        source.n_rows or 0,
+        len(source.names),
+        current().memory_limit,
+        current_engine().is_remote,
+    ):
         return source
     rows = read_rows(source)
     if rows is None:
@@ -89,13 +103,17 @@ def noted(note: Callable[[str], None]) -> Iterator[None]:
 
 
 def refuse_infinite(X: Any, path: Path) -> None:
-    """Raise CommandError at the first infinite value of all rows of a table that has names."""
+    """Raise CommandError at the first infinite value of all rows of a table that has
+    names.
+    """
     if isinstance(X, pa.Table) and (infinite := infinite_value(X)):
         raise CommandError(f"{path}: {infinite.at(place_of(path, infinite.row))}")
 
 
 def place_of(path: str | os.PathLike[str], row: int) -> str:
-    """Where a row of a table is, in words: the line in files of text; rows count from 0."""
+    """Where a row of a table is, in words: the line in files of text; rows count
+    from 0.
+    """
     try:
         files = files_of(path)
         if kind_of(files[0]) in ("csv", "tsv"):
@@ -107,21 +125,29 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
 
 def read_rows(source: TableSource) -> Batch | None:
     """All rows of a source as one batch; None where there are none."""
-    batches = [batch for part in source.parts for batch in part.read() if batch.X.shape[0]]
+    batches = [
+        batch for part in source.parts for batch in part.read() if batch.X.shape[0]
+    ]
     if not batches:
         return None
     return joined(batches, copied=True)
 
 
 def scored_share(source: TableSource, n_rows: int, share: float) -> float:
-    """The share of its n rows that a model is scored on: no more than `share`, and no more than tell the score."""
+    """The share of its n rows that a model is scored on: no more than `share`, and
+    no more than tell the score.
+    """
     columns = source.schema if isinstance(source.schema, int) else len(source.schema)
     most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
     return min(share, most / max(n_rows, 1))
 
 
-def drawn_rows(source: TableSource, share: float, seed: int, target: str | None) -> Batch | None:
-    """A share of the rows, drawn by a hash of their content, of those that have a target; None where there are none."""
+def drawn_rows(
+    source: TableSource, share: float, seed: int, target: str | None
+) -> Batch | None:
+    """A share of the rows, drawn by a hash of their content, of those that have a
+    target; None where there are none.
+    """
     return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target)))
 
 
@@ -131,13 +157,18 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
     if not isinstance(part, CsvPart):
         return
     if part.separator != "," and kind_of(files_of(path)[0]) != "tsv":
-        yield f"Fields are separated by {'tabs' if part.separator == chr(9) else repr(part.separator)}."
+        yield (
+            "Fields are separated by "
+            f"{'tabs' if part.separator == chr(9) else repr(part.separator)}."
+        )
     if part.decimal_point == ",":
         yield "Numbers have decimal commas."
 
 
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
-    """The columns of CSV files that are text; None where there are none, and of other files, which know their types."""
+    """The columns of CSV files that are text; None where there are none, and of
+    other files, which know their types.
+    """
     first = files_of(path)[0]
     if not as_text or kind_of(first) not in ("csv", "tsv"):
         return None

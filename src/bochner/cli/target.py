@@ -1,4 +1,6 @@
-"""The column to predict: its values, what is learned from them, which rows are held out, and scores of predictions."""
+"""The column to predict: its values, what is learned from them, which rows are held
+out, and scores of predictions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from bochner.sources.base import Batch
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
-DISTINCT_SHARE, FEWEST_DISTINCT = 0.1, 5  # of the rows, from which on equal ones are copies
+DISTINCT_SHARE, FEWEST_DISTINCT = (
+    0.1,
+    5,
+)  # of the rows, from which on equal ones are copies
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
@@ -49,11 +54,19 @@ class Target:
 
     def take(self, positions: NDArray) -> Target:
         """Some of the values."""
-        return replace(self, values=self.values[positions], rows=self.rows[positions], missing=0)
+        return replace(
+            self, values=self.values[positions], rows=self.rows[positions], missing=0
+        )
 
     def as_numbers(self, path: Any) -> Target:
-        """The values as float64; CommandError, with the row, for text that is no number."""
-        text = zip(self.rows, self.values, strict=True) if self.values.dtype.kind not in "biuf" else ()
+        """The values as float64; CommandError, with the row, for text that is no
+        number.
+        """
+        text = (
+            zip(self.rows, self.values, strict=True)
+            if self.values.dtype.kind not in "biuf"
+            else ()
+        )
         for row, value in text:
             try:
                 finite = math.isfinite(float(value))
@@ -61,7 +74,8 @@ class Target:
                 finite = False
             if not finite:
                 raise CommandError(
-                    f"{path}: {place_of(path, int(row))} of column '{self.name}' is '{value}'; regression needs "
+                    f"{path}: {place_of(path, int(row))} of column '{self.name}' is "
+                    f"'{value}'; regression needs "
                     "numbers: fix it, or use --task classification"
                 )
         return replace(self, kind="number", values=self.values.astype(np.float64))
@@ -80,8 +94,8 @@ class TargetSummary:
     total, low, high : float
         Sum and range of the numbers.
     counts : pyarrow.Table or None
-        Columns `value` and `rows`: how many rows have each value; None for fractions, and for pieces with more than
-        10,000 different values.
+        Columns `value` and `rows`: how many rows have each value; None for fractions,
+        and for pieces with more than 10,000 different values.
     """
 
     name: str
@@ -99,11 +113,15 @@ class TargetSummary:
         values, n_rows = target.values, len(target.values) + target.missing
         found, counts = cls(target.name, target.kind, n_rows, target.missing), None
         if target.kind != "number":
-            counts = pa.table(pc.value_counts(pa.array(values)).flatten(), ["value", "rows"])
+            counts = pa.table(
+                pc.value_counts(pa.array(values)).flatten(), ["value", "rows"]
+            )
         if values.dtype.kind not in "biuf" or not len(values):
             return replace(found, counts=counts)
         total = float(values.sum(dtype=np.float64))
-        return replace(found, total=total, low=values.min(), high=values.max(), counts=counts)
+        return replace(
+            found, total=total, low=values.min(), high=values.max(), counts=counts
+        )
 
     def __add__(self, other: TargetSummary) -> TargetSummary:
         """The summary of the rows of both."""
@@ -111,7 +129,11 @@ class TargetSummary:
         if not self.n_known or not other.n_known:
             counts = other.counts if other.n_known else self.counts
         elif self.counts is not None and other.counts is not None:
-            every = pa.concat_tables([self.counts, other.counts]).group_by("value").aggregate([("rows", "sum")])
+            every = (
+                pa.concat_tables([self.counts, other.counts])
+                .group_by("value")
+                .aggregate([("rows", "sum")])
+            )
             counts = every.rename_columns(["value", "rows"])
         if counts is not None and counts.num_rows > MOST_COUNTED:
             counts = None
@@ -130,9 +152,15 @@ class TargetSummary:
         """The summary of the other rows; their range is that of all."""
         counts, n_rows = Counter(self.classes()), self.n_rows - len(test.values)
         if test.values.dtype.kind == "f":
-            return replace(self, n_rows=n_rows, total=self.total - float(test.values.sum()))
+            return replace(
+                self, n_rows=n_rows, total=self.total - float(test.values.sum())
+            )
         left = counts - Counter(test.values.tolist())
-        return replace(self, n_rows=n_rows, counts=pa.table([[*left], [*left.values()]], ["value", "rows"]))
+        return replace(
+            self,
+            n_rows=n_rows,
+            counts=pa.table([[*left], [*left.values()]], ["value", "rows"]),
+        )
 
     @property
     def n_known(self) -> int:
@@ -155,7 +183,15 @@ class TargetSummary:
         """Rows of each class, in the order of the classes."""
         if self.counts is None:
             return {}
-        return dict(sorted(zip(self.counts["value"].to_pylist(), self.counts["rows"].to_pylist(), strict=True)))
+        return dict(
+            sorted(
+                zip(
+                    self.counts["value"].to_pylist(),
+                    self.counts["rows"].to_pylist(),
+                    strict=True,
+                )
+            )
+        )
 
     def baseline(self, task: str) -> Any:
         """Shares of the classes, or the mean."""
@@ -166,14 +202,22 @@ class TargetSummary:
     def described_baseline(self, task: str) -> dict[str, Any]:
         """What a model without inputs predicts, for people."""
         if task == "regression":
-            return {"predicts": "the mean of the training rows", "value": self.baseline(task)}
+            return {
+                "predicts": "the mean of the training rows",
+                "value": self.baseline(task),
+            }
         classes = self.classes()
         best = max(classes, key=lambda label: classes[label])
-        return {"predicts": "the most frequent class", "value": best, "share": classes[best] / self.n_known}
+        return {
+            "predicts": "the most frequent class",
+            "value": best,
+            "share": classes[best] / self.n_known,
+        }
 
 
 def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target:
-    """Take the target from a table; CommandError where it is not there, or has no usable type.
+    """Take the target from a table; CommandError where it is not there, or has no
+    usable type.
 
     Parameters
     ----------
@@ -189,7 +233,10 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     column = table[name].combine_chunks()
     kind = kind_of_type(column.type)
     if kind == "":
-        raise CommandError(f"{path}: column '{name}' has type {column.type}; a target holds numbers, text or booleans")
+        raise CommandError(
+            f"{path}: column '{name}' has type {column.type}; a target holds "
+            "numbers, text or booleans"
+        )
     column = _plain(column)
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_floating(column.type):
@@ -198,13 +245,19 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
         values = _finite_values(values, rows + first, name, path)
-        kind = "integer" if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53 else kind
+        kind = (
+            "integer"
+            if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53
+            else kind
+        )
         values = values.astype(np.int64) if kind == "integer" else values
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
 def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
-    """The other columns of all rows, and the targets of those that have one, as a model of this task predicts them."""
+    """The other columns of all rows, and the targets of those that have one, as a
+    model of this task predicts them.
+    """
     if not isinstance(rows.X, pa.Table):
         y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
         return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
@@ -214,7 +267,9 @@ def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Targ
     if task == "classification":
         return X, target
     if target.values.dtype.kind not in "biuf":
-        raise CommandError(f"{path}: column '{name}' holds text, but the model predicts numbers")
+        raise CommandError(
+            f"{path}: column '{name}' holds text, but the model predicts numbers"
+        )
     return X, target.as_numbers(path)
 
 
@@ -237,53 +292,82 @@ def kind_of_type(kind: pa.DataType) -> str:
 def _plain(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_decimal(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type):
+    if (
+        pa.types.is_decimal(column.type)
+        or pa.types.is_floating(column.type)
+        or pa.types.is_null(column.type)
+    ):
         return column.cast(pa.float64(), safe=False)
-    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+    return (
+        column.cast(pa.large_string())
+        if pa.types.is_string_view(column.type)
+        else column
+    )
 
 
 def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
     if not np.isfinite(values).all():
         place = place_of(path, int(rows[np.argmin(np.isfinite(values))]))
-        raise CommandError(f"{path}: column '{name}' is infinite in {place}; a target must be finite")
+        raise CommandError(
+            f"{path}: column '{name}' is infinite in {place}; a target must be finite"
+        )
     return values
 
 
 def no_values(name: str, path: Any) -> CommandError:
     """The error where no row has a target."""
-    return CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
+    return CommandError(
+        f"{path}: column '{name}' has no values; choose another target, or give rows "
+        "that have one"
+    )
 
 
 def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str]:
-    """What is learned, and why if it is inferred; CommandError where the target cannot be learned."""
+    """What is learned, and why if it is inferred; CommandError where the target
+    cannot be learned.
+    """
     n, name = target.n_known, target.name
     if not n:
         raise no_values(name, path)
     if n > 1 and target.only_value is not None:
         value = printable(target.only_value)
-        raise CommandError(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
+        raise CommandError(
+            f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose "
+            "another target"
+        )
     task, reason = asked, ""
     if task == "auto":
-        task, reason = infer_task(target.kind, target.distinct, n, target.low, target.high)
+        task, reason = infer_task(
+            target.kind, target.distinct, n, target.low, target.high
+        )
     if task == "regression":
         return task, reason
     if target.kind == "number":
-        raise CommandError(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
+        raise CommandError(
+            f"{path}: column '{name}' holds fractional numbers, not classes; use "
+            "--task regression"
+        )
     if target.counts is None:
         raise CommandError(
-            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different values, like an identifier; "
+            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different "
+            "values, like an identifier; "
             "choose another target"
         )
     if target.distinct == n > 2:
         raise CommandError(
-            f"{path}: column '{name}' has a different value in each of its {n:,} rows, like an identifier; choose "
+            f"{path}: column '{name}' has a different value in each of its {n:,} "
+            "rows, like an identifier; choose "
             "another target"
         )
     return task, reason
 
 
-def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tuple[str, str]:
-    """What is learned, and why, from the kind of the values, how many differ, and the least and the largest."""
+def infer_task(
+    kind: str, distinct: int, n_rows: int, low: Any, high: Any
+) -> tuple[str, str]:
+    """What is learned, and why, from the kind of the values, how many differ, and
+    the least and the largest.
+    """
     words = {"text": "text", "category": "categories", "boolean": "booleans"}
     if kind in words:
         return "classification", f"the target holds {words[kind]}"
@@ -291,19 +375,27 @@ def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tu
         return "regression", "the target holds fractional numbers"
     few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n_rows
     if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
-        return "classification", f"the target holds whole numbers with {distinct} distinct values"
-    return "regression", f"the target holds whole numbers with {distinct:,} distinct values"
+        return (
+            "classification",
+            f"the target holds whole numbers with {distinct} distinct values",
+        )
+    return (
+        "regression",
+        f"the target holds whole numbers with {distinct:,} distinct values",
+    )
 
 
 def split_rows(
     X: pa.Table, target: Target, task: str, size: float, seed: int, notes: list[str]
 ) -> tuple[NDArray, NDArray]:
-    """Split rows into train and test, both ascending positions; rows with equal features are on one side.
+    """Split rows into train and test, both ascending positions; rows with equal
+    features are on one side.
 
-    Their targets do not count: a copy with another target still gives the model the features of a test row, and a class
-    whose rows are all alike must not be learned from other targets alone. Where fewer than a tenth of the rows differ,
-    equal features are no copies but values that come again, as in a table of a few levels: new rows will have them
-    too, so that all rows are split as if they differed.
+    Their targets do not count: a copy with another target still gives the model the
+    features of a test row, and a class whose rows are all alike must not be learned
+    from other targets alone. Where fewer than a tenth of the rows differ, equal
+    features are no copies but values that come again, as in a table of a few levels:
+    new rows will have them too, so that all rows are split as if they differed.
 
     Parameters
     ----------
@@ -322,62 +414,95 @@ def split_rows(
     if len(first) == n:
         return stratified_split(target, task, size, seed)
     if len(first) < max(n * DISTINCT_SHARE, FEWEST_DISTINCT):
-        values = f"The columns beside the target have {len(first):,} different rows of values in {n:,} rows"
-        notes.append(f"{values}: most rows of the test split equal training rows, but for the target.")
+        values = (
+            f"The columns beside the target have {len(first):,} different rows "
+            f"of values in {n:,} rows"
+        )
+        notes.append(
+            f"{values}: most rows of the test split equal training rows, but for the "
+            "target."
+        )
         return stratified_split(target, task, size, seed)
     copies = n - len(first)
-    said = f"{copies:,} of {n:,} rows {'are copies' if copies > 1 else 'is a copy'} of another row"
-    notes.append(f"{said} in all columns but the target: equal rows are on one side of the test split.")
+    said = (
+        f"{copies:,} of {n:,} rows {'are copies' if copies > 1 else 'is a copy'} "
+        "of another row"
+    )
+    notes.append(
+        f"{said} in all columns but the target: equal rows are on one side of the "
+        "test split."
+    )
     leads = np.sort(first)
     tested = np.zeros(len(leads), bool)
-    tested[group[leads[stratified_split(target.take(leads), task, size, seed)[1]]]] = True
+    tested[group[leads[stratified_split(target.take(leads), task, size, seed)[1]]]] = (
+        True
+    )
     return np.flatnonzero(~tested[group]), np.flatnonzero(tested[group])
 
 
-def stratified_split(target: Target, task: str, size: float, seed: int) -> tuple[NDArray, NDArray]:
-    """Split the target's rows into train and test, both ascending positions in `values`.
+def stratified_split(
+    target: Target, task: str, size: float, seed: int
+) -> tuple[NDArray, NDArray]:
+    """Split the target's rows into train and test, both ascending positions in
+    `values`.
 
-    Classes keep their shares where each part can have a row of each; a class of one row is learned, not tested.
+    Classes keep their shares where each part can have a row of each; a class of one row
+    is learned, not tested.
     """
     from sklearn.model_selection import train_test_split
 
     every = np.arange(len(target.values))
     count = min(math.ceil(size * len(every)), len(every) - 1)
     if task == "classification":
-        _, labels, sizes = np.unique(target.values, return_inverse=True, return_counts=True)
+        _, labels, sizes = np.unique(
+            target.values, return_inverse=True, return_counts=True
+        )
         common = np.flatnonzero(sizes[labels] > 1)
         if (sizes > 1).sum() <= min(count, len(common) - count):
-            _, test = train_test_split(common, test_size=count, random_state=seed, stratify=labels[common])
+            _, test = train_test_split(
+                common, test_size=count, random_state=seed, stratify=labels[common]
+            )
             return np.setdiff1d(every, test), np.sort(test)
     train, test = train_test_split(every, test_size=count, random_state=seed)
     return np.sort(train), np.sort(test)
 
 
 def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
-    """Positions of the target's values among a model's classes, -1 where there is none."""
+    """Positions of the target's values among a model's classes, -1 where there is
+    none.
+    """
     values = target.values
     if classes.dtype.kind in "OU":
         values = np.array([str(value) for value in values], dtype=object)
     elif values.dtype.kind not in "biuf":
         raise CommandError(
-            f"{path}: column '{target.name}' holds text, but the classes of the model are {classes.dtype.name}s"
+            f"{path}: column '{target.name}' holds text, but the classes of the "
+            f"model are {classes.dtype.name}s"
         )
     where = {value: k for k, value in enumerate(classes.tolist())}
     return np.array([where.get(value, -1) for value in values.tolist()])
 
 
 def score(
-    model: Any, X: Any, target: Target, baseline: Any, path: Path, coverage: float | None = None
+    model: Any,
+    X: Any,
+    target: Target,
+    baseline: Any,
+    path: Path,
+    coverage: float | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Scores of a model on rows with a target, and notes.
 
-    Intervals are scored where the model was fitted with uncertainty: those of `coverage`, or of 90 %; where it has none
-    of these, that is an error for the former and a note for the latter.
+    Intervals are scored where the model was fitted with uncertainty: those of
+    `coverage`, or of 90 %; where it has none of these, that is an error for the former
+    and a note for the latter.
     """
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)
     mean = target.values.mean() if baseline is None else baseline
-    scored = scores.regression(target.values, _finite_predictions(model.predict(X)), mean)
+    scored = scores.regression(
+        target.values, _finite_predictions(model.predict(X)), mean
+    )
     if not getattr(model, "uncertainty", False):
         return scored, []
     asked = COVERAGE if coverage is None else coverage
@@ -390,26 +515,42 @@ def score(
     return scored | scores.intervals(target.values, interval, asked), []
 
 
-def _score_classes(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Scores of classes; those that the model does not know are wrong, and have no probability to be scored."""
+def _score_classes(
+    model: Any, X: Any, target: Target, baseline: Any, path: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """Scores of classes; those that the model does not know are wrong, and have no
+    probability to be scored.
+    """
     labels = labels_of(target, model.classes_, path)
     known = labels[labels >= 0]
     if not len(known) and len(labels) > 1:
         raise CommandError(
-            f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
+            f"{path}: column '{target.name}' holds none of the classes "
+            f"{listed(model.classes_.tolist())}"
         )
     shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
     shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
-    scored = scores.classification(labels, predicted, _finite_predictions(model.predict_proba(X)), shares)
+    scored = scores.classification(
+        labels, predicted, _finite_predictions(model.predict_proba(X)), shares
+    )
     unknown = len(labels) - len(known)
-    some = f"{unknown:,} row has" if unknown == 1 else f"{unknown:,} of {len(labels):,} rows have"
+    some = (
+        f"{unknown:,} row has"
+        if unknown == 1
+        else f"{unknown:,} of {len(labels):,} rows have"
+    )
     remark = f"{some} a class that is not in the training rows: "
-    return scored, [remark + "counted as wrong in the accuracy, left out of the other scores."] if unknown else []
+    return scored, [
+        remark + "counted as wrong in the accuracy, left out of the other scores."
+    ] if unknown else []
 
 
 def _finite_predictions(predicted: NDArray) -> NDArray:
     """Predictions; CommandError where they are no finite numbers."""
     if not np.isfinite(predicted).all():
-        raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
+        raise CommandError(
+            "the model predicts numbers that are not finite; fit it with a larger "
+            "--alpha"
+        )
     return predicted

@@ -19,7 +19,9 @@ DISTINCT_SHARE = 0.8
 
 
 class Block(NamedTuple):
-    """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight of shape (b,)."""
+    """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight
+    of shape (b,).
+    """
 
     X: NDArray | sp.csr_array
     y: NDArray
@@ -42,7 +44,9 @@ class Source(Protocol):
         """Number of parts."""
 
     def span(self, first: int, stop: int) -> Source:
-        """The rows of consecutive parts as one source. Parts are cut by the data, never by threads; picklable."""
+        """The rows of consecutive parts as one source. Parts are cut by the data,
+        never by threads; picklable.
+        """
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
@@ -69,10 +73,12 @@ class ArraySource:
     weights : array of shape (n,), optional
         One for each row by default.
     encode, targets : callable, optional
-        Turn a slice of X into a numeric matrix, and one of y into an array of shape (b, K), block by block, so that no
-        encoded copy of all rows is ever held. Picklable, where the rows go to other processes.
+        Turn a slice of X into a numeric matrix, and one of y into an array of shape (b,
+        K), block by block, so that no encoded copy of all rows is ever held. Picklable,
+        where the rows go to other processes.
     content : array, CSR matrix or data frame of n rows, optional
-        The rows as they came, where X is what has become of them; they are distinguished by their values.
+        The rows as they came, where X is what has become of them; they are
+        distinguished by their values.
 
     Attributes
     ----------
@@ -91,7 +97,11 @@ class ArraySource:
     ) -> None:
         self.X, self.y, self.encode, self.targets = X, y, encode, targets
         self.n_rows, self.content = len(y), X if content is None else content
-        self.weights = unit_weights(self.n_rows) if weights is None or are_one(weights) else weights
+        self.weights = (
+            unit_weights(self.n_rows)
+            if weights is None or are_one(weights)
+            else weights
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -106,11 +116,19 @@ class ArraySource:
     @property
     def n_counted(self) -> int:
         """Number of rows of positive weight."""
-        return self.n_rows if are_unit(self.weights) else int(np.count_nonzero(self.weights))
+        return (
+            self.n_rows
+            if are_unit(self.weights)
+            else int(np.count_nonzero(self.weights))
+        )
 
     def counted(self) -> ArraySource:
         """The rows of positive weight; the source itself where all are."""
-        return self if self.n_counted == self.n_rows else self.take(np.flatnonzero(self.weights))
+        return (
+            self
+            if self.n_counted == self.n_rows
+            else self.take(np.flatnonzero(self.weights))
+        )
 
     @property
     def n_parts(self) -> int:
@@ -129,36 +147,63 @@ class ArraySource:
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
-        return self._block(slice(0, self.n_rows))._replace(weight=np.ascontiguousarray(self.weights))
+        return self._block(slice(0, self.n_rows))._replace(
+            weight=np.ascontiguousarray(self.weights)
+        )
 
     def _block(self, part: slice) -> Block:
-        return Block(self._encoded(part), self.targets(self.y[part]), self.weights[part])
+        return Block(
+            self._encoded(part), self.targets(self.y[part]), self.weights[part]
+        )
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
         step = max(ENCODED_ENTRIES // max(self.X.shape[1], 1), FEWEST_ENCODED)
         parts = [slice(a, a + step) for a in range(0, self.n_rows, step)]
-        blocks = in_threads(self._encoded, parts, None if isinstance(self.X, np.ndarray) else 1)
-        X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        blocks = in_threads(
+            self._encoded, parts, None if isinstance(self.X, np.ndarray) else 1
+        )
+        X = (
+            sp.vstack(blocks, format="csr")
+            if sp.issparse(blocks[0])
+            else np.concatenate(blocks)
+        )
         return ArraySource(
-            X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets, content=self.content
+            X.astype(dtype, copy=False),
+            self.y,
+            self.weights,
+            targets=self.targets,
+            content=self.content,
         )
 
     def labelled(self) -> ArraySource | None:
-        """Return the same rows with the numbers of their classes for targets; None where these are no signs of such."""
+        """Return the same rows with the numbers of their classes for targets; None
+        where these are no signs of such.
+        """
         numbers = getattr(self.targets, "numbers", None)
         return numbers and self.aimed_at(numbers)
 
     def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
         """Return the same rows with targets that are made otherwise."""
-        return ArraySource(self.X, self.y, self.weights, self.encode, targets, self.content)
+        return ArraySource(
+            self.X, self.y, self.weights, self.encode, targets, self.content
+        )
 
     def weighted(self, factors: NDArray) -> ArraySource:
         """Return the same rows, their weights times these factors."""
-        return ArraySource(self.X, self.y, self.weights * factors, self.encode, self.targets, self.content)
+        return ArraySource(
+            self.X,
+            self.y,
+            self.weights * factors,
+            self.encode,
+            self.targets,
+            self.content,
+        )
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
-        """Return a source of at most `size` rows, drawn by their weights, which change so that sums keep their mean."""
+        """Return a source of at most `size` rows, drawn by their weights, which
+        change so that sums keep their mean.
+        """
         rows, factors = draw_rows(self.weights, size, rng)
         if len(rows) == self.n_rows:
             return self
@@ -166,9 +211,11 @@ class ArraySource:
         return sample if factors is None else sample.weighted(factors)
 
     def distinct(self) -> ArraySource:
-        """Return a source of the encoded rows in which equal ones are one, with their weight and their mean target.
+        """Return a source of the encoded rows in which equal ones are one, with their
+        weight and their mean target.
 
-        To leave such a row out is to leave out all its copies, which would otherwise tell of one another.
+        To leave such a row out is to leave out all its copies, which would otherwise
+        tell of one another.
         """
         source = ArraySource(*self.whole(), content=self.content)
         return source.merged(source.first_duplicates(source.row_hashes()), most=1.0)[0]
@@ -176,7 +223,8 @@ class ArraySource:
     def merged(
         self, first_duplicate: NDArray[np.intp], most: float = DISTINCT_SHARE
     ) -> tuple[ArraySource, NDArray[np.bool_]]:
-        """Return a source in which equal rows are one, with their weight and mean target, where that saves much.
+        """Return a source in which equal rows are one, with their weight and mean
+        target, where that saves much.
 
         Least squares on them has the same solution.
 
@@ -199,20 +247,41 @@ class ArraySource:
             return self, np.ones(self.n_rows, bool)
         group = (np.cumsum(leads) - 1)[first_duplicate]
         total = np.bincount(group, self.weights)
-        sums = np.stack([np.bincount(group, self.weights * column) for column in self.targets(self.y).T], axis=1)
+        sums = np.stack(
+            [
+                np.bincount(group, self.weights * column)
+                for column in self.targets(self.y).T
+            ],
+            axis=1,
+        )
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
         kept = np.flatnonzero(leads)
-        return ArraySource(rows_of(self.X, kept), mean, total, self.encode, content=rows_of(self.content, kept)), leads
+        return ArraySource(
+            rows_of(self.X, kept),
+            mean,
+            total,
+            self.encode,
+            content=rows_of(self.content, kept),
+        ), leads
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Hashes of what the rows hold as they came, shape (n,).
 
-        So neither weights nor the scales of columns, whose last bits these change, decide which rows are held out.
+        So neither weights nor the scales of columns, whose last bits these change,
+        decide which rows are held out.
         """
-        parts = [slice(first, first + HASHED_ROWS) for first in range(0, self.n_rows, HASHED_ROWS)]
-        return np.concatenate([row_hashes(rows_of(self.content, part)) for part in parts] or [np.empty(0, np.uint64)])
+        parts = [
+            slice(first, first + HASHED_ROWS)
+            for first in range(0, self.n_rows, HASHED_ROWS)
+        ]
+        return np.concatenate(
+            [row_hashes(rows_of(self.content, part)) for part in parts]
+            or [np.empty(0, np.uint64)]
+        )
 
-    def first_duplicates(self, hashes: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    def first_duplicates(
+        self, hashes: NDArray, apart: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.intp]:
         """Return the first of the rows that are equal to each, shape (n,).
 
         Parameters
@@ -224,12 +293,16 @@ class ArraySource:
         """
         first_duplicate = np.arange(self.n_rows)
         rest = first_duplicate.copy() if apart is None else np.flatnonzero(~apart)
-        _, first, group = np.unique(hashes[rest], return_index=True, return_inverse=True)
+        _, first, group = np.unique(
+            hashes[rest], return_index=True, return_inverse=True
+        )
         first_duplicate[rest] = rest[first[group]]
         led = np.flatnonzero(first_duplicate != np.arange(self.n_rows))
         for start in range(0, len(led), HASHED_ROWS):
             part = led[start : start + HASHED_ROWS]
-            other = part[~_equal(self._encoded(part), self._encoded(first_duplicate[part]))]
+            other = part[
+                ~_equal(self._encoded(part), self._encoded(first_duplicate[part]))
+            ]
             first_duplicate[other] = other
         return first_duplicate
 
@@ -240,11 +313,20 @@ class ArraySource:
         """Return a source of some of the rows, in the order of their numbers."""
         weights = weights_of(self.weights, rows)
         content = rows_of(self.content, rows)
-        return ArraySource(rows_of(self.X, rows), self.y[rows], weights, self.encode, self.targets, content)
+        return ArraySource(
+            rows_of(self.X, rows),
+            self.y[rows],
+            weights,
+            self.encode,
+            self.targets,
+            content,
+        )
 
 
 def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
-    """Rows of an array, a sparse matrix or a data frame of any library that narwhals knows."""
+    """Rows of an array, a sparse matrix or a data frame of any library that narwhals
+    knows.
+    """
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X[part]
     import narwhals as nw

@@ -1,8 +1,8 @@
 """Reads one column of a table, of any library and type.
 
 A column of any origin becomes one of two plain things. Everything that can be put on a
-line becomes a float64 matrix of its *parts* (``PARTS``), missing values being NaN; text becomes
-integer codes and their labels.
+line becomes a float64 matrix of its *parts* (``PARTS``), missing values being NaN; text
+becomes integer codes and their labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 
 class Parts(dict[str, tuple[str, ...]]):
-    """Parts by kind, where that of moments may have their time zone behind it, such as "datetime Asia/Tokyo"."""
+    """Parts by kind, where that of moments may have their time zone behind it, such
+    as "datetime Asia/Tokyo".
+    """
 
     def __missing__(self, kind: str) -> tuple[str, ...]:
         name, _, zone = kind.partition(" ")
@@ -40,20 +42,25 @@ PARTS = Parts(
         "time": ("day",),
     }
 )
-"""The parts of each kind of column: days and seconds are numbers, year, week and day are turns of a circle."""
+"""The parts of each kind of column: days and seconds are numbers, year, week and day
+are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
 NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
 
 
 def label_text(label: Any) -> str:
-    """Text of a label of a category. Equal numbers have one text, whatever their type: that of 1.0 is 1."""
+    """Text of a label of a category. Equal numbers have one text, whatever their
+    type: that of 1.0 is 1.
+    """
     if type(label).__name__ == "Interval":
         left, right = label_text(label.left), label_text(label.right)
         return f"{'(['[label.closed_left]}{left}, {right}{')]'[label.closed_right]}"
     if isinstance(label, numbers.Integral) and not isinstance(label, bool):
         return str(int(label))
-    is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(label, bool)
+    is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(
+        label, bool
+    )
     return str(int(float(label)) if is_number and float(label).is_integer() else label)
 
 
@@ -66,8 +73,9 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     name : str
         Named in errors.
     expected : str, optional
-        The kind that earlier rows had, or None. Where it is "mixed", numbers are read as text; moments with a time zone
-        are read in the expected one; a column without any value takes the expected kind.
+        The kind that earlier rows had, or None. Where it is "mixed", numbers are read
+        as text; moments with a time zone are read in the expected one; a column without
+        any value takes the expected kind.
 
     Returns
     -------
@@ -83,7 +91,9 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     ValueError
         For infinite or complex numbers, and where the kind is not the expected one.
     """
-    if isinstance(column, nw.Series) and (column.dtype == nw.Object or str(_native_dtype(column)) == "object"):
+    if isinstance(column, nw.Series) and (
+        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
+    ):
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
         kind, values = _read_array(column, name, expected)
@@ -97,10 +107,13 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         return expected, _other_time(values, expected)
     if not missing(values).all():
         raise ValueError(
-            f"column {name!r} holds {kind} values where the fit saw {expected} values{_cure(kind, expected)}"
+            f"column {name!r} holds {kind} values where the fit saw {expected} "
+            f"values{_cure(kind, expected)}"
         )
     n = len(values[0] if isinstance(values, tuple) else values)
-    return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
+    return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[
+        expected
+    ] else (np.full(n, -1), [])
 
 
 def _cure(kind: str, expected: str) -> str:
@@ -111,50 +124,79 @@ def _cure(kind: str, expected: str) -> str:
     if PARTS[kind] != PARTS[expected] or not any(zones):
         return ""
     if zones[1]:
-        return f"; give the times their zone, as pandas does by X[column].dt.tz_localize({zones[1]!r})"
-    return "; take their zone from the times, as pandas does by X[column].dt.tz_localize(None)"
+        return (
+            "; give the times their zone, as pandas does by "
+            f"X[column].dt.tz_localize({zones[1]!r})"
+        )
+    return (
+        "; take their zone from the times, as pandas does by "
+        "X[column].dt.tz_localize(None)"
+    )
 
 
 def library_of(X: Any) -> str | None:
-    """Library of a data frame of pandas or polars itself, "pandas" or "polars"; None of all else."""
+    """Library of a data frame of pandas or polars itself, "pandas" or "polars"; None
+    of all else.
+    """
     library = type(X).__module__.partition(".")[0]
-    return library if type(X).__name__ == "DataFrame" and library in ("pandas", "polars") else None
+    return (
+        library
+        if type(X).__name__ == "DataFrame" and library in ("pandas", "polars")
+        else None
+    )
 
 
 def stored_columns(frame: Any) -> list[Any] | None:
-    """The columns of a few rows as pandas stores them, or as values of Python from polars; None of other frames.
+    """The columns of a few rows as pandas stores them, or as values of Python from
+    polars; None of other frames.
 
-    To make a series of each takes longer than a prediction for a row. No version of pandas promises this method.
+    To make a series of each takes longer than a prediction for a row. No version of
+    pandas promises this method.
     """
     library = library_of(frame)
     if library == "polars":
         return list(zip(*frame.rows(), strict=True))
-    arrays = getattr(frame, "_iter_column_arrays", None) if library == "pandas" else None
+    arrays = (
+        getattr(frame, "_iter_column_arrays", None) if library == "pandas" else None
+    )
     return None if arrays is None else list(arrays())
 
 
 def stored_numbers(columns: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Numbers of stored columns, NaN where they are missing, shape (n, k); None where there is anything else."""
+    """Numbers of stored columns, NaN where they are missing, shape (n, k); None
+    where there is anything else.
+    """
     for column in columns:
         of_polars = isinstance(column, tuple) and NUMBERS.issuperset(map(type, column))
-        if not of_polars and not (isinstance(column, np.ndarray) and column.dtype.kind in "biuf"):
+        if not of_polars and not (
+            isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
+        ):
             return None
     return np.array(columns, np.float64).T
 
 
 def stored_texts(column: Any) -> tuple[np.ndarray, list[str]] | None:
-    """Codes and labels of the strings of a stored column; None where some value is neither text nor missing.
+    """Codes and labels of the strings of a stored column; None where some value is
+    neither text nor missing.
 
     Of pandas text must be ASCII, lest it have halves of surrogate pairs.
     """
     values: Any = column
     if not isinstance(column, tuple):
         values = column.tolist() if str(column.dtype) in ("str", "object") else [0]
-        if not all(value.isascii() if isinstance(value, str) else is_missing(value) for value in values):
+        if not all(
+            value.isascii() if isinstance(value, str) else is_missing(value)
+            for value in values
+        ):
             return None
     elif not TEXTS.issuperset(map(type, values)):
         return None
-    labels = {value: k for k, value in enumerate(dict.fromkeys(value for value in values if isinstance(value, str)))}
+    labels = {
+        value: k
+        for k, value in enumerate(
+            dict.fromkeys(value for value in values if isinstance(value, str))
+        )
+    }
     return np.array([labels.get(value, -1) for value in values]), list(labels)
 
 
@@ -163,8 +205,12 @@ def missing(values: Any) -> np.ndarray:
     return values[0] < 0 if isinstance(values, tuple) else np.isnan(values[:, 0])
 
 
-def refuse_infinite(values: np.ndarray, names: Sequence[str] | None, start: int = 0) -> None:
-    """Raise ValueError at the first infinite entry of a matrix whose first row is row `start`."""
+def refuse_infinite(
+    values: np.ndarray, names: Sequence[str] | None, start: int = 0
+) -> None:
+    """Raise ValueError at the first infinite entry of a matrix whose first row is
+    row `start`.
+    """
     if values.dtype.kind != "f":
         return
     with np.errstate(over="ignore", invalid="ignore"):
@@ -174,7 +220,10 @@ def refuse_infinite(values: np.ndarray, names: Sequence[str] | None, start: int 
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         name = column_name(names, int(bad[row].argmax()))
-        raise ValueError(f"Input X contains infinity: column {name!r}, row {start + row}; drop or clip such values")
+        raise ValueError(
+            f"Input X contains infinity: column {name!r}, row {start + row}; drop or "
+            "clip such values"
+        )
 
 
 def column_name(names: Sequence[str] | None, j: int) -> str:
@@ -184,12 +233,20 @@ def column_name(names: Sequence[str] | None, j: int) -> str:
 
 def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
     """The names as they are given, or x0, x1, ... without any."""
-    return [f"x{j}" for j in range(n_columns)] if given is None else [str(name) for name in given]
+    return (
+        [f"x{j}" for j in range(n_columns)]
+        if given is None
+        else [str(name) for name in given]
+    )
 
 
 def column_number(column: int | str, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
-    found = list(names).index(column) if isinstance(column, str) and column in names else column
+    found = (
+        list(names).index(column)
+        if isinstance(column, str) and column in names
+        else column
+    )
     # True is no column 1.
     if (
         isinstance(found, bool | str)
@@ -198,7 +255,8 @@ def column_number(column: int | str, names: Sequence[str]) -> int:
     ):
         some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(
-            f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."
+            f"There is no column {column!r}: give its number, from 0 to "
+            f"{len(names) - 1}, or one of {some}."
         )
     return int(found) % len(names)
 
@@ -216,8 +274,13 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
             return _read_arrow(series.to_arrow(), name)
     native, dtype = series.to_native(), _native_dtype(series)
     if str(dtype) == "category":
-        return "text", (native.cat.codes.to_numpy(), [label_text(label) for label in native.cat.categories])
-    if series.dtype == nw.Unknown and (isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")):
+        return "text", (
+            native.cat.codes.to_numpy(),
+            [label_text(label) for label in native.cat.categories],
+        )
+    if series.dtype == nw.Unknown and (
+        isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")
+    ):
         return _read_array(native.to_numpy(), name, None)
     try:
         array = series.to_arrow()
@@ -227,7 +290,9 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
 
 
 def _native_dtype(series: nw.Series) -> Any:
-    """Type in the words of the column's own library, or narwhals' where it has no `dtype`."""
+    """Type in the words of the column's own library, or narwhals' where it has no
+    `dtype`.
+    """
     return getattr(series.to_native(), "dtype", series.dtype)
 
 
@@ -239,31 +304,52 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
         array = array.combine_chunks()
     kind = array.type
-    if is_a.is_dictionary(kind) or is_a.is_string(kind) or is_a.is_large_string(kind) or kind == pa.string_view():
+    if (
+        is_a.is_dictionary(kind)
+        or is_a.is_string(kind)
+        or is_a.is_large_string(kind)
+        or kind == pa.string_view()
+    ):
         if not is_a.is_dictionary(kind):
-            array = (array.cast(pa.large_string()) if kind == pa.string_view() else array).dictionary_encode()
+            array = (
+                array.cast(pa.large_string()) if kind == pa.string_view() else array
+            ).dictionary_encode()
         labels = array.dictionary.to_pylist()
-        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = (
+            array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        )
         gaps = np.array([*map(is_missing, labels), False])
-        return "text", (np.where(gaps[codes], -1, codes), [label_text(label) for label in labels])
+        return "text", (
+            np.where(gaps[codes], -1, codes),
+            [label_text(label) for label in labels],
+        )
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
         array, zone = _wall_clock(array, name, expected)
-        return f"datetime{zone}", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
+        return f"datetime{zone}", _turns(
+            _floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime"
+        )
     if is_a.is_duration(kind):
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
         return "time", _turns(_floats(array, pa.time64("us"), pa.int64()) / 1e6, "time")
     if is_a.is_null(kind):
         return "number", np.full((len(array), 1), np.nan)
-    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_boolean(kind):
+    if (
+        is_a.is_integer(kind)
+        or is_a.is_floating(kind)
+        or is_a.is_decimal(kind)
+        or is_a.is_boolean(kind)
+    ):
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
 
 
 def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
-    """Moments as clocks show them in the expected zone, or else in their own; and the zone after a blank, if any."""
+    """Moments as clocks show them in the expected zone, or else in their own; and
+    the zone after a blank, if any.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -271,9 +357,14 @@ def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
         return array, ""
     zone = (expected or "").partition(" ")[2] or array.type.tz
     try:
-        return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone))), f" {zone}"
+        return pc.local_timestamp(
+            array.cast(pa.timestamp(array.type.unit, zone))
+        ), f" {zone}"
     except pa.ArrowInvalid as error:
-        raise ValueError(f"column {name!r}: {error}; convert the times to a zone that is known, such as UTC") from None
+        raise ValueError(
+            f"column {name!r}: {error}; convert the times to a zone that is known, "
+            "such as UTC"
+        ) from None
 
 
 def _floats(array: Any, *types: Any) -> np.ndarray:
@@ -286,15 +377,20 @@ def _floats(array: Any, *types: Any) -> np.ndarray:
 
 
 def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
-    """Parts of moments given in seconds since 1970: days, and positions in the year, the week (from Monday), the day.
+    """Parts of moments given in seconds since 1970: days, and positions in the year,
+    the week (from Monday), the day.
 
-    Positions lie in [0, 1) and move without jumps, so that 6 a.m. on a Monday is 1/28 of the week.
+    Positions lie in [0, 1) and move without jumps, so that 6 a.m. on a Monday is 1/28
+    of the week.
     """
     gap = np.isnan(seconds)
     seconds = np.where(gap, 0.0, seconds)
     days = seconds / 86400.0
     year = np.floor(days).astype("M8[D]").astype("M8[Y]")
-    begin, end = (y.astype("M8[D]").astype(np.int64) for y in (year, year + np.timedelta64(1, "Y")))
+    begin, end = (
+        y.astype("M8[D]").astype(np.int64)
+        for y in (year, year + np.timedelta64(1, "Y"))
+    )
     parts = {
         "days": days,
         "year": (days - begin) / (end - begin),
@@ -307,7 +403,9 @@ def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _other_time(parts: np.ndarray, kind: str) -> np.ndarray:
-    """Parts of dates as those of datetimes at midnight, or of datetimes as those of their dates."""
+    """Parts of dates as those of datetimes at midnight, or of datetimes as those of
+    their dates.
+    """
     if kind == "datetime":
         return np.column_stack([parts, np.where(missing(parts), np.nan, 0.0)])
     return np.column_stack([np.floor(parts[:, 0]), parts[:, 1:3]])
@@ -320,30 +418,53 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
     if values.dtype.kind in "biuf":
         floats = values.astype(np.float64)
         if expected == "mixed":
-            numbered = pa.array(floats if values.dtype.kind == "f" else values, from_pandas=True)
+            numbered = pa.array(
+                floats if values.dtype.kind == "f" else values, from_pandas=True
+            )
             return _read_arrow(numbered.dictionary_encode(), name)
         return "number", floats[:, None]
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {name!r}")
-    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in ("D", "s", "ms", "us", "ns"):
+    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in (
+        "D",
+        "s",
+        "ms",
+        "us",
+        "ns",
+    ):
         values = values.astype(f"{values.dtype.kind}8[us]")
     elif values.dtype.kind in "UT":
         values = values.astype(object)
     if expected == "mixed" and values.dtype == object:
         return _read_objects(values, name, as_text=True)
-    if values.dtype == object and len({value.tzinfo is None for value in values if isinstance(value, datetime)}) > 1:
-        raise ValueError(f"column {name!r} holds times with and without a time zone; give all of them one")
+    if (
+        values.dtype == object
+        and len(
+            {value.tzinfo is None for value in values if isinstance(value, datetime)}
+        )
+        > 1
+    ):
+        raise ValueError(
+            f"column {name!r} holds times with and without a time zone; give all of "
+            "them one"
+        )
     try:
         array = pa.array(values, from_pandas=True)
     except UnicodeEncodeError:
         raise lone_surrogate(values, name) from None
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
-    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name, expected)
+    return _read_series(
+        nw.from_native(pa.chunked_array([array]), series_only=True), name, expected
+    )
 
 
-def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple[str, Any]:
-    """Read Python objects: numbers as numbers unless `as_text`, numbers and strings as text."""
+def _read_objects(
+    values: np.ndarray, name: str, as_text: bool = False
+) -> tuple[str, Any]:
+    """Read Python objects: numbers as numbers unless `as_text`, numbers and strings
+    as text.
+    """
     known = np.array([not is_missing(value) for value in values])
     for value in values[known]:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
@@ -356,15 +477,26 @@ def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple
         return "number", out
     labels: dict[str, int] = {}
     codes = np.full(len(values), -1)
-    codes[known] = [labels.setdefault(label_text(value), len(labels)) for value in values[known]]
+    codes[known] = [
+        labels.setdefault(label_text(value), len(labels)) for value in values[known]
+    ]
     return "mixed", (codes, list(labels))
 
 
 def lone_surrogate(values: np.ndarray, name: str) -> ValueError:
-    """What is wrong with a column of objects that has text which UTF-8 cannot encode, and the cure."""
-    row = next(row for row, value in enumerate(values) if isinstance(value, str) and not _is_utf8(value))
+    """What is wrong with a column of objects that has text which UTF-8 cannot
+    encode, and the cure.
+    """
+    row = next(
+        row
+        for row, value in enumerate(values)
+        if isinstance(value, str) and not _is_utf8(value)
+    )
     cure = "replace it, for example by text.encode('utf-8', 'replace').decode()"
-    return ValueError(f"column {name!r}, row {row}: {values[row]!r} holds half of a surrogate pair; {cure}")
+    return ValueError(
+        f"column {name!r}, row {row}: {values[row]!r} holds half of a surrogate "
+        f"pair; {cure}"
+    )
 
 
 def _is_utf8(text: str) -> bool:
@@ -384,28 +516,39 @@ def is_missing(value: Any) -> bool:
 
 def _unusable(name: str, kind: Any) -> TypeError:
     return TypeError(
-        f"column {name!r} has type {kind}, but an argument must be a string, a date or a number: "
+        f"column {name!r} has type {kind}, but an argument must be a string, a date "
+        "or a number: "
         "drop the column, or turn it into one of these"
     )
 
 
-DATES = "The target holds dates or durations; turn them into numbers, or into strings for classes."
+DATES = (
+    "The target holds dates or durations; turn them into numbers, or into "
+    "strings for classes."
+)
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array of NumPy as one whose masked values are missing: NaN, NaT or None; others as they are."""
+    """A masked array of NumPy as one whose masked values are missing: NaN, NaT or
+    None; others as they are.
+    """
     if not isinstance(values, np.ma.MaskedArray):
         return values
     mask, data = np.ma.getmaskarray(values), np.array(values.data)
     if mask.any():
         is_time, is_float = data.dtype.kind in "mM", data.dtype.kind in "biuf"
-        data = data if is_time or data.dtype.kind == "f" else data.astype(np.float64 if is_float else object)
+        data = (
+            data
+            if is_time or data.dtype.kind == "f"
+            else data.astype(np.float64 if is_float else object)
+        )
         data[mask] = "NaT" if is_time else np.nan if is_float else None
     return data
 
 
 def values_of(column: Any) -> Any:
-    """Targets, labels or weights as an array in which integers and booleans stay such, whatever column they came in.
+    """Targets, labels or weights as an array in which integers and booleans stay such,
+    whatever column they came in.
 
     Parameters
     ----------
@@ -415,7 +558,8 @@ def values_of(column: Any) -> Any:
     Returns
     -------
     array of shape (n,), of a frame (n, 1)
-        Objects, with None where they are missing, of integers and booleans of which some are missing or masked.
+        Objects, with None where they are missing, of integers and booleans of which
+        some are missing or masked.
     """
     import pyarrow as pa
 
@@ -425,22 +569,30 @@ def values_of(column: Any) -> Any:
     if isinstance(column, np.ndarray | list):
         return column
     own: Any = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
-    if hasattr(column, "isna") and not hasattr(column, "iloc"):  # an array or an index of pandas
+    if hasattr(column, "isna") and not hasattr(
+        column, "iloc"
+    ):  # an array or an index of pandas
         from pandas import Series
 
         own = Series(column)
     own = nw.from_native(own, pass_through=True, allow_series=True)
     if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
         return np.reshape(values_of(own[:, 0].to_native()), (-1, 1))
-    if not isinstance(own, nw.Series) or not (own.dtype.is_integer() or own.dtype == nw.Boolean):
+    if not isinstance(own, nw.Series) or not (
+        own.dtype.is_integer() or own.dtype == nw.Boolean
+    ):
         return column
     if not own.null_count():
         return own.to_numpy()
-    return np.array([None if is_missing(value) else value for value in own.to_list()], dtype=object)
+    return np.array(
+        [None if is_missing(value) else value for value in own.to_list()], dtype=object
+    )
 
 
 def missing_targets(y: NDArray) -> NDArray[np.bool_]:
-    """Where an array of targets lacks a value, of its shape; ValueError where it holds dates."""
+    """Where an array of targets lacks a value, of its shape; ValueError where it
+    holds dates.
+    """
     if y.dtype.kind in "mM":
         raise ValueError(DATES)
     if y.dtype.kind == "f":
@@ -451,10 +603,18 @@ def missing_targets(y: NDArray) -> NDArray[np.bool_]:
 
 
 def distinct(labels: NDArray) -> NDArray:
-    """Sorted distinct labels, as `numpy.unique` finds them, of text in a tenth of the time."""
-    return np.unique(np.array(list(set(labels.tolist())), dtype=object) if labels.dtype == object else labels)
+    """Sorted distinct labels, as `numpy.unique` finds them, of text in a tenth of
+    the time.
+    """
+    return np.unique(
+        np.array(list(set(labels.tolist())), dtype=object)
+        if labels.dtype == object
+        else labels
+    )
 
 
 def first_row(where: Any) -> int:
-    """Number of the first row that is marked, or has an entry that is; shape (n,) or (n, K)."""
+    """Number of the first row that is marked, or has an entry that is; shape (n,) or
+    (n, K).
+    """
     return int(np.argwhere(where)[0, 0])

@@ -1,4 +1,6 @@
-"""Encodings of columns: of numbers, times and text; which each column of a table has, and the names of its outputs."""
+"""Encodings of columns: of numbers, times and text; which each column of a table
+has, and the names of its outputs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from bochner.data.table_statistic import TableStatistic, is_constant, part_offse
 
 @dataclass
 class NumberColumns:
-    """The numeric columns of a table, z = (x - shift) / scale, missing values replaced by `fill`.
+    """The numeric columns of a table, z = (x - shift) / scale, missing values replaced
+    by `fill`.
 
     Attributes
     ----------
@@ -26,9 +29,11 @@ class NumberColumns:
         Input columns.
     shift, scale, fill : float64 arrays of shape (k,)
     at, gap_at : int arrays of shape (k,)
-        Output columns of the values and of the 0/1 indicators of missing ones; -1 for none.
+        Output columns of the values and of the 0/1 indicators of missing ones; -1 for
+        none.
     limits : array of shape (2, k) or None
-        Least and greatest values beside outliers, which count as these; infinite where there are none.
+        Least and greatest values beside outliers, which count as these; infinite where
+        there are none.
     """
 
     index: np.ndarray
@@ -47,35 +52,53 @@ class NumberColumns:
         start: int = 0,
         part: slice = slice(None),
     ) -> None:
-        """Encode `values` of shape (n, k), whose first row is row `start`, into the zeroed `out`."""
+        """Encode `values` of shape (n, k), whose first row is row `start`, into the
+        zeroed `out`.
+        """
         at, gap_at = self.at[part], self.gap_at[part]
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
         if not self.standardise(values, z, part):
-            refuse_infinite(values, [column_name(names, j) for j in self.index[part]], start)
+            refuse_infinite(
+                values, [column_name(names, j) for j in self.index[part]], start
+            )
             gap = np.isnan(values)
             np.copyto(z, self.fill[part], where=gap, casting="same_kind")
-            _refuse_overflow(z, [column_name(names, j) for j in self.index[part]], start)
+            _refuse_overflow(
+                z, [column_name(names, j) for j in self.index[part]], start
+            )
             has = gap_at >= 0
             out[:, gap_at[has]] = gap[:, has]
         if not follow:
             out[:, at] = z
 
     def has_as_seen(self, values: np.ndarray) -> bool:
-        """Whether `values` of shape (n, k) miss in columns alone where some did in the fit, and are not infinite."""
-        return not (np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any())
+        """Whether `values` of shape (n, k) miss in columns alone where some did in
+        the fit, and are not infinite.
+        """
+        return not (
+            np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any()
+        )
 
-    def standardise(self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)) -> bool:
-        """Write (values - shift) / scale into `z`, both of shape (n, k); whether all of it is finite."""
+    def standardise(
+        self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)
+    ) -> bool:
+        """Write (values - shift) / scale into `z`, both of shape (n, k); whether all
+        of it is finite.
+        """
         if self.limits is not None:
-            values = np.where(np.isfinite(values), np.clip(values, *self.limits[:, part]), values)
+            values = np.where(
+                np.isfinite(values), np.clip(values, *self.limits[:, part]), values
+            )
         with np.errstate(over="ignore", invalid="ignore"):
             centred = np.subtract(values, self.shift[part], dtype=np.float64)
             np.divide(centred, self.scale[part], out=z, casting="same_kind")
             return are_finite(z)
 
     def bounded(self, bounds: Mapping[str, tuple[float, ...]]) -> NumberColumns:
-        """The columns with units and limits that do not go by outliers: `Bounds`, by the numbers of some columns."""
+        """The columns with units and limits that do not go by outliers: `Bounds`, by
+        the numbers of some columns.
+        """
         shift, scale, fill = self.shift.copy(), self.scale.copy(), self.fill.copy()
         limits = np.tile([[-np.inf], [np.inf]], len(shift))
         for i, j in enumerate(self.index.tolist()):
@@ -86,7 +109,9 @@ class NumberColumns:
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
-        for j, at, gap_at in zip(self.index.tolist(), self.at.tolist(), self.gap_at.tolist(), strict=True):
+        for j, at, gap_at in zip(
+            self.index.tolist(), self.at.tolist(), self.gap_at.tolist(), strict=True
+        ):
             yield at, inputs[j]
             if gap_at >= 0:
                 yield gap_at, f"{inputs[j]}_missing"
@@ -106,12 +131,16 @@ def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         name = names[int(bad[row].argmax())]
-        raise ValueError(f"column {name!r}, row {start + row}: value too large for {z.dtype} after scaling")
+        raise ValueError(
+            f"column {name!r}, row {start + row}: value too large for {z.dtype} "
+            "after scaling"
+        )
 
 
 @dataclass
 class TimeColumn:
-    """A column of dates, moments, durations or times of day: a number, and points on circles.
+    """A column of dates, moments, durations or times of day: a number, and points on
+    circles.
 
     Attributes
     ----------
@@ -146,7 +175,9 @@ class TimeColumn:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
         gap, j = missing(parts), self.start
         if PARTS[self.kind][0] in LINEAR:
-            out[:, j] = np.where(gap, self.fill, (parts[:, 0] - self.shift) / self.scale)
+            out[:, j] = np.where(
+                gap, self.fill, (parts[:, 0] - self.shift) / self.scale
+            )
             j += 1
         for part in self.cycles:
             angle = 2.0 * np.pi * parts[:, part]
@@ -160,12 +191,19 @@ class TimeColumn:
         """Yield (output column, name)."""
         parts = PARTS[self.kind]
         suffixes = [parts[0]] if parts[0] in LINEAR else []
-        suffixes += [f"{parts[part]}_{wave}" for part in self.cycles for wave in ("cos", "sin")]
+        suffixes += [
+            f"{parts[part]}_{wave}" for part in self.cycles for wave in ("cos", "sin")
+        ]
         suffixes += ["missing"] if self.gaps else []
-        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+        return (
+            (self.start + i, f"{inputs[self.index]}_{suffix}")
+            for i, suffix in enumerate(suffixes)
+        )
 
     def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: the cosine and the sine of each circle."""
+        """Yield the output columns that belong together: the cosine and the sine of
+        each circle.
+        """
         first = self.start + (PARTS[self.kind][0] in LINEAR)
         return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
 
@@ -174,22 +212,34 @@ class TimeColumn:
         return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
-NUMBER, PADDED = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?"), re.compile(r"-?0\d+")
-TRUTHS = {"False": "0", "True": "1", "0": "False", "1": "True"}  # which are the same level
+NUMBER, PADDED = (
+    re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?"),
+    re.compile(r"-?0\d+"),
+)
+TRUTHS = {
+    "False": "0",
+    "True": "1",
+    "0": "False",
+    "1": "True",
+}  # which are the same level
 SHOWN = 60  # characters of a level in messages
 FEW_ROWS = 16  # that are written one by one sooner than all at once
 CODE_BYTES = 2
 CODE_WIDTH = 8 * CODE_BYTES
-CODE_STEP = np.float32(4 / CODE_WIDTH)  # two codes differ in half of their columns: by 2 in all, as two categories do
+CODE_STEP = np.float32(
+    4 / CODE_WIDTH
+)  # two codes differ in half of their columns: by 2 in all, as two categories do
 
 
 @dataclass
 class TextColumn:
-    """A column of strings or categories: one 0/1 column for each category kept, and codes of the others.
+    """A column of strings or categories: one 0/1 column for each category kept, and
+    codes of the others.
 
-    A code is `CODE_WIDTH` columns of 0 or `CODE_STEP`, the bits of a hash of the category's text. Of two
-    different codes the number of differing columns is binomial with probability 1/2, so that their L1 distance has
-    mean 2, the distance of two columns 0/1, and standard deviation 1/2.
+    A code is `CODE_WIDTH` columns of 0 or `CODE_STEP`, the bits of a hash of the
+    category's text. Of two different codes the number of differing columns is binomial
+    with probability 1/2, so that their L1 distance has mean 2, the distance of two
+    columns 0/1, and standard deviation 1/2.
 
     Attributes
     ----------
@@ -202,8 +252,8 @@ class TextColumn:
     other, gaps : bool
         Whether a column for all other categories, and one for missing values, follow.
     coded : bool
-        Whether the codes of the other categories stand after the column for all of them. The default is for
-        models saved before there were codes.
+        Whether the codes of the other categories stand after the column for all of
+        them. The default is for models saved before there were codes.
     means : LevelMeans or None
         Mean targets of the categories, which are numbers beside the columns above.
     means_at : int
@@ -233,37 +283,64 @@ class TextColumn:
     @property
     def mean_columns(self) -> slice:
         """Output columns of mean targets."""
-        return slice(self.means_at, self.means_at + (0 if self.means is None else self.means.n_outputs))
+        return slice(
+            self.means_at,
+            self.means_at + (0 if self.means is None else self.means.n_outputs),
+        )
 
     @property
     def expected(self) -> str:
-        """The kind as which rows are read, a key of `PARTS`: numbers are text where categories are plain numbers.
+        """The kind as which rows are read, a key of `PARTS`: numbers are text where
+        categories are plain numbers.
 
         Where one has leading zeros, which numbers have lost, they are refused.
         """
-        plain = any(map(NUMBER.fullmatch, self.categories)) or TRUTHS.keys() >= set(self.categories)
-        return "mixed" if plain and not any(map(PADDED.fullmatch, self.categories)) else "text"
+        plain = any(map(NUMBER.fullmatch, self.categories)) or TRUTHS.keys() >= set(
+            self.categories
+        )
+        return (
+            "mixed"
+            if plain and not any(map(PADDED.fullmatch, self.categories))
+            else "text"
+        )
 
     def places(self, labels: list[str]) -> np.ndarray:
-        """Output column of each label, and of missing values at the end; -1 for none."""
+        """Output column of each label, and of missing values at the end; -1 for
+        none.
+        """
         place = {category: self.start + i for i, category in enumerate(self.categories)}
-        whole = [label for label in place if label.endswith(".0") and NUMBER.fullmatch(label)]  # of earlier releases
+        whole = [
+            label for label in place if label.endswith(".0") and NUMBER.fullmatch(label)
+        ]  # of earlier releases
         place = {label[:-2]: place[label] for label in whole} | place
         if TRUTHS.keys() >= place.keys():
             place = {TRUTHS[label]: at for label, at in place.items()} | place
         other = self.start + len(self.categories) if self.other else -1
-        return np.array([*(place.get(label, other) for label in labels), self.code.stop if self.gaps else -1])
+        return np.array(
+            [
+                *(place.get(label, other) for label in labels),
+                self.code.stop if self.gaps else -1,
+            ]
+        )
 
-    def known(self, labels: list[str], places: np.ndarray | None = None) -> np.ndarray | None:
-        """Which levels the fit saw; None where nothing tells, as beyond `categories` without means."""
+    def known(
+        self, labels: list[str], places: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Which levels the fit saw; None where nothing tells, as beyond `categories`
+        without means.
+        """
         if self.means is not None:
             return self.means.knows(labels)
         if self.other:
             return None
         return (self.places(labels) if places is None else places)[:-1] >= 0
 
-    def unseen(self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None) -> str:
-        """What to say of levels that the fit did not see, where most values of a column are such; empty where not."""
+    def unseen(
+        self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
+    ) -> str:
+        """What to say of levels that the fit did not see, where most values of a
+        column are such; empty where not.
+        """
         known = self.known(labels, places)
         if known is None or known.all():
             return ""
@@ -274,7 +351,8 @@ class TextColumn:
         label = labels[int(np.argmax((counts > 0) & ~known))]
         (near,) = get_close_matches(label[:SHOWN], self.categories, 1, cutoff=0.0)
         return (
-            f"{n_unseen:,} of {n_values:,} values are levels that the fit did not see, such as {label[:SHOWN]!r}; "
+            f"{n_unseen:,} of {n_values:,} values are levels that the fit did not "
+            f"see, such as {label[:SHOWN]!r}; "
             f"the fit saw {near[:SHOWN]!r}"
         )
 
@@ -286,7 +364,9 @@ class TextColumn:
         fold: np.ndarray | int = 0,
         places: np.ndarray | None = None,
     ) -> None:
-        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`; `fold` is for means."""
+        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed
+        `out`; `fold` is for means.
+        """
         column = (self.places(labels) if places is None else places)[codes]
         if len(column) < FEW_ROWS and not self.coded and self.means is None:
             for row, at in enumerate(column.tolist()):
@@ -304,10 +384,17 @@ class TextColumn:
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
         suffixes = self.categories + ["other"] * self.other
-        suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + ["missing"] * self.gaps
-        own = [(self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes)]
+        suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + [
+            "missing"
+        ] * self.gaps
+        own = [
+            (self.start + i, f"{inputs[self.index]}_{suffix}")
+            for i, suffix in enumerate(suffixes)
+        ]
         means = range(self.mean_columns.start, self.mean_columns.stop)
-        return iter(own + [(at, f"{inputs[self.index]}_mean{i}") for i, at in enumerate(means)])
+        return iter(
+            own + [(at, f"{inputs[self.index]}_mean{i}") for i, at in enumerate(means)]
+        )
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: those of the codes."""
@@ -315,22 +402,34 @@ class TextColumn:
 
     def sources(self) -> Iterator[tuple[slice, int]]:
         """Yield the output columns and their input column."""
-        return iter([(slice(self.start, self.start + self.width), self.index), (self.mean_columns, self.index)])
+        return iter(
+            [
+                (slice(self.start, self.start + self.width), self.index),
+                (self.mean_columns, self.index),
+            ]
+        )
 
 
 def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
-    """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the same in every process."""
-    used, row = np.unique(codes, return_inverse=True)  # a categorical column lists labels that these rows lack
+    """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the
+    same in every process.
+    """
+    used, row = np.unique(
+        codes, return_inverse=True
+    )  # a categorical column lists labels that these rows lack
     digests = text_digests([labels[i] for i in used.tolist()], CODE_BYTES)
-    return np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1)[row]
+    return np.unpackbits(
+        np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1
+    )[row]
 
 
 @dataclass
 class CodeColumn:
     """A column of numbers that are codes of categories: one 0/1 column for each.
 
-    Should the numbers be no codes after all, one that the fit did not see must not be nothing: a number between two
-    codes has both columns by its distance from them, and one beyond all codes that of the nearest.
+    Should the numbers be no codes after all, one that the fit did not see must not be
+    nothing: a number between two codes has both columns by its distance from them, and
+    one beyond all codes that of the nearest.
 
     Attributes
     ----------
@@ -358,9 +457,13 @@ class CodeColumn:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
         numbers = values[:, 0]
         rows = np.flatnonzero(~np.isnan(numbers))
-        upper = np.clip(np.searchsorted(self.codes, numbers[rows]), 1, len(self.codes) - 1)
+        upper = np.clip(
+            np.searchsorted(self.codes, numbers[rows]), 1, len(self.codes) - 1
+        )
         lower_code, upper_code = self.codes[upper - 1], self.codes[upper]
-        share = np.clip((numbers[rows] - lower_code) / (upper_code - lower_code), 0.0, 1.0)
+        share = np.clip(
+            (numbers[rows] - lower_code) / (upper_code - lower_code), 0.0, 1.0
+        )
         out[rows, self.start + upper - 1] = 1.0 - share
         out[rows, self.start + upper] = share
         if self.gaps:
@@ -368,8 +471,13 @@ class CodeColumn:
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
-        suffixes = [f"{code:g}" for code in self.codes.tolist()] + ["missing"] * self.gaps
-        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+        suffixes = [f"{code:g}" for code in self.codes.tolist()] + [
+            "missing"
+        ] * self.gaps
+        return (
+            (self.start + i, f"{inputs[self.index]}_{suffix}")
+            for i, suffix in enumerate(suffixes)
+        )
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: none."""
@@ -380,21 +488,33 @@ class CodeColumn:
         return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
-IGNORED = float(np.finfo(np.float64).max)  # scale of a column of one value, of which nothing is known but that
+IGNORED = float(
+    np.finfo(np.float64).max
+)  # scale of a column of one value, of which nothing is known but that
 
 
 def encodings(
-    statistic: TableStatistic, with_std: bool, max_categories: int, codes: Mapping[str, np.ndarray]
+    statistic: TableStatistic,
+    with_std: bool,
+    max_categories: int,
+    codes: Mapping[str, np.ndarray],
 ) -> tuple[list[Any], int]:
-    """Encodings of all columns that have values, and the number of output columns; of some the codes are known."""
+    """Encodings of all columns that have values, and the number of output columns;
+    of some the codes are known.
+    """
     names, gaps = statistic.names, statistic.missing > 0
     offsets = part_offsets(statistic.kinds)
     shift, scale, fill = _affine(statistic, with_std)
     for bad in np.flatnonzero(~np.isfinite(scale) | ~np.isfinite(shift)).tolist():
         name = column_name(names, int(np.searchsorted(offsets, bad, side="right")) - 1)
-        raise ValueError(f"column {name!r} holds values too large to standardise: divide it by a constant")
+        raise ValueError(
+            f"column {name!r} holds values too large to standardise: divide it by a "
+            "constant"
+        )
     width = np.zeros(len(statistic.kinds), np.int64)
-    number = np.array([kind == "number" for kind in statistic.kinds]) & (statistic.missing < statistic.rows)
+    number = np.array([kind == "number" for kind in statistic.kinds]) & (
+        statistic.missing < statistic.rows
+    )
     number[[int(j) for j in codes]] = False
     width[number] = 1 + gaps[number]
     others: list[Any] = []
@@ -408,31 +528,48 @@ def encodings(
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
-            cycles = [i for i, part in enumerate(PARTS[statistic.kinds[j]]) if part not in LINEAR and varies[i]]
+            cycles = [
+                i
+                for i, part in enumerate(PARTS[statistic.kinds[j]])
+                if part not in LINEAR and varies[i]
+            ]
             affine = float(shift[o]), float(scale[o]), float(fill[o])
-            others.append(TimeColumn(j, statistic.kinds[j], 0, *affine, cycles, bool(gaps[j])))
+            others.append(
+                TimeColumn(j, statistic.kinds[j], 0, *affine, cycles, bool(gaps[j]))
+            )
         width[j] = others[-1].width
     start = np.cumsum(width) - width
     others = [replace(column, start=int(start[column.index])) for column in others]
     index = np.flatnonzero(number)
     part = offsets[index]
     gap_at = np.where(gaps, start + 1, -1)[index]
-    numbers = NumberColumns(index, shift[part], scale[part], fill[part], start[index], gap_at)
+    numbers = NumberColumns(
+        index, shift[part], scale[part], fill[part], start[index], gap_at
+    )
     return ([numbers] if len(index) else []) + others, int(width.sum())
 
 
-def _affine(statistic: TableStatistic, with_std: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _affine(
+    statistic: TableStatistic, with_std: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Shift, scale and replacement of missing values of every part: float64 arrays."""
     s = statistic.summary
     constant = is_constant(s.low, s.high)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         binary = ~s.many & ~constant & with_std
         shift = np.where(binary | constant, s.low, s.mean)
-        scale = np.where(binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0)
-        scale = np.where((scale > 0) & np.isfinite(scale), scale, s.high - s.low)  # squares that vanish or overflow
+        scale = np.where(
+            binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0
+        )
+        scale = np.where(
+            (scale > 0) & np.isfinite(scale), scale, s.high - s.low
+        )  # squares that vanish or overflow
         scale = np.where(constant, IGNORED if with_std else 1.0, scale)
         empty = s.weight == 0
-        shift, scale = np.where(empty | statistic.sparse, 0.0, shift), np.where(empty, 1.0, scale)
+        shift, scale = (
+            np.where(empty | statistic.sparse, 0.0, shift),
+            np.where(empty, 1.0, scale),
+        )
         return shift, scale, (s.mean - shift) / scale
 
 
@@ -442,7 +579,9 @@ def _most_frequent(counts: dict[str, float], limit: int) -> tuple[list[str], boo
     return sorted(ranked[:limit]), len(ranked) > limit
 
 
-def output_names(columns: Sequence[Any], inputs: Sequence[str], width: int) -> list[str]:
+def output_names(
+    columns: Sequence[Any], inputs: Sequence[str], width: int
+) -> list[str]:
     """Names of the `width` output columns, unique."""
     names = [""] * width
     for column in columns:

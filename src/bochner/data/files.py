@@ -13,7 +13,16 @@ SUFFIXES = {
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "libsvm"),
 }
 COMPRESSED_SUFFIXES = (".gz", ".zst")
-WRITTEN = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst", ".parquet", ".pq")  # names of tables to write
+WRITTEN = (
+    ".csv",
+    ".csv.gz",
+    ".csv.zst",
+    ".tsv",
+    ".tsv.gz",
+    ".tsv.zst",
+    ".parquet",
+    ".pq",
+)  # names of tables to write
 COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive",
@@ -30,7 +39,9 @@ PARQUET = b"PAR1"
 
 
 def kind_by_name(path: str | os.PathLike[str]) -> str | None:
-    """Kind of table that a name tells, "csv", "tsv", "parquet", "arrow" or "libsvm"; None for other names."""
+    """Kind of table that a name tells, "csv", "tsv", "parquet", "arrow" or "libsvm";
+    None for other names.
+    """
     name = os.fspath(path).lower()
     for ending in COMPRESSED_SUFFIXES:
         name = name.removesuffix(ending)
@@ -43,21 +54,27 @@ def is_table_name(path: str | os.PathLike[str]) -> bool:
 
 
 def written_kind(path: str | os.PathLike[str]) -> str:
-    """Kind of file that the name of a table to write asks for, "csv", "tsv" or "parquet"; ValueError for others."""
+    """Kind of file that the name of a table to write asks for, "csv", "tsv" or
+    "parquet"; ValueError for others.
+    """
     if not is_table_name(path):
         raise ValueError(f"{path}: the name must end in one of {', '.join(WRITTEN)}")
     return str(kind_by_name(path))
 
 
 def compression_of(path: str | os.PathLike[str]) -> str | None:
-    """How a file is compressed, "gzip" or "zstd", by its content; None where it is not."""
+    """How a file is compressed, "gzip" or "zstd", by its content; None where it is
+    not.
+    """
     with open(path, "rb") as file:
         content = kind_by_content(file.read(16))
     return content if content in COMPRESSED else None
 
 
 def kind_by_content(head: bytes) -> str:
-    """Kind of content that begins so: "parquet", "arrow", "gzip", "zstd", "safetensors", "text", or what it is."""
+    """Kind of content that begins so: "parquet", "arrow", "gzip", "zstd",
+    "safetensors", "text", or what it is.
+    """
     if head.startswith(PARQUET):
         return "parquet"
     for compression, magic in COMPRESSED.items():

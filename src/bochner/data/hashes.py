@@ -1,4 +1,6 @@
-"""Hashes of the content of rows: equal rows have equal ones, wherever and in whatever order they come."""
+"""Hashes of the content of rows: equal rows have equal ones, wherever and in
+whatever order they come.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,30 @@ NAN = np.float64("nan").view(np.uint64)
 
 
 def row_hashes(X: Any) -> NDArray[np.uint64]:
-    """Numbers of 64 bits that are equal for equal rows and hardly ever for others, shape (n,).
+    """Numbers of 64 bits that are equal for equal rows and hardly ever for others,
+    shape (n,).
 
-    Numbers hash the same in arrays of any dtype that holds them, in sparse matrices, and in data frames.
+    Numbers hash the same in arrays of any dtype that holds them, in sparse matrices,
+    and in data frames.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
     """
-    multipliers = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    multipliers = np.random.default_rng(0).integers(
+        1, 2**63, X.shape[1], dtype=np.uint64
+    ) * np.uint64(2) + np.uint64(1)
     if isinstance(X, sp.csr_array | sp.csr_matrix):
-        return mixed(sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape) @ multipliers)
+        return mixed(
+            sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape)
+            @ multipliers
+        )
     if not isinstance(X, np.ndarray):
         return mixed(_frame_bits(X) @ multipliers)
     if X.dtype.kind not in "biuf":
-        return mixed(np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers)
+        return mixed(
+            np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers
+        )
     sums, tile = np.empty(len(X), np.uint64), max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
     def loop(start: int, stop: int) -> None:
@@ -47,7 +58,9 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
 
 
 def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, NDArray]:
-    """Numbers of rows in their order, of equal ones the first, and the weight of all that are equal to each."""
+    """Numbers of rows in their order, of equal ones the first, and the weight of all
+    that are equal to each.
+    """
     _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
     if len(first) == len(weight):
         return slice(None), weight
@@ -56,10 +69,12 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, ND
 
 
 def near_copies(X: Any) -> NDArray[np.intp] | None:
-    """Number of the first row that agrees with each in all columns, but for numbers that are very near; (n,).
+    """Number of the first row that agrees with each in all columns, but for numbers
+    that are very near; (n,).
 
-    Numbers agree that round to one multiple of a millionth of the column's interquartile range. None where no row
-    agrees with an earlier one, and for sparse matrices.
+    Numbers agree that round to one multiple of a millionth of the column's
+    interquartile range. None where no row agrees with an earlier one, and for sparse
+    matrices.
 
     Parameters
     ----------
@@ -68,23 +83,34 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
     if sp.issparse(X) or X.shape[0] < 2:
         return None
     if isinstance(X, np.ndarray):
-        columns = (column if X.dtype.kind in "biuf" else _as_numbers(column) for column in X.T)
+        columns = (
+            column if X.dtype.kind in "biuf" else _as_numbers(column) for column in X.T
+        )
     else:
         import narwhals as nw
 
         frame = nw.from_native(X, eager_only=True)
-        columns = (_as_floats(c) if c.dtype.is_numeric() else _as_numbers(c) for c in frame.iter_columns())
+        columns = (
+            _as_floats(c) if c.dtype.is_numeric() else _as_numbers(c)
+            for c in frame.iter_columns()
+        )
     some = drawn(np.arange(X.shape[0]), RANGED_ROWS)
     sums, rng = np.zeros(X.shape[0], np.uint64), np.random.default_rng(0)
     for column in columns:
-        multiplier = rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        sums += (column if column.dtype == np.uint64 else _bits(_rounded(column, some))) * multiplier
+        multiplier = rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(
+            1
+        )
+        sums += (
+            column if column.dtype == np.uint64 else _bits(_rounded(column, some))
+        ) * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
 
 def _as_numbers(column: Any) -> NDArray:
-    """Objects as numbers where all are such or missing; else as the bits of what they are."""
+    """Objects as numbers where all are such or missing; else as the bits of what
+    they are.
+    """
     import narwhals as nw
 
     is_series = not isinstance(column, np.ndarray)
@@ -97,7 +123,9 @@ def _as_numbers(column: Any) -> NDArray:
 
 
 def _rounded(values: NDArray, some: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Numbers of a column rounded to a millionth of the interquartile range of some; as they are where it is zero."""
+    """Numbers of a column rounded to a millionth of the interquartile range of some;
+    as they are where it is zero.
+    """
     values = values.astype(np.float64, copy=False)
     known = values[some]
     known = known[np.isfinite(known)]
@@ -110,16 +138,22 @@ def _rounded(values: NDArray, some: NDArray[np.intp]) -> NDArray[np.float64]:
 
 
 def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
-    """Numbers from 0 to 1 that the hashes and a seed decide, as good as random; shape (n,)."""
+    """Numbers from 0 to 1 that the hashes and a seed decide, as good as random;
+    shape (n,).
+    """
     salt = np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
     return (mixed(hashes ^ salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _bits(values: NDArray) -> NDArray[np.uint64]:
     """Numbers as whole ones, zero for zeros of either sign."""
-    bits = np.ascontiguousarray(values.astype(np.float64, copy=False) + 0.0).view(np.uint64)
+    bits = np.ascontiguousarray(values.astype(np.float64, copy=False) + 0.0).view(
+        np.uint64
+    )
     bits = np.where(np.isnan(values), NAN, bits)
-    return bits ^ (bits >> np.uint64(32))  # small whole numbers have zeros in their lower half
+    return bits ^ (
+        bits >> np.uint64(32)
+    )  # small whole numbers have zeros in their lower half
 
 
 def _frame_bits(frame: Any) -> NDArray[np.uint64]:
@@ -131,7 +165,9 @@ def _frame_bits(frame: Any) -> NDArray[np.uint64]:
 
 
 def _column_bits(column: Any) -> NDArray[np.uint64]:
-    """Numbers by their bits, times by their nanoseconds, all else by a hash of the text of each different value."""
+    """Numbers by their bits, times by their nanoseconds, all else by a hash of the
+    text of each different value.
+    """
     import narwhals as nw
 
     if column.dtype.is_temporal() and column.dtype in (nw.Date, nw.Datetime):
@@ -148,19 +184,31 @@ def _object_bits(values: NDArray) -> NDArray[np.uint64]:
 
     try:
         column = pa.chunked_array([pa.array(values, from_pandas=True)])
-    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):  # of several kinds, or refused later on
+    except (
+        pa.ArrowException,
+        OverflowError,
+        TypeError,
+        UnicodeEncodeError,
+    ):  # of several kinds, or refused later on
         return _text_bits(*_texts(values.tolist()))
     return _column_bits(nw.from_native(column, series_only=True))
 
 
 def _text_bits(values: list, places: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Hashes of the texts of different values at their places; zero where one is missing."""
-    digests = [blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest() for value in values]
+    """Hashes of the texts of different values at their places; zero where one is
+    missing.
+    """
+    digests = [
+        blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest()
+        for value in values
+    ]
     return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
 
 
 def _as_floats(column: Any) -> NDArray[np.float64]:
-    """Numbers in double precision, to which Arrow rounds whole ones only where it is told to."""
+    """Numbers in double precision, to which Arrow rounds whole ones only where it is
+    told to.
+    """
     import narwhals as nw
     import pyarrow as pa
 
@@ -171,25 +219,35 @@ def _as_floats(column: Any) -> NDArray[np.float64]:
 
 
 def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
-    """The different values of a column, and the place of each row's among them; -1 of those that are missing."""
+    """The different values of a column, and the place of each row's among them; -1
+    of those that are missing.
+    """
     import pyarrow as pa
 
     try:
         values = column.to_arrow()
-        encoded = (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).dictionary_encode()
+        encoded = (
+            values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        ).dictionary_encode()
     except (pa.ArrowException, OverflowError):  # objects of several kinds
         return _texts(column.to_list())
-    return encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int64()).fill_null(
+        -1
+    ).to_numpy(zero_copy_only=False)
 
 
 def _texts(values: list) -> tuple[list, NDArray[np.intp]]:
-    """The different texts of objects of several kinds, and their places as of `_different`."""
+    """The different texts of objects of several kinds, and their places as of
+    `_different`.
+    """
     texts, places = np.unique([str(value) for value in values], return_inverse=True)
     return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers whose every bit depends on all bits of those given: the finaliser of SplitMix64 (Steele et al., 2014)."""
+    """Numbers whose every bit depends on all bits of those given: the finaliser of
+    SplitMix64 (Steele et al., 2014).
+    """
     x = numbers ^ (numbers >> np.uint64(30))
     x = x * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

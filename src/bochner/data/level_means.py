@@ -1,12 +1,16 @@
-"""Mean targets of the categories of a column: numbers by which categories are near where their targets are.
+"""Mean targets of the categories of a column: numbers by which categories are near
+where their targets are.
 
-The mean of a category of weight n is drawn towards that of all rows, (n m + k M) / (n + k), as if k more rows were M.
-For targets that spread by s about categories whose means spread by t, k = s^2 / t^2 is best: both are estimated by the
-sums of squares of a one-way analysis of variance (Searle, Casella and McCulloch, "Variance Components", 1992).
+The mean of a category of weight n is drawn towards that of all rows, (n m + k M) / (n +
+k), as if k more rows were M. For targets that spread by s about categories whose means
+spread by t, k = s^2 / t^2 is best: both are estimated by the sums of squares of a
+one-way analysis of variance (Searle, Casella and McCulloch, "Variance Components",
+1992).
 
-A row must not tell its own mean. So rows that the means are learned from have folds, by their content, so that copies
-share one, and get means of the other folds (cross-fitting, as in Micci-Barreca, 2001, and scikit-learn's
-`TargetEncoder`); all other rows get those of all folds.
+A row must not tell its own mean. So rows that the means are learned from have folds, by
+their content, so that copies share one, and get means of the other folds
+(cross-fitting, as in Micci-Barreca, 2001, and scikit-learn's `TargetEncoder`); all
+other rows get those of all folds.
 """
 
 from __future__ import annotations
@@ -21,14 +25,28 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
-MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64  # of the targets, along which the means of categories vary most
-COMMON = 20  # times as many rows as the mean of all is worth, from which a category's own mean is near its truth
+MOST_DIRECTIONS, MOST_OUTPUTS = (
+    3,
+    64,
+)  # of the targets, along which the means of categories vary most
+# Times as many rows as the mean of all is worth, from which a category's own mean is
+# near its truth
+COMMON = 20
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
-MOST_CODES, LOOKED = 32, 1_000  # different numbers that may be codes; rows whose numbers are counted first
-CLEAR, LEFT = 5.0, 0.3  # times the variance of chance, and share of the differences between codes, left unexplained
+MOST_CODES, LOOKED = (
+    32,
+    1_000,
+)  # different numbers that may be codes; rows whose numbers are counted first
+# Times the variance of chance, and share of the differences between codes, left
+# unexplained
+CLEAR, LEFT = (
+    5.0,
+    0.3,
+)
 ROUGH = 0.6  # share of the latter, that goes from each code to the next
-CUBIC = 3  # degree of the polynomial of the numbers that must not explain the means of codes
+# Degree of the polynomial of the numbers that must not explain the means of codes
+CUBIC = 3
 MISSING = np.uint64(0)
 
 
@@ -41,7 +59,8 @@ class LevelMeans:
     keys : uint64 array of shape (L,)
         Hashes of the categories, ascending; files so hold no text of the table.
     values : array of shape (F, L + 1, T)
-        Means without the rows of each fold, or of all rows where F = 1. The last are those of unknown categories.
+        Means without the rows of each fold, or of all rows where F = 1. The last are
+        those of unknown categories.
     directions : array of shape (K, T)
         Combinations of the targets.
     """
@@ -55,13 +74,19 @@ class LevelMeans:
         """Number T of combinations."""
         return self.values.shape[2]
 
-    def of(self, codes: NDArray, labels: Sequence[str], fold: NDArray | int = 0) -> NDArray[np.float64]:
-        """Means for rows of some categories, -1 being missing, and folds; shape (n, T)."""
+    def of(
+        self, codes: NDArray, labels: Sequence[str], fold: NDArray | int = 0
+    ) -> NDArray[np.float64]:
+        """Means for rows of some categories, -1 being missing, and folds; shape (n,
+        T).
+        """
         used, row = np.unique(codes, return_inverse=True)
         keys = _keys(used, labels)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        found: NDArray[np.float64] = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
+        found: NDArray[np.float64] = self.values[
+            np.minimum(fold, len(self.values) - 1), place[row]
+        ]
         return found
 
     def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
@@ -72,7 +97,10 @@ class LevelMeans:
 def text_digests(texts: Sequence[str], size: int) -> bytes:
     """Hashes of texts, of so many bytes each, the same in every process."""
     encoded = (text.encode(errors="surrogatepass") for text in texts)
-    return b"".join(blake2b(text, digest_size=size, usedforsecurity=False).digest() for text in encoded)
+    return b"".join(
+        blake2b(text, digest_size=size, usedforsecurity=False).digest()
+        for text in encoded
+    )
 
 
 def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray[np.uint64]:
@@ -90,7 +118,8 @@ def level_means(
     weight: NDArray,
     directions: NDArray | None = None,
 ) -> tuple[LevelMeans, LevelMeans] | None:
-    """Learn the means; those for other rows, and those for these. None where they tell nothing.
+    """Learn the means; those for other rows, and those for these. None where they tell
+    nothing.
 
     Parameters
     ----------
@@ -113,29 +142,44 @@ def level_means(
         directions = _directions(place, y, weight)
     aims = y @ directions
     columns = [weight, *(weight * aim for aim in aims.T)]
-    sums = np.stack([np.bincount(fold * L + place, column, F * L) for column in columns], axis=1).reshape(F, L, -1)
+    sums = np.stack(
+        [np.bincount(fold * L + place, column, F * L) for column in columns], axis=1
+    ).reshape(F, L, -1)
     n, sum_all = sums.sum(axis=0)[:, :1], sums.sum(axis=0)[:, 1:]
     means = sum_all / np.where(n > 0, n, 1.0)
-    within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(total - L, 1.0)
+    within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(
+        total - L, 1.0
+    )
     between = (n * np.square(means)).sum(axis=0) - (L - 1) * within
     between /= total - np.square(n).sum() / total
     kept = between > 0
     if not kept.any():
         return None
     more = np.where(kept, within, 1.0) / np.where(kept, between, 1.0)
-    without = (sum_all - sums[:, :, 1:]) / np.maximum(n - sums[:, :, :1] + more, np.finfo(float).tiny) * kept
+    without = (
+        (sum_all - sums[:, :, 1:])
+        / np.maximum(n - sums[:, :, :1] + more, np.finfo(float).tiny)
+        * kept
+    )
     whole = (sum_all / np.maximum(n + more, np.finfo(float).tiny) * kept)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
     keys = _keys(used, labels)
     order = np.argsort(keys)
-    pair = [np.pad(values[:, order], ((0, 0), (0, 1), (0, 0))) for values in (whole, without)]
-    return LevelMeans(keys[order], pair[0], directions), LevelMeans(keys[order], pair[1], directions)
+    pair = [
+        np.pad(values[:, order], ((0, 0), (0, 1), (0, 0)))
+        for values in (whole, without)
+    ]
+    return LevelMeans(keys[order], pair[0], directions), LevelMeans(
+        keys[order], pair[1], directions
+    )
 
 
 def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Variances of the mean targets of levels, (K,), without what the spread within them adds: 0 where it is all.
+    """Variances of the mean targets of levels, (K,), without what the spread within
+    them adds: 0 where it is all.
 
-    It is the estimate of a one-way analysis of variance (Searle, Casella and McCulloch, 1992).
+    It is the estimate of a one-way analysis of variance (Searle, Casella and McCulloch,
+    1992).
 
     Parameters
     ----------
@@ -152,41 +196,62 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.f
     if len(n) < 2 or total <= len(n):
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    means = np.stack([np.bincount(place, weight * column) for column in y.T], axis=1) / n[:, np.newaxis]
+    means = (
+        np.stack([np.bincount(place, weight * column) for column in y.T], axis=1)
+        / n[:, np.newaxis]
+    )
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / (total - len(n))
-    return np.maximum(between - (len(n) - 1) * within, 0.0) / (total - np.square(n).sum() / total)
+    return np.maximum(between - (len(n) - 1) * within, 0.0) / (
+        total - np.square(n).sum() / total
+    )
 
 
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Combinations of centred targets along which the means of categories vary most, means of unit spread; (K, T)."""
+    """Combinations of centred targets along which the means of categories vary most,
+    means of unit spread; (K, T).
+    """
     n = np.bincount(place, weight)
-    means = np.stack([np.bincount(place, weight * own) for own in y.T], axis=1) / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    means = (
+        np.stack([np.bincount(place, weight * own) for own in y.T], axis=1)
+        / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    )
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
-    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][:MOST_DIRECTIONS]
+    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][
+        :MOST_DIRECTIONS
+    ]
     vectors = vectors[:, kept]
     largest = np.abs(vectors).argmax(axis=0)
-    return vectors * np.sign(vectors[largest, np.arange(len(kept))]) / np.sqrt(variances[kept])
+    return (
+        vectors
+        * np.sign(vectors[largest, np.arange(len(kept))])
+        / np.sqrt(variances[kept])
+    )
 
 
 class OrderTest(NamedTuple):
-    """Whether integers are codes of categories, whose mean targets follow neither their order nor a smooth curve.
+    """Whether integers are codes of categories, whose mean targets follow neither their
+    order nor a smooth curve.
 
-    What the better one of the best monotone function (Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference
-    under Order Restrictions", 1972) and the best cubic of the numbers leaves of the sum of squares between them is
-    compared with that within. Three or four numbers lie on a cubic always. Where several columns have the same numbers,
-    as the fields of a board have, polynomials of a lower degree are compared with these. The sums of columns add up.
+    What the better one of the best monotone function (Barlow, Bartholomew, Bremner and
+    Brunk, "Statistical Inference under Order Restrictions", 1972) and the best cubic of
+    the numbers leaves of the sum of squares between them is compared with that within.
+    Three or four numbers lie on a cubic always. Where several columns have the same
+    numbers, as the fields of a board have, polynomials of a lower degree are compared
+    with these. The sums of columns add up.
 
     Attributes
     ----------
     left : array of shape (2,)
-        Sums of squares that neither curve explains, over the variance within: by cubics, and by polynomials that leave
-        one difference between the numbers at least.
+        Sums of squares that neither curve explains, over the variance within: by
+        cubics, and by polynomials that leave one difference between the numbers at
+        least.
     between : float
         That between the numbers, in the same unit.
     jumps : float
-        That from each number to the next, as much as `between` where the numbers are in no order, and little where the
-        means follow a smooth curve, such as those of the hours of a day.
+        That from each number to the next, as much as `between` where the numbers are in
+        no order, and little where the means follow a smooth curve, such as those of the
+        hours of a day.
     dof : int array of shape (2,)
         What chance would leave of `left`.
     columns : int
@@ -205,17 +270,30 @@ class OrderTest(NamedTuple):
 
     @property
     def are_codes(self) -> bool:
-        """Whether more is left than by chance, and much of the differences between numbers, on no smooth curve."""
-        left, dof = (float(both[int(self.columns > 1)]) for both in (self.left, self.dof))
-        return left > max(CLEAR * dof, LEFT * self.between) and self.jumps > ROUGH * self.between > 0 < dof
+        """Whether more is left than by chance, and much of the differences between
+        numbers, on no smooth curve.
+        """
+        left, dof = (
+            float(both[int(self.columns > 1)]) for both in (self.left, self.dof)
+        )
+        return (
+            left > max(CLEAR * dof, LEFT * self.between)
+            and self.jumps > ROUGH * self.between > 0 < dof
+        )
 
 
 def few_integers(values: NDArray) -> NDArray[np.float64] | None:
-    """The different numbers of a column with NaN, ascending; None where these are no 3 to 32 integers."""
+    """The different numbers of a column with NaN, ascending; None where these are no
+    3 to 32 integers.
+    """
     if len(np.unique(values[:LOOKED])) > MOST_CODES:
         return None
     used = np.unique(values[~np.isnan(values)])
-    return used if 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all() else None
+    return (
+        used
+        if 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all()
+        else None
+    )
 
 
 def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
@@ -237,23 +315,40 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
-    means = np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1) / n[:, np.newaxis]
+    means = (
+        np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1)
+        / n[:, np.newaxis]
+    )
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
-    ways = [[isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T] for up in (True, False)]
-    ordered = np.max([[n @ np.square(fitted) for fitted in way] for way in ways], axis=0)
+    ways = [
+        [isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T]
+        for up in (True, False)
+    ]
+    ordered = np.max(
+        [[n @ np.square(fitted) for fitted in way] for way in ways], axis=0
+    )
     degrees = [min(CUBIC, L - 1), min(CUBIC, L - 2)]
     smooth = [_explained_by_polynomial(used, means, n, degree) for degree in degrees]
     unit = np.maximum(within, NEGLIGIBLE * between)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
-    left = [float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth]
-    whole, jumps = (float(np.sum(own / unit)) for own in (between, pairs @ np.square(np.diff(means, axis=0))))
+    left = [
+        float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth
+    ]
+    whole, jumps = (
+        float(np.sum(own / unit))
+        for own in (between, pairs @ np.square(np.diff(means, axis=0)))
+    )
     dof = (L - 1 - np.array(degrees)) * y.shape[1]
     return OrderTest(np.array(left), whole, jumps, dof)
 
 
-def _explained_by_polynomial(numbers: NDArray, means: NDArray, weight: NDArray, degree: int) -> NDArray[np.float64]:
-    """Weighted sum of squares of the best polynomials of some numbers for means, (L, K), of mean zero; shape (K,)."""
+def _explained_by_polynomial(
+    numbers: NDArray, means: NDArray, weight: NDArray, degree: int
+) -> NDArray[np.float64]:
+    """Weighted sum of squares of the best polynomials of some numbers for means, (L,
+    K), of mean zero; shape (K,).
+    """
     root = np.sqrt(weight)[:, np.newaxis]
     centred = (numbers - numbers.mean()) / np.ptp(numbers)
     basis, _ = np.linalg.qr(root * np.vander(centred, degree + 1))

@@ -7,15 +7,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SHARES = (0.25, 0.1, 0.05, 0.01)  # of the values beyond either end of a range, the first of which is above zero
-FENCE = 3.0  # ranges beyond the quartiles, from which a value is a far outlier of its column
+SHARES = (
+    0.25,
+    0.1,
+    0.05,
+    0.01,
+)  # of the values beyond either end of a range, the first of which is above zero
+# Ranges beyond the quartiles, from which a value is a far outlier of its column
+FENCE = 3.0
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
 MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outliers
 RANGED_ROWS = 4096  # that tell a range
 
 
 class Bounds(NamedTuple):
-    """Least and greatest value that a column has beside its outliers, and its unit without them.
+    """Least and greatest value that a column has beside its outliers, and its unit
+    without them.
 
     Attributes
     ----------
@@ -32,7 +39,9 @@ class Bounds(NamedTuple):
 
 
 def drawn(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Some of many rows, drawn by chance: rows at equal distances may be alike. All of few."""
+    """Some of many rows, drawn by chance: rows at equal distances may be alike. All
+    of few.
+    """
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
@@ -41,11 +50,13 @@ def drawn(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
 def outer_fences(
     values: NDArray, weight: NDArray | None, reach: float = FENCE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Least and greatest values that are no outliers, each of shape (K,); infinite where nothing tells.
+    """Least and greatest values that are no outliers, each of shape (K,); infinite
+    where nothing tells.
 
-    They lie `reach` interquartile ranges beyond the quartiles, three for the outer fences of Tukey, "Exploratory Data
-    Analysis", 1977. Where more than half of the values are equal, the range of a larger share of them takes the place
-    of that of the quartiles.
+    They lie `reach` interquartile ranges beyond the quartiles, three for the outer
+    fences of Tukey, "Exploratory Data Analysis", 1977. Where more than half of the
+    values are equal, the range of a larger share of them takes the place of that of the
+    quartiles.
 
     Parameters
     ----------
@@ -57,7 +68,9 @@ def outer_fences(
     values = values.reshape(len(values), -1)
     low, high = np.full(values.shape[1], -np.inf), np.full(values.shape[1], np.inf)
     for share in SHARES if len(values) else ():
-        upper, lower = np.quantile(values, [1 - share, share], axis=0, weights=weight, method="inverted_cdf")
+        upper, lower = np.quantile(
+            values, [1 - share, share], axis=0, weights=weight, method="inverted_cdf"
+        )
         unset = np.isinf(low) & (upper > lower)
         with np.errstate(over="ignore"):
             width = reach * (upper - lower)
@@ -66,7 +79,8 @@ def outer_fences(
 
 
 def farthest_fences(values: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values beyond which others of the same column would hide all differences, by some rows of it; each (K,).
+    """Values beyond which others of the same column would hide all differences, by some
+    rows of it; each (K,).
 
     Parameters
     ----------
@@ -75,12 +89,16 @@ def farthest_fences(values: NDArray) -> tuple[NDArray[np.float64], NDArray[np.fl
     """
     if np.isfinite(values).all():
         return outer_fences(values, None, FARTHEST)
-    fences = [outer_fences(column[np.isfinite(column)], None, FARTHEST) for column in values.T]
+    fences = [
+        outer_fences(column[np.isfinite(column)], None, FARTHEST) for column in values.T
+    ]
     low, high = np.array(fences).reshape(-1, 2).T
     return low, high
 
 
-def bounds_of(values: NDArray, weight: NDArray | None, low: float, high: float) -> Bounds:
+def bounds_of(
+    values: NDArray, weight: NDArray | None, low: float, high: float
+) -> Bounds:
     """Bounds of a column by its values that lie between two fences.
 
     Parameters
@@ -90,8 +108,17 @@ def bounds_of(values: NDArray, weight: NDArray | None, low: float, high: float) 
     weight : array of shape (n,) or None
     low, high : float
     """
-    inside = (values >= low) & (values <= high) & (True if weight is None else weight > 0)
+    inside = (
+        (values >= low) & (values <= high) & (True if weight is None else weight > 0)
+    )
     counted = values[inside]
     mean = np.average(counted, weights=None if weight is None else weight[inside])
-    variance = np.average(np.square(counted - mean), weights=None if weight is None else weight[inside])
-    return Bounds(float(counted.min()), float(counted.max()), float(mean), float(np.sqrt(variance)) or 1.0)
+    variance = np.average(
+        np.square(counted - mean), weights=None if weight is None else weight[inside]
+    )
+    return Bounds(
+        float(counted.min()),
+        float(counted.max()),
+        float(mean),
+        float(np.sqrt(variance)) or 1.0,
+    )

@@ -1,4 +1,6 @@
-"""Encodes tables of numbers, text and dates as matrices, on whose rows shift-invariant kernels make sense."""
+"""Encodes tables of numbers, text and dates as matrices, on whose rows
+shift-invariant kernels make sense.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_is_fitted,
+    validate_data,
+)
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
@@ -29,7 +35,14 @@ from bochner.data.columns import (
     stored_numbers,
     stored_texts,
 )
-from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
+from bochner.data.encodings import (
+    CodeColumn,
+    NumberColumns,
+    TextColumn,
+    TimeColumn,
+    encodings,
+    output_names,
+)
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import (
     MOST_CODES,
@@ -41,7 +54,15 @@ from bochner.data.level_means import (
     level_variances,
     order_test,
 )
-from bochner.data.outliers import FARTHEST, MOST_OUTLYING, RANGED_ROWS, Bounds, bounds_of, drawn, farthest_fences
+from bochner.data.outliers import (
+    FARTHEST,
+    MOST_OUTLYING,
+    RANGED_ROWS,
+    Bounds,
+    bounds_of,
+    drawn,
+    farthest_fences,
+)
 from bochner.data.table_input import (
     are_finite,
     as_one_array,
@@ -50,47 +71,72 @@ from bochner.data.table_input import (
     check_size,
     require_names,
 )
-from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, part_offsets, table_columns, warn_of_equal
+from bochner.data.table_statistic import (
+    BLOCK_ENTRIES,
+    TableStatistic,
+    part_offsets,
+    table_columns,
+    warn_of_equal,
+)
 from bochner.data.weights import checked_weight
 from bochner.notices import listed, warn
 
-__all__ = ["CodeColumn", "NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
+__all__ = [
+    "CodeColumn",
+    "NumberColumns",
+    "TableEncoder",
+    "TableStatistic",
+    "TextColumn",
+    "TimeColumn",
+    "check_frame",
+]
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
-MOST_CODED, CODE_ROWS = 100, 20_000  # numeric columns, as pictures have more; rows that tell codes from numbers
+MOST_CODED, CODE_ROWS = (
+    100,
+    20_000,
+)  # numeric columns, as pictures have more; rows that tell codes from numbers
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode a table as a float32 matrix, so that distances between rows are meaningful.
+    """Encode a table as a float32 matrix, so that distances between rows are
+    meaningful.
 
-    Numbers are standardised. Booleans, and numbers with two distinct values, become 0 and 1. Each frequent string or
-    category becomes a 0/1 column, and rare ones a random code. Dates and datetimes become days since 1970 and points on
-    the circles of the year, the week and, for datetimes, the day. Durations become seconds, and times of day points on
-    a circle. Times with a zone are read as clocks show them in the zone of the fit, whatever the zone of later rows.
+    Numbers are standardised. Booleans, and numbers with two distinct values, become 0
+    and 1. Each frequent string or category becomes a 0/1 column, and rare ones a random
+    code. Dates and datetimes become days since 1970 and points on the circles of the
+    year, the week and, for datetimes, the day. Durations become seconds, and times of
+    day points on a circle. Times with a zone are read as clocks show them in the zone
+    of the fit, whatever the zone of later rows.
 
-    A missing number or date becomes the mean of its column (a point on a circle: its centre) and, if the fit saw one, a
-    1 in an extra column `<name>_missing`. A missing category is a category. Columns without any value in the fit, and
-    circles with a single point in the fit, have no output. A number that was the same in all rows of the fit becomes 0,
-    even if it differs later (unless with_std=False). Numbers whose squares overflow or underflow, such as 1e200, are
-    scaled by their range.
+    A missing number or date becomes the mean of its column (a point on a circle: its
+    centre) and, if the fit saw one, a 1 in an extra column `<name>_missing`. A missing
+    category is a category. Columns without any value in the fit, and circles with a
+    single point in the fit, have no output. A number that was the same in all rows of
+    the fit becomes 0, even if it differs later (unless with_std=False). Numbers whose
+    squares overflow or underflow, such as 1e200, are scaled by their range.
 
-    The text of a level is its identity, blanks and leading zeros included. Whole numbers have one text in every type,
-    so that 1.0 is 1. Numbers count as levels where levels of the fit are numbers, and False and True are 0 and 1 where
-    the fit saw no others. A warning shows a level where most values of a column are levels that the fit did not see
-    (of columns with rare categories only if these have mean targets), and names columns that have missing values now
-    and had none in the fit.
+    The text of a level is its identity, blanks and leading zeros included. Whole
+    numbers have one text in every type, so that 1.0 is 1. Numbers count as levels where
+    levels of the fit are numbers, and False and True are 0 and 1 where the fit saw no
+    others. A warning shows a level where most values of a column are levels that the
+    fit did not see (of columns with rare categories only if these have mean targets),
+    and names columns that have missing values now and had none in the fit.
 
-    Sparse input stays sparse: it is scaled but not centred, which shift-invariant kernels do not notice. With one seed,
-    the grids of bins lie elsewhere on sparse rows than on dense ones, but follow the same distribution.
+    Sparse input stays sparse: it is scaled but not centred, which shift-invariant
+    kernels do not notice. With one seed, the grids of bins lie elsewhere on sparse rows
+    than on dense ones, but follow the same distribution.
 
     Parameters
     ----------
     with_std : bool, default=True
-        Whether to scale numeric columns. Otherwise they are only centred, including those with two values.
+        Whether to scale numeric columns. Otherwise they are only centred, including
+        those with two values.
     max_categories : int, default=100
-        Number of most frequent categories kept per column. All others, including those that the fit did not see, share
-        a column `<name>_other` and are distinguished by 16 columns `<name>_code0` to `<name>_code15`.
+        Number of most frequent categories kept per column. All others, including those
+        that the fit did not see, share a column `<name>_other` and are distinguished by
+        16 columns `<name>_code0` to `<name>_code15`.
 
     Attributes
     ----------
@@ -101,23 +147,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
-        Only if the column names are strings. Other names of a data frame, such as numbers or dates, are compared with
-        those of later frames too; columns numbered from 0 on are those of an array.
+        Only if the column names are strings. Other names of a data frame, such as
+        numbers or dates, are compared with those of later frames too; columns numbered
+        from 0 on are those of an array.
 
     Notes
     -----
-    All categories are counted, so memory grows with the number of distinct strings of a column. When batches are added,
-    at most the 2^20 heaviest are kept, and no weight is wrong by more than 2^-19 of the total.
+    All categories are counted, so memory grows with the number of distinct strings of a
+    column. When batches are added, at most the 2^20 heaviest are kept, and no weight is
+    wrong by more than 2^-19 of the total.
 
-    The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a random projection of its
-    0/1 columns that needs no fit and has a bounded width. The mean L1 distance of two codes is 2, as for two categories
-    that are kept; one pair in 65,536 shares a code.
+    The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a
+    random projection of its 0/1 columns that needs no fit and has a bounded width. The
+    mean L1 distance of two codes is 2, as for two categories that are kept; one pair in
+    65,536 shares a code.
 
     Examples
     --------
     >>> import polars as pl
     >>> from bochner import TableEncoder
-    >>> frame = pl.DataFrame({"size": [1.0, None, 5.0], "town": ["Bern", "Jena", "Bern"]})
+    >>> frame = pl.DataFrame(
+    ...     {"size": [1.0, None, 5.0], "town": ["Bern", "Jena", "Bern"]}
+    ... )
     >>> encoder = TableEncoder().fit(frame)
     >>> encoder.get_feature_names_out().tolist()
     ['size', 'size_missing', 'town_Bern', 'town_Jena']
@@ -130,7 +181,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
-    _bounds: dict[str, tuple[float, ...]] | None = None  # `Bounds` of columns with outliers, by their number
+    _bounds: dict[str, tuple[float, ...]] | None = (
+        None  # `Bounds` of columns with outliers, by their number
+    )
     _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
@@ -181,47 +234,74 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in {"statistic_", "columns_", "n_features_out_", "_codes", "_bounds"} & vars(self).keys():
+        for name in {
+            "statistic_",
+            "columns_",
+            "n_features_out_",
+            "_codes",
+            "_bounds",
+        } & vars(self).keys():
             delattr(self, name)
         return self._update(X, sample_weight, None)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> TableEncoder:
         """Add rows to those already seen; parameters as in `fit`."""
         return self._update(X, sample_weight, getattr(self, "statistic_", None))
 
     def forget_categories(self) -> None:
-        """Drop the counts of categories, which only `partial_fit` needs; the encoding does not change.
+        """Drop the counts of categories, which only `partial_fit` needs; the encoding
+        does not change.
 
-        A saved model then holds no text of the table except the names of columns and of the kept categories.
+        A saved model then holds no text of the table except the names of columns and of
+        the kept categories.
         """
-        self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
+        self.statistic_ = replace(
+            self.statistic_, categories={key: {} for key in self.statistic_.categories}
+        )
 
     def without_outliers(self, X: Any, weight: np.ndarray | None) -> TableEncoder:
-        """Take units of numbers from the others where some lie so far away that all others would look equal.
+        """Take units of numbers from the others where some lie so far away that all
+        others would look equal.
 
         Parameters
         ----------
         X : data frame, array or sparse matrix of shape (n, p)
         weight : array of shape (n,) or None
         """
-        numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
+        numbers = next(
+            (column for column in self.columns_ if isinstance(column, NumberColumns)),
+            None,
+        )
         if sp.issparse(X) or numbers is None or not self.with_std:
             return self
         series, names = table_columns(X)
 
         def values_of(j: int, part: Any = slice(None)) -> np.ndarray:
-            return read_column(series[j][part], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
+            return read_column(
+                series[j][part], column_name(names, j), self.statistic_.kinds[j]
+            )[1][:, 0]
 
-        counted = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+        counted = (
+            np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+        )
         some = drawn(counted, RANGED_ROWS)
         first_part = part_offsets(self.statistic_.kinds)[numbers.index]
-        summary, bounds = self.statistic_.summary.take(first_part), dict[str, tuple[float, ...]]()
-        low, high = farthest_fences(np.column_stack([values_of(j, some) for j in numbers.index.tolist()]))
+        summary, bounds = (
+            self.statistic_.summary.take(first_part),
+            dict[str, tuple[float, ...]](),
+        )
+        low, high = farthest_fences(
+            np.column_stack([values_of(j, some) for j in numbers.index.tolist()])
+        )
         for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
             j = int(numbers.index[i])
             values = values_of(j)
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
-            if beyond.mean() > MOST_OUTLYING:  # which are no outliers, but another part of the column
+            if (
+                beyond.mean() > MOST_OUTLYING
+            ):  # which are no outliers, but another part of the column
                 continue
             found = bounds_of(values, weight, low[i], high[i])
             bounds[str(j)] = tuple(found)
@@ -230,20 +310,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         bounded = copy(self)
         bounded._bounds = bounds
-        return bounded._widened(bounded._with_bounds(self.columns_), self.n_features_out_, self._fold_seed)
+        return bounded._widened(
+            bounded._with_bounds(self.columns_), self.n_features_out_, self._fold_seed
+        )
 
     def _with_bounds(self, columns: list[Any]) -> list[Any]:
         """Encodings of columns, those of numbers with the bounds that were found."""
         if not self._bounds:
             return columns
-        return [one.bounded(self._bounds) if isinstance(one, NumberColumns) else one for one in columns]
+        return [
+            one.bounded(self._bounds) if isinstance(one, NumberColumns) else one
+            for one in columns
+        ]
 
     def with_codes(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int, quantities: Any = None
+        self,
+        X: Any,
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        seed: int,
+        quantities: Any = None,
     ) -> TableEncoder:
-        """Take numbers for codes of categories where few of them differ, and their mean targets are on no curve.
+        """Take numbers for codes of categories where few of them differ, and their mean
+        targets are on no curve.
 
-        Columns of the same numbers, as of the fields of a board, are codes together or not at all.
+        Columns of the same numbers, as of the fields of a board, are codes together or
+        not at all.
 
         Parameters
         ----------
@@ -255,9 +347,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         quantities : sequence of int or str, "all" or None
             Columns that are numbers in any case, by number or name.
         """
-        numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
-        refused = self.require_columns(quantities) | {int(j) for j in self._bounds or ()}
-        if sp.issparse(X) or numbers is None or len(numbers.index) > MOST_CODED or y.shape[1] > MOST_OUTPUTS:
+        numbers = next(
+            (column for column in self.columns_ if isinstance(column, NumberColumns)),
+            None,
+        )
+        refused = self.require_columns(quantities) | {
+            int(j) for j in self._bounds or ()
+        }
+        if (
+            sp.issparse(X)
+            or numbers is None
+            or len(numbers.index) > MOST_CODED
+            or y.shape[1] > MOST_OUTPUTS
+        ):
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
         series, names = table_columns(X)
@@ -265,22 +367,45 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
         own = np.ones(len(some)) if weight is None else weight[some]
         own = own * (len(np.unique(hashes[own > 0])) / own.sum())
-        sample, alike = table_columns(few)[0], dict[tuple[float, ...], list[tuple[int, OrderTest]]]()
+        sample, alike = (
+            table_columns(few)[0],
+            dict[tuple[float, ...], list[tuple[int, OrderTest]]](),
+        )
         for j in numbers.index.tolist():
-            column = read_column(sample[j], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
+            column = read_column(
+                sample[j], column_name(names, j), self.statistic_.kinds[j]
+            )[1][:, 0]
             if j not in refused and (used := few_integers(column)) is not None:
-                alike.setdefault(tuple(used), []).append((j, order_test(column, targets, own)))
-        tests = {used: reduce(OrderTest.plus, (test for _, test in group)) for used, group in alike.items()}
-        chosen = [j for used, group in alike.items() if tests[used].are_codes for j, _ in group]
+                alike.setdefault(tuple(used), []).append(
+                    (j, order_test(column, targets, own))
+                )
+        tests = {
+            used: reduce(OrderTest.plus, (test for _, test in group))
+            for used, group in alike.items()
+        }
+        chosen = [
+            j
+            for used, group in alike.items()
+            if tests[used].are_codes
+            for j, _ in group
+        ]
         codes = dict[str, np.ndarray]()
         for j in chosen:
-            column = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])[1]
+            column = read_column(
+                series[j], column_name(names, j), self.statistic_.kinds[j]
+            )[1]
             found = np.unique(column[~np.isnan(column)])
             codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         if not codes:
             return self
-        texts = {str(column.index): column for column in self.columns_ if isinstance(column, TextColumn)}
-        kept = {key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()}  # counts may be forgotten
+        texts = {
+            str(column.index): column
+            for column in self.columns_
+            if isinstance(column, TextColumn)
+        }
+        kept = {
+            key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()
+        }  # counts may be forgotten
         cut = {key: 0.0 for key, column in texts.items() if column.other}
         coded = copy(self)
         coded._codes = codes
@@ -289,7 +414,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return coded
 
     def require_columns(self, columns: Any) -> set[int]:
-        """Numbers of the columns that an argument names; ValueError where there is no such column.
+        """Numbers of the columns that an argument names; ValueError where there is no
+        such column.
 
         Parameters
         ----------
@@ -306,9 +432,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def codes(self) -> dict[str, list[float]]:
-        """Columns of numbers that were taken for codes of categories, by name, and the codes that the fit saw."""
+        """Columns of numbers that were taken for codes of categories, by name, and
+        the codes that the fit saw.
+        """
         columns = [column for column in self.columns_ if isinstance(column, CodeColumn)]
-        return {column_name(self.statistic_.names, column.index): column.codes.tolist() for column in columns}
+        return {
+            column_name(self.statistic_.names, column.index): column.codes.tolist()
+            for column in columns
+        }
 
     def __str__(self) -> str:
         if not hasattr(self, "columns_"):
@@ -321,10 +452,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         }
         lines = [repr(self)]
         for kind, title in kinds.items():
-            indices = [np.atleast_1d(column.index) for column in self.columns_ if isinstance(column, kind)]
+            indices = [
+                np.atleast_1d(column.index)
+                for column in self.columns_
+                if isinstance(column, kind)
+            ]
             names = [
                 column_name(self.statistic_.names, j)
-                for j in np.concatenate([*indices, np.empty(0, int)]).astype(int).tolist()
+                for j in np.concatenate([*indices, np.empty(0, int)])
+                .astype(int)
+                .tolist()
             ]
             if names:
                 lines.append(f"{title}: {listed(names)}")
@@ -333,12 +470,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def has_level_means(self) -> bool:
         """Whether categories of some columns have mean targets beside them."""
-        return any(isinstance(column, TextColumn) and column.means is not None for column in self.columns_)
+        return any(
+            isinstance(column, TextColumn) and column.means is not None
+            for column in self.columns_
+        )
 
     def with_level_means(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
     ) -> tuple[TableEncoder, TableEncoder]:
-        """Add mean targets of categories of columns that have more than are kept; or learn those there are again.
+        """Add mean targets of categories of columns that have more than are kept; or
+        learn those there are again.
 
         Parameters
         ----------
@@ -353,9 +494,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
             For other rows.
         TableEncoder
-            For these, which do not tell their own means; each is this one where there are no such columns.
+            For these, which do not tell their own means; each is this one where there
+            are no such columns.
         """
-        if not any(isinstance(column, TextColumn) and column.other for column in self.columns_):
+        if not any(
+            isinstance(column, TextColumn) and column.other for column in self.columns_
+        ):
             return self, self
         again = self.has_level_means
         hashes, weight = row_hashes(X), np.ones(len(y)) if weight is None else weight
@@ -365,20 +509,40 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         learned: list[list[Any]] = [[], []]
         for column in self.columns_:
             pair = None
-            if isinstance(column, TextColumn) and (column.means is not None if again else column.other):
+            if isinstance(column, TextColumn) and (
+                column.means is not None if again else column.other
+            ):
                 j, known = column.index, column.means
-                codes, labels = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])[1]
-                pair = level_means(codes, labels, fold, y, weight, None if known is None else known.directions)
+                codes, labels = read_column(
+                    series[j], column_name(names, j), self.statistic_.kinds[j]
+                )[1]
+                pair = level_means(
+                    codes,
+                    labels,
+                    fold,
+                    y,
+                    weight,
+                    None if known is None else known.directions,
+                )
             for k in range(2):
                 at = column.means_at if again and pair else width
-                learned[k].append(replace(column, means=pair[k], means_at=at) if pair else column)
+                learned[k].append(
+                    replace(column, means=pair[k], means_at=at) if pair else column
+                )
             width += pair[0].n_outputs if pair and not again else 0
-        if all(one is other for one, other in zip(learned[0], self.columns_, strict=True)):
+        if all(
+            one is other for one, other in zip(learned[0], self.columns_, strict=True)
+        ):
             return self, self
-        return copy(self)._widened(learned[0], width, None), copy(self)._widened(learned[1], width, seed)
+        return copy(self)._widened(learned[0], width, None), copy(self)._widened(
+            learned[1], width, seed
+        )
 
-    def level_variances(self, X: Any, y: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-        """Variances between the levels of columns of text, (K,), by the number of the column; only positive ones.
+    def level_variances(
+        self, X: Any, y: np.ndarray, weight: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Variances between the levels of columns of text, (K,), by the number of the
+        column; only positive ones.
 
         Parameters
         ----------
@@ -390,11 +554,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return {}
         hashes = row_hashes(X)
         weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
-        found = {key: level_variances(codes, y, weight) for key, _, codes, _ in self._texts_of(X)}
+        found = {
+            key: level_variances(codes, y, weight)
+            for key, _, codes, _ in self._texts_of(X)
+        }
         return {key: variances for key, variances in found.items() if variances.any()}
 
-    def unseen_variances(self, X: Any, variances: Mapping[str, np.ndarray]) -> np.ndarray | float:
-        """Variances that levels which the fit did not see add to each row, (n, K); 0 without columns of text.
+    def unseen_variances(
+        self, X: Any, variances: Mapping[str, np.ndarray]
+    ) -> np.ndarray | float:
+        """Variances that levels which the fit did not see add to each row, (n, K); 0
+        without columns of text.
 
         Parameters
         ----------
@@ -407,20 +577,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for key, column, codes, labels in self._texts_of(X) if variances else ():
             known = column.known(labels) if key in variances else None
             if known is not None:
-                total = total + ~np.append(known, True)[codes][:, np.newaxis] * variances[key]
+                total = (
+                    total
+                    + ~np.append(known, True)[codes][:, np.newaxis] * variances[key]
+                )
         return total
 
-    def _texts_of(self, X: Any) -> Iterator[tuple[str, TextColumn, np.ndarray, list[str]]]:
-        """Yield the number of each column of text, its encoding, the codes of the rows and the labels of the codes."""
+    def _texts_of(
+        self, X: Any
+    ) -> Iterator[tuple[str, TextColumn, np.ndarray, list[str]]]:
+        """Yield the number of each column of text, its encoding, the codes of the
+        rows and the labels of the codes.
+        """
         series, names = table_columns(X)
         for column in self.columns_:
             if isinstance(column, TextColumn):
-                codes, labels = read_column(series[column.index], column_name(names, column.index), column.expected)[1]
+                codes, labels = read_column(
+                    series[column.index],
+                    column_name(names, column.index),
+                    column.expected,
+                )[1]
                 yield str(column.index), column, codes, labels
 
-    def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> TableEncoder:
+    def _widened(
+        self, columns: list[Any], width: int, fold_seed: int | None
+    ) -> TableEncoder:
         """Take other columns; a seed is that of the folds of rows that are encoded."""
-        self.columns_, self.n_features_out_, self._fold_seed, self._known = columns, width, fold_seed, {}
+        self.columns_, self.n_features_out_, self._fold_seed, self._known = (
+            columns,
+            width,
+            fold_seed,
+            {},
+        )
         return self
 
     def transform(self, X: Any) -> Any:
@@ -446,7 +634,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return Z
 
     def caution_unseen(self, X: Any) -> None:
-        """Warn where most values of a column are levels that the fit did not see, or some are missing that never were.
+        """Warn where most values of a column are levels that the fit did not see, or
+        some are missing that never were.
 
         Parameters
         ----------
@@ -457,31 +646,57 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return
         X, names = self._numbers_of(X), self.statistic_.names
         levels, gaps = dict[str, str](), list[str]()
-        if self._has_only_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+        if (
+            self._has_only_numbers
+            and isinstance(X, np.ndarray)
+            and X.dtype.kind in "biuf"
+        ):
             whole = self.columns_[0].index[self.columns_[0].gap_at < 0]
-            missed = [] if are_finite(X) else np.flatnonzero(np.isnan(X[:, whole]).any(axis=0)).tolist()
+            missed = (
+                []
+                if are_finite(X)
+                else np.flatnonzero(np.isnan(X[:, whole]).any(axis=0)).tolist()
+            )
             gaps = [column_name(names, j) for j in whole[missed].tolist()]
         else:
             for column, i, name, values in self._columns_of(X):
-                is_whole = column.gap_at[i] < 0 if isinstance(column, NumberColumns) else not column.gaps
+                is_whole = (
+                    column.gap_at[i] < 0
+                    if isinstance(column, NumberColumns)
+                    else not column.gaps
+                )
                 gaps += [name] * bool(is_whole and missing(values).any())
-                if isinstance(column, TextColumn) and (unseen := self._unseen(column, *values)):
+                if isinstance(column, TextColumn) and (
+                    unseen := self._unseen(column, *values)
+                ):
                     levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
         if gaps:
-            which = f"Column {listed(gaps)} has" if len(gaps) == 1 else f"Columns {listed(gaps)} have"
+            which = (
+                f"Column {listed(gaps)} has"
+                if len(gaps) == 1
+                else f"Columns {listed(gaps)} have"
+            )
             meaning = "these count as the mean of the column, or as no category"
-            warn(f"{which} missing values, and had none in the fit: {meaning}.", subject=f"gaps {gaps}")
+            warn(
+                f"{which} missing values, and had none in the fit: {meaning}.",
+                subject=f"gaps {gaps}",
+            )
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """Encode like `encode` a few rows: an array of finite numbers, or a frame of pandas or polars, as of the fit.
+        """Encode like `encode` a few rows: an array of finite numbers, or a frame of
+        pandas or polars, as of the fit.
 
-        None for all else, such as what is to be refused, or warned of: these rows are checked at once, in a tenth of
-        the time.
+        None for all else, such as what is to be refused, or warned of: these rows are
+        checked at once, in a tenth of the time.
         """
         if type(X) is not np.ndarray:
-            return self._encode_few_of_frame(X, dtype) if library_of(X) and 0 < len(X) <= FEW_ROWS else None
+            return (
+                self._encode_few_of_frame(X, dtype)
+                if library_of(X) and 0 < len(X) <= FEW_ROWS
+                else None
+            )
         plain = X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
         if not plain or not 0 < len(X) <= FEW_ROWS or X.shape[1] != self.n_features_in_:
             return None
@@ -493,12 +708,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return out if column.standardise(X, out) else None
         if not are_finite(X) and not column.has_as_seen(X[:, column.index]):
             return None
-        column.write(X if len(column.index) == X.shape[1] else X[:, column.index], out, None)
+        column.write(
+            X if len(column.index) == X.shape[1] else X[:, column.index], out, None
+        )
         return out
 
     def _encode_few_of_frame(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """The same of a data frame: columns are read as they are stored, where their types are common ones."""
-        if "feature_names_in_" not in vars(self) or self._fold_seed is not None or not self._has_names(X.columns):
+        """The same of a data frame: columns are read as they are stored, where their
+        types are common ones.
+        """
+        if (
+            "feature_names_in_" not in vars(self)
+            or self._fold_seed is not None
+            or not self._has_names(X.columns)
+        ):
             return None
         arrays = stored_columns(X)
         if arrays is None:
@@ -507,15 +730,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             if isinstance(column, NumberColumns):
                 values = stored_numbers([arrays[j] for j in column.index.tolist()])
-                if values is None or not (are_finite(values) or column.has_as_seen(values)):
+                if values is None or not (
+                    are_finite(values) or column.has_as_seen(values)
+                ):
                     return None
                 column.write(values, out, self.statistic_.names)
-            elif not isinstance(column, TextColumn) or not self._write_few_texts(column, arrays[column.index], out):
+            elif not isinstance(column, TextColumn) or not self._write_few_texts(
+                column, arrays[column.index], out
+            ):
                 return None
         return out
 
     def _has_names(self, columns: Any) -> bool:
-        """Whether a frame has the names of the fit; pandas tells at once that an index is the same as before."""
+        """Whether a frame has the names of the fit; pandas tells at once that an
+        index is the same as before.
+        """
         if hasattr(columns, "is_") and columns.is_(self._known.get("names")):
             return True
         same: bool = list(columns) == self.statistic_.names
@@ -525,44 +754,70 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @cached_property
     def _known(self) -> dict[Any, Any]:
-        """What is kept of frames of few rows: their index, and labels and places of categories by column."""
+        """What is kept of frames of few rows: their index, and labels and places of
+        categories by column.
+        """
         return {}
 
     def _write_few_texts(self, column: TextColumn, array: Any, out: np.ndarray) -> bool:
-        """Encode a stored column of strings or categories; whether it is one. Categories are looked up only once."""
+        """Encode a stored column of strings or categories; whether it is one.
+        Categories are looked up only once.
+        """
         if type(array).__name__ == "Categorical":
             known = self._known.get(column.index)
             if known is None or known[0] is not array.dtype:
                 labels = [label_text(label) for label in array.categories]
-                known = self._known[column.index] = array.dtype, labels, column.places(labels)
+                known = self._known[column.index] = (
+                    array.dtype,
+                    labels,
+                    column.places(labels),
+                )
             codes, labels, places = array.codes, known[1], known[2]
         elif (texts := stored_texts(array)) is not None:
             codes, labels = texts
             places = column.places(labels)
         else:
             return False
-        if self._unseen(column, codes, labels, places) or (not column.gaps and codes.min() < 0):
+        if self._unseen(column, codes, labels, places) or (
+            not column.gaps and codes.min() < 0
+        ):
             return False
         column.write(codes, labels, out, places=places)
         return True
 
     def _unseen(self, column: TextColumn, *values: Any) -> str:
-        """What `TextColumn.unseen` says; nothing of identifiers, most of which came once, as new ones are usual."""
+        """What `TextColumn.unseen` says; nothing of identifiers, most of which came
+        once, as new ones are usual.
+        """
         n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
-        return "" if ROWS_A_LEVEL * len(column.categories) > n_values else column.unseen(*values)
+        return (
+            ""
+            if ROWS_A_LEVEL * len(column.categories) > n_values
+            else column.unseen(*values)
+        )
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
-        """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""
+        """Encode rows like `transform`, in single or double precision; without a
+        warning where only one has names.
+        """
         check_is_fitted(self)
         few = self.encode_few(X, dtype)
-        return self._encoded(self._validated(X, reset=False, warns=False), dtype) if few is None else few
+        return (
+            self._encoded(self._validated(X, reset=False, warns=False), dtype)
+            if few is None
+            else few
+        )
 
     def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         X = self._numbers_of(X)
-        if self._has_only_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+        if (
+            self._has_only_numbers
+            and isinstance(X, np.ndarray)
+            and X.dtype.kind in "biuf"
+        ):
             for column in self.columns_:
                 _write_numbers(column, X, out, self.statistic_.names)
         else:
@@ -591,18 +846,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         inputs = _check_feature_names_in(self, input_features)
-        return np.array(output_names(self.columns_, inputs, self.n_features_out_), dtype=object)
+        return np.array(
+            output_names(self.columns_, inputs, self.n_features_out_), dtype=object
+        )
 
     def column_groups(self) -> np.ndarray:
-        """Groups of output columns that belong together, for learners that scale columns individually.
+        """Groups of output columns that belong together, for learners that scale
+        columns individually.
 
-        The cosine and the sine of a circle are tied, and so are the code columns of a text column: they need a common
-        scale to keep distances meaningful, and none of them may be transformed alone.
+        The cosine and the sine of a circle are tied, and so are the code columns of a
+        text column: they need a common scale to keep distances meaningful, and none of
+        them may be transformed alone.
 
         Returns
         -------
         groups : int array of shape (n_features_out_,)
-            Equal for tied columns, distinct otherwise; 0, 1, ... in order of first appearance.
+            Equal for tied columns, distinct otherwise; 0, 1, ... in order of first
+            appearance.
         """
         check_is_fitted(self)
         first = np.arange(self.n_features_out_)
@@ -620,32 +880,47 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 inputs[part] = index
         return inputs
 
-    def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> TableEncoder:
+    def _update(
+        self, X: Any, sample_weight: Any, before: TableStatistic | None
+    ) -> TableEncoder:
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
-            raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")
+            raise ValueError(
+                "max_categories must be an integer of at least 1, got "
+                f"{self.max_categories!r}"
+            )
         X = self._validated(X, reset=before is None)
         weight = checked_weight(sample_weight, X)
-        statistic = TableStatistic.of(X, weight, kinds=before.expected() if before else None)
+        statistic = TableStatistic.of(
+            X, weight, kinds=before.expected() if before else None
+        )
         return self._settle(statistic if before is None else before + statistic)
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
         known_codes = self._codes or {}
-        columns, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
+        columns, self.n_features_out_ = encodings(
+            statistic, self.with_std, self.max_categories, known_codes
+        )
         self.columns_ = self._with_bounds(columns)
         self._known = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
-        warn_of_equal([name for name in statistic.equal_integers() if name not in known])
+        warn_of_equal(
+            [name for name in statistic.equal_integers() if name not in known]
+        )
         self.statistic_ = statistic
         return self
 
     def _validated(self, X: Any, *, reset: bool, warns: bool = True) -> Any:
-        """X as a data frame, an array or a CSR matrix of the expected width and names."""
+        """X as a data frame, an array or a CSR matrix of the expected width and
+        names.
+        """
         X = as_table_or_matrix(X)
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")
         check_size(X.shape)
-        if warns or (get_feature_names(X) is None) != hasattr(self, "feature_names_in_"):
+        if warns or (get_feature_names(X) is None) != hasattr(
+            self, "feature_names_in_"
+        ):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             check_n_features(self, X, reset=reset)
@@ -664,7 +939,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 column.write(values, out)
 
     def _columns_of(self, X: Any) -> Iterator[tuple[Any, int, str, Any]]:
-        """Yield the encoding of each column, its place among those of numbers, its name, and its values."""
+        """Yield the encoding of each column, its place among those of numbers, its
+        name, and its values.
+        """
         series, names = table_columns(X)
         for column in self.columns_:
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
@@ -674,17 +951,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _sparse(self, X: Any, dtype: np.dtype) -> Any:
         if not self.statistic_.sparse:
-            raise ValueError("cannot transform sparse input: the encoder was fitted on dense data, which it centres")
+            raise ValueError(
+                "cannot transform sparse input: the encoder was fitted on dense "
+                "data, which it centres"
+            )
         X = X.tocsr()
         (column,) = self.columns_
         with np.errstate(over="ignore"):
-            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(dtype)
+            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(
+                dtype
+            )
         if not np.isfinite(data).all():
-            raise ValueError(f"Input X contains NaN, infinity or a value too large for {dtype}")
+            raise ValueError(
+                f"Input X contains NaN, infinity or a value too large for {dtype}"
+            )
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
+        return {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in self._unsaved
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -697,28 +985,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
-    """Say which values lie so far beyond the others of a column that they count as the last of these."""
+    """Say which values lie so far beyond the others of a column that they count as
+    the last of these.
+    """
     beyond = np.flatnonzero((values < bounds.low) | (values > bounds.high))
     if not len(beyond):
         return  # in rows of a larger table that are not at hand
     row = int(beyond[0])
     more = f" and {len(beyond) - 1:,} more" if len(beyond) > 1 else ""
     warn(
-        f"column {name!r}, row {row}{more}: {values[row]:g} lies more than {FARTHEST:,.0f} times the spread of the "
-        f"other values beyond them. They are from {bounds.low:g} to {bounds.high:g}, and it counts as the nearest of "
+        f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
+        f"{FARTHEST:,.0f} times the spread of the "
+        f"other values beyond them. They are from {bounds.low:g} to {bounds.high:g}, "
+        "and it counts as the nearest of "
         "these; if it stands for a missing value, make it NaN."
     )
 
 
 def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:
-    """Folds of rows by hashes of their content; the first one has those that validate a fit with this seed."""
+    """Folds of rows by hashes of their content; the first one has those that
+    validate a fit with this seed.
+    """
     return (MEAN_FOLDS * uniform(hashes, seed)).astype(np.intp)
 
 
-def _write_numbers(column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None) -> None:
+def _write_numbers(
+    column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None
+) -> None:
     """Encode an array of numbers in blocks of rows."""
     every = len(column.index) == X.shape[1]
     step = max(1, BLOCK_ENTRIES // X.shape[1])
     for s in range(0, len(X), step):
         block = X[s : s + step]
-        column.write(block if every else block[:, column.index], out[s : s + step], names, s)
+        column.write(
+            block if every else block[:, column.index], out[s : s + step], names, s
+        )

@@ -1,4 +1,6 @@
-"""Checks the tables that an encoder is given, and turns them into arrays where that can be done at once."""
+"""Checks the tables that an encoder is given, and turns them into arrays where that
+can be done at once.
+"""
 
 import math
 from collections import Counter
@@ -18,11 +20,26 @@ from bochner.data.columns import is_missing, library_of, refuse_infinite, unmask
 from bochner.engines.local import require_memory
 from bochner.notices import listed
 
-WIDE, COLUMN_BYTES = 1 << 20, 160  # columns whose memory is looked at; of the statistic and the encoding of one
-FEWER = "Give fewer columns, such as those that sklearn.feature_extraction.FeatureHasher makes of them."
-IMPUTE = "Impute them, or pass a dense array or a data frame, whose missing values are encoded."
-FRAME = "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, d), such as X.data of a Bunch."
-REBUILD = "Build it again, for example from its entries: csr_array((data, (rows, columns)), shape=...)."
+WIDE, COLUMN_BYTES = (
+    1 << 20,
+    160,
+)  # columns whose memory is looked at; of the statistic and the encoding of one
+FEWER = (
+    "Give fewer columns, such as those that "
+    "sklearn.feature_extraction.FeatureHasher makes of them."
+)
+IMPUTE = (
+    "Impute them, or pass a dense array or a data frame, whose missing values "
+    "are encoded."
+)
+FRAME = (
+    "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, "
+    "d), such as X.data of a Bunch."
+)
+REBUILD = (
+    "Build it again, for example from its entries: csr_array((data, (rows, "
+    "columns)), shape=...)."
+)
 NUMBER_TYPES = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
     *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
@@ -31,12 +48,16 @@ NUMBER_TYPES = (
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of any library; arrays are told at once, where a look at all libraries takes 10 us."""
+    """Whether X is a data frame of any library; arrays are told at once, where a
+    look at all libraries takes 10 us.
+    """
     return not isinstance(X, np.ndarray) and is_into_dataframe(X)
 
 
 def check_frame(X: Any) -> None:
-    """Raise ValueError where column names of a data frame repeat, or where it has no rows or no columns."""
+    """Raise ValueError where column names of a data frame repeat, or where it has no
+    rows or no columns.
+    """
     counts = Counter(frame_names(X) or [])
     if twice := [name for name, count in counts.items() if count > 1]:
         raise ValueError(f"column names must be unique, but these repeat: {twice}")
@@ -44,16 +65,25 @@ def check_frame(X: Any) -> None:
 
 
 def frame_names(X: Any) -> list[str] | None:
-    """Texts of the names of the columns of a data frame, whatever they are; None of arrays and sparse matrices."""
+    """Texts of the names of the columns of a data frame, whatever they are; None of
+    arrays and sparse matrices.
+    """
     if not is_frame(X):
         return None
-    return list(map(str, X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns))
+    return list(
+        map(
+            str,
+            X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns,
+        )
+    )
 
 
 def require_names(fitted: Sequence[str] | None, X: Any) -> None:
-    """Raise ValueError where a data frame has other columns than that of the fit, or in another order.
+    """Raise ValueError where a data frame has other columns than that of the fit, or in
+    another order.
 
-    Columns numbered from 0 on, as of `pd.DataFrame(array)`, are those of an array, which may have any names.
+    Columns numbered from 0 on, as of `pd.DataFrame(array)`, are those of an array,
+    which may have any names.
 
     Parameters
     ----------
@@ -69,7 +99,8 @@ def require_names(fitted: Sequence[str] | None, X: Any) -> None:
     if given == known or (numbered in (given, known) and set(given) != set(known)):
         return
     raise ValueError(
-        f"The columns must be those of the fit, in their order: these are {listed(known)}, got {listed(given)}; "
+        "The columns must be those of the fit, in their order: these are "
+        f"{listed(known)}, got {listed(given)}; "
         "order them by X[columns], or give an array."
     )
 
@@ -78,17 +109,24 @@ def check_size(shape: tuple[int, ...]) -> None:
     """Raise ValueError where a table has no rows or no columns."""
     for size, what in zip(shape, ("sample", "feature"), strict=True):
         if size == 0:
-            raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 "
+                "is required."
+            )
 
 
 def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -> None:
-    """Raise MemoryError where the columns of a table alone would take more memory than there is."""
+    """Raise MemoryError where the columns of a table alone would take more memory
+    than there is.
+    """
     if n_columns > WIDE:
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
 def as_one_array(X: Any) -> Any:
-    """Return a frame of numbers and booleans as one array, to be encoded all at once; X otherwise."""
+    """Return a frame of numbers and booleans as one array, to be encoded all at
+    once; X otherwise.
+    """
     if not is_frame(X):
         return X
     dtypes: Any = getattr(X, "dtypes", [None])
@@ -97,37 +135,61 @@ def as_one_array(X: Any) -> Any:
     frame = nw.from_native(X, eager_only=True)
     schema = frame.schema
     truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
-    if not all(dtype in NUMBER_TYPES or dtype == nw.Boolean for dtype in schema.values()):
+    if not all(
+        dtype in NUMBER_TYPES or dtype == nw.Boolean for dtype in schema.values()
+    ):
         return X
-    array = (frame.with_columns(nw.col(truths).cast(nw.Float32)) if truths else frame).to_numpy()
+    array = (
+        frame.with_columns(nw.col(truths).cast(nw.Float32)) if truths else frame
+    ).to_numpy()
     return array if array.dtype.kind in "iuf" else X
 
 
 def refuse_lazy(X: Any) -> None:
     """Raise TypeError where X is a lazy frame."""
-    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+    if not isinstance(X, np.ndarray) and isinstance(
+        nw.from_native(X, pass_through=True), nw.LazyFrame
+    ):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
 
 
 def as_array(X: Any) -> np.ndarray:
-    """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN where numbers are missing or masked."""
+    """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
+    where numbers are missing or masked.
+    """
     if not isinstance(X, np.ndarray) and is_into_series(X):
-        raise ValueError("Expected 2D input, got a Series. Reshape your data, for example by X.to_frame()")
+        raise ValueError(
+            "Expected 2D input, got a Series. Reshape your data, for example by "
+            "X.to_frame()"
+        )
     refuse_lazy(X)
-    if isinstance(X, Mapping) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], Mapping)):
-        raise TypeError(f"X, a {type(X).__name__}, has columns by name, or records: {FRAME}")
+    if isinstance(X, Mapping) or (
+        isinstance(X, list | tuple) and len(X) and isinstance(X[0], Mapping)
+    ):
+        raise TypeError(
+            f"X, a {type(X).__name__}, has columns by name, or records: {FRAME}"
+        )
     try:
         array = np.asarray(unmasked(X))
     except ValueError as error:
-        raise ValueError(f"X, a {type(X).__name__}, has rows that are no arrays of one length: {FRAME}") from error
+        raise ValueError(
+            f"X, a {type(X).__name__}, has rows that are no arrays of one length: "
+            f"{FRAME}"
+        ) from error
     if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
     if array.ndim != 2:
-        if array.dtype == object and array.ndim < 2 and not isinstance(X, np.ndarray | list | tuple | NoneType):
+        if (
+            array.dtype == object
+            and array.ndim < 2
+            and not isinstance(X, np.ndarray | list | tuple | NoneType)
+        ):
             raise TypeError(f"X, a {type(X).__name__}, is no table: {FRAME}")
         raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
-            "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+            "either using "
+            "array.reshape(-1, 1) if your data has a single feature or "
+            "array.reshape(1, -1) if it contains a "
             "single sample."
         )
     return as_numbers(array) if array.dtype == object else array
@@ -136,44 +198,66 @@ def as_array(X: Any) -> np.ndarray:
 def as_numbers(array: np.ndarray) -> np.ndarray:
     """Objects that are real numbers, or missing, as numbers; others as they are."""
     examples = {type(value): value for value in array.flat}.values()
-    if not all(is_missing(value) or isinstance(value, Real | Decimal | np.bool_) for value in examples):
+    if not all(
+        is_missing(value) or isinstance(value, Real | Decimal | np.bool_)
+        for value in examples
+    ):
         return array
-    gaps = np.fromiter(map(is_missing, array.flat), bool, array.size).reshape(array.shape)
+    gaps = np.fromiter(map(is_missing, array.flat), bool, array.size).reshape(
+        array.shape
+    )
     return np.where(gaps, np.nan, array).astype(np.float64)
 
 
 def as_table_or_matrix(X: Any) -> Any:
-    """X as a checked data frame, an array, or a sound sparse matrix, of two dimensions."""
+    """X as a checked data frame, an array, or a sound sparse matrix, of two
+    dimensions.
+    """
     if is_frame(X):
         check_frame(X)
         return _without_views(X)
     if not sp.issparse(X):
         return as_array(X)
     if X.ndim != 2:
-        raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+        raise ValueError(
+            f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data"
+        )
     return checked_sparse(X)
 
 
 def _without_views(X: Any) -> Any:
-    """A frame whose columns of text as views of Arrow, of which it takes no rows, are those of plain text."""
+    """A frame whose columns of text as views of Arrow, of which it takes no rows,
+    are those of plain text.
+    """
     import pyarrow as pa
 
     if isinstance(X, pa.Table) and pa.string_view() in X.schema.types:
-        kinds = [pa.large_string() if kind == pa.string_view() else kind for kind in X.schema.types]
+        kinds = [
+            pa.large_string() if kind == pa.string_view() else kind
+            for kind in X.schema.types
+        ]
         return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
     if library_of(X) != "pandas":
         return X
-    views = [name for name, kind in X.dtypes.items() if getattr(kind, "pyarrow_dtype", None) == pa.string_view()]
+    views = [
+        name
+        for name, kind in X.dtypes.items()
+        if getattr(kind, "pyarrow_dtype", None) == pa.string_view()
+    ]
     X = X.copy(deep=False) if views else X
     for name in views:
-        X[name] = type(X[name].array)(pa.chunked_array([pa.array(X[name]).cast(pa.large_string())]))
+        X[name] = type(X[name].array)(
+            pa.chunked_array([pa.array(X[name]).cast(pa.large_string())])
+        )
     return X
 
 
 def checked_sparse(X: Any) -> Any:
-    """Return X as it is, masked values missing; ValueError for a sparse matrix that names what it does not have.
+    """Return X as it is, masked values missing; ValueError for a sparse matrix that
+    names what it does not have.
 
-    SciPy makes such matrices without a look at their indices, and its own code reads by them, as compiled loops do.
+    SciPy makes such matrices without a look at their indices, and its own code reads by
+    them, as compiled loops do.
     """
     if not sp.issparse(X) or X.ndim != 2:
         return unmasked(X)
@@ -190,34 +274,50 @@ def checked_sparse(X: Any) -> Any:
         if len(indices) and not 0 <= indices.min() <= indices.max() < size:
             bad = indices[(indices < 0) | (indices >= size)][0]
             raise ValueError(
-                f"X is a damaged sparse matrix: it has the index {bad} where {size} is the size. {REBUILD}"
+                f"X is a damaged sparse matrix: it has the index {bad} where {size} "
+                f"is the size. {REBUILD}"
             )
     return X
 
 
 def _require_starts(X: Any) -> None:
-    """Raise ValueError where the starts of the rows of a sparse matrix, or of its columns, are none."""
+    """Raise ValueError where the starts of the rows of a sparse matrix, or of its
+    columns, are none.
+    """
     starts, stored = X.indptr, min(len(X.indices), len(X.data))
     n = X.shape[X.format == "csc"] // (X.blocksize[0] if X.format == "bsr" else 1)
-    if len(starts) != n + 1 or starts[0] != 0 or starts[-1] > stored or (np.diff(starts) < 0).any():
-        raise ValueError(f"X is a damaged sparse matrix: its indptr does not rise from 0 to {stored}. {REBUILD}")
+    if (
+        len(starts) != n + 1
+        or starts[0] != 0
+        or starts[-1] > stored
+        or (np.diff(starts) < 0).any()
+    ):
+        raise ValueError(
+            "X is a damaged sparse matrix: its indptr does not rise from 0 to "
+            f"{stored}. {REBUILD}"
+        )
 
 
 def refuse_text(X: Any) -> None:
-    """Raise ValueError where X is an array of text or dates alone, in which numbers would be text too."""
+    """Raise ValueError where X is an array of text or dates alone, in which numbers
+    would be text too.
+    """
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind in tuple("USTMm"):
         what = "dates" if kind in tuple("Mm") else "text"
         raise ValueError(
-            f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded, or where another "
-            "estimator makes arrays of frames, encode them before it: make_pipeline(TableEncoder(), ...)."
+            f"X is an array of {what}; pass a data frame, whose columns of {what} "
+            "are encoded, or where another "
+            "estimator makes arrays of frames, encode them before it: "
+            "make_pipeline(TableEncoder(), ...)."
         )
 
 
 def checked_matrix(X: Any, start: int = 0) -> Any:
     """An array or sparse matrix as it is; ValueError for what an encoder does not take.
 
-    An array may hold NaN, and objects of all kinds that a column of a data frame may hold; a sparse matrix may not.
+    An array may hold NaN, and objects of all kinds that a column of a data frame may
+    hold; a sparse matrix may not.
 
     Parameters
     ----------
@@ -227,7 +327,9 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
     """
     refuse_text(X)
     if X.dtype.kind == "c":
-        raise ValueError("Complex data not supported; give real and imaginary parts as columns.")
+        raise ValueError(
+            "Complex data not supported; give real and imaginary parts as columns."
+        )
     if sp.issparse(X):
         require_finite(X, start)
     else:
@@ -236,7 +338,9 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
 
 
 def are_finite(values: NDArray) -> bool:
-    """Whether all numbers are finite: the sum of the squares tells it in a third of the time, unless some are huge."""
+    """Whether all numbers are finite: the sum of the squares tells it in a third of
+    the time, unless some are huge.
+    """
     return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
 
 
@@ -245,12 +349,15 @@ def finite_predictions(values: NDArray) -> NDArray:
     if not are_finite(values):
         row = int(np.isfinite(values.reshape(len(values), -1)).all(axis=1).argmin())
         raise ValueError(
-            f"Input X, row {row}: the prediction overflows, so large are the values; drop or clip such rows."
+            f"Input X, row {row}: the prediction overflows, so large are the values; "
+            "drop or clip such rows."
         )
     return values
 
 
-def require_finite(X: Any, start: int = 0, names: Sequence[str] | None = None, cure: str = IMPUTE) -> None:
+def require_finite(
+    X: Any, start: int = 0, names: Sequence[str] | None = None, cure: str = IMPUTE
+) -> None:
     """Raise ValueError at the first NaN or infinity of an array or sparse matrix.
 
     Parameters
@@ -265,14 +372,27 @@ def require_finite(X: Any, start: int = 0, names: Sequence[str] | None = None, c
     """
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+        if (
+            values.dtype.kind != "f"
+            or np.isfinite(values.sum(dtype=np.float64))
+            or np.isfinite(values).all()
+        ):
             return
     bad = int(np.argmin(np.isfinite(values)))
-    row, column = (int(i[bad]) for i in X.tocoo().coords) if sp.issparse(X) else divmod(bad, X.shape[1])
+    row, column = (
+        (int(i[bad]) for i in X.tocoo().coords)
+        if sp.issparse(X)
+        else divmod(bad, X.shape[1])
+    )
     nan = np.isnan(np.ravel(values)[bad])
-    what, name = "NaN" if nan else "infinity (inf)", column if names is None else repr(names[column])
+    what, name = (
+        "NaN" if nan else "infinity (inf)",
+        column if names is None else repr(names[column]),
+    )
     cure = cure if nan else "Drop or clip such values."
-    raise ValueError(f"Input X contains {what} in row {start + row}, column {name}. {cure}")
+    raise ValueError(
+        f"Input X contains {what} in row {start + row}, column {name}. {cure}"
+    )
 
 
 def as_dense(X: Any) -> NDArray:

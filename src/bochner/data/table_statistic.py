@@ -1,6 +1,8 @@
-"""Counts, moments and categories of the columns of a table, which decide its encoding, as a sum over its rows.
+"""Counts, moments and categories of the columns of a table, which decide its encoding,
+as a sum over its rows.
 
-Columns of large integers keep their extremes, since double precision may make equal ones of them.
+Columns of large integers keep their extremes, since double precision may make equal
+ones of them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
+from bochner.data.columns import (
+    PARTS,
+    column_name,
+    missing,
+    read_column,
+    refuse_infinite,
+)
 from bochner.data.table_input import require_width
 from bochner.notices import listed, warn
 
 LARGE = 2.0**49
-"""Size from which on columns are looked at: integers near the least that may count as equal though they differ."""
+"""Size from which on columns are looked at: integers near the least that may count as
+equal though they differ."""
 
 WHY = "integers differ only in digits that floating-point numbers drop at their size"
 
@@ -31,11 +40,15 @@ Extremes = dict[str, tuple[int, int]]
 def is_constant(low: Any, high: Any) -> Any:
     """Whether the extremes of a variable are equal but for rounding."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return ~(high - low > 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high)))
+        return ~(
+            high - low
+            > 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+        )
 
 
 def extremes(column: Any, keep: Any) -> tuple[int, int] | None:
-    """Least and greatest of the kept values of a column, as integers; None where it is of another type.
+    """Least and greatest of the kept values of a column, as integers; None where it is
+    of another type.
 
     Parameters
     ----------
@@ -57,12 +70,18 @@ def united(a: Extremes, b: Extremes) -> Extremes:
     """Extremes of the rows of both."""
     found = dict(a)
     for j, (low, high) in b.items():
-        found[j] = (min(low, found[j][0]), max(high, found[j][1])) if j in found else (low, high)
+        found[j] = (
+            (min(low, found[j][0]), max(high, found[j][1]))
+            if j in found
+            else (low, high)
+        )
     return found
 
 
 def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
-    """Targets in double precision; a warning where they are different integers that count as constant there."""
+    """Targets in double precision; a warning where they are different integers that
+    count as constant there.
+    """
     values = y.astype(np.float64, copy=False)
     if y.dtype.kind in "iu" and y.size:
         low, high = y.min(axis=0), y.max(axis=0)
@@ -74,21 +93,33 @@ def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
 def warn_of_equal(names: Sequence[str]) -> None:
     """Warn of columns of different integers that count as constant."""
     if names:
-        subject = "Column {} counts as constant: its" if len(names) == 1 else "Columns {} count as constant: their"
+        subject = (
+            "Column {} counts as constant: its"
+            if len(names) == 1
+            else "Columns {} count as constant: their"
+        )
         subject = subject.format(listed(names))
-        warn(f"{subject} {WHY}; subtract the least of them, or give the column as text.")
+        warn(
+            f"{subject} {WHY}; subtract the least of them, or give the column as text."
+        )
 
 
 def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
-    """The categories that are heavier than the one of rank `most + 1`, less its weight, and that weight.
+    """The categories that are heavier than the one of rank `most + 1`, less its weight,
+    and that weight.
 
-    What is taken off is taken off at least `most + 1` times, so that all that is lost of one count, in any number of
-    such steps and sums, is at most the total weight over ``most + 1`` (Misra & Gries, 1982; that sums of such counts
-    keep the bound: Agarwal et al., "Mergeable summaries", 2012, theorem 1).
+    What is taken off is taken off at least `most + 1` times, so that all that is lost
+    of one count, in any number of such steps and sums, is at most the total weight over
+    ``most + 1`` (Misra & Gries, 1982; that sums of such counts keep the bound: Agarwal
+    et al., "Mergeable summaries", 2012, theorem 1).
     """
     weights = np.fromiter(counts.values(), np.float64, len(counts))
-    lost = float(np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1])
-    return {category: weight - lost for category, weight in counts.items() if weight > lost}, lost
+    lost = float(
+        np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1]
+    )
+    return {
+        category: weight - lost for category, weight in counts.items() if weight > lost
+    }, lost
 
 
 BLOCK_ENTRIES = 1 << 17
@@ -105,17 +136,19 @@ MOST_CATEGORIES = 1 << 20
 class Summary:
     """Weighted moments and extremes of several variables, NaN being missing.
 
-    Two summaries add by Chan, Golub & LeVeque (1983), equation 2.1: with weights u and v, means m and
-    m + d, and sums of squared deviations s and t, the union has weight u + v, mean m + d v / (u + v)
-    and squares s + t + d^2 u v / (u + v). Within a block, equation 1.7: what rounding leaves of the sum of
-    the deviations corrects the mean and the squares.
+    Two summaries add by Chan, Golub & LeVeque (1983), equation 2.1: with weights u and
+    v, means m and m + d, and sums of squared deviations s and t, the union has weight u
+    + v, mean m + d v / (u + v) and squares s + t + d^2 u v / (u + v). Within a block,
+    equation 1.7: what rounding leaves of the sum of the deviations corrects the mean
+    and the squares.
 
     Attributes
     ----------
     weight, mean, squares, low, high : float64 arrays of shape (q,)
         Sum of weights, mean, sum of squared deviations, least and greatest value.
     many : bool array of shape (q,)
-        Whether some value lies between `low` and `high`: there are more than two distinct ones.
+        Whether some value lies between `low` and `high`: there are more than two
+        distinct ones.
     """
 
     weight: np.ndarray
@@ -128,11 +161,20 @@ class Summary:
     @classmethod
     def empty(cls, q: int) -> Summary:
         """Summary of no rows."""
-        return cls(np.zeros(q), np.zeros(q), np.zeros(q), np.full(q, np.inf), np.full(q, -np.inf), np.zeros(q, bool))
+        return cls(
+            np.zeros(q),
+            np.zeros(q),
+            np.zeros(q),
+            np.full(q, np.inf),
+            np.full(q, -np.inf),
+            np.zeros(q, bool),
+        )
 
     @classmethod
     def of(cls, values: np.ndarray, weight: np.ndarray) -> Summary:
-        """Summary of finite or missing float64 `values` of shape (n, q), with positive weights of shape (n,)."""
+        """Summary of finite or missing float64 `values` of shape (n, q), with
+        positive weights of shape (n,).
+        """
         n, q = values.shape
         if n == 0:
             return cls.empty(q)
@@ -140,7 +182,11 @@ class Summary:
             total = _total(weight, values)
             if np.isfinite(total).all():
                 weights = np.full(q, weight.sum())
-                mean, low, high = total / weights, values.min(axis=0), values.max(axis=0)
+                mean, low, high = (
+                    total / weights,
+                    values.min(axis=0),
+                    values.max(axis=0),
+                )
                 deviations = values - mean
             else:
                 known = ~np.isnan(values)
@@ -150,13 +196,27 @@ class Summary:
                 low = np.where(known, values, np.inf).min(axis=0)
                 high = np.where(known, values, -np.inf).max(axis=0)
                 deviations = np.where(known, values - mean, 0.0)
-            residual = np.divide(_total(weight, deviations), weights, out=np.zeros(q), where=weights > 0)
-            squares = _total(weight, np.square(deviations, out=deviations)) - weights * residual**2
-        return cls(weights, mean + residual, np.maximum(squares, 0.0), low, high, _some_between(values, low, high))
+            residual = np.divide(
+                _total(weight, deviations), weights, out=np.zeros(q), where=weights > 0
+            )
+            squares = (
+                _total(weight, np.square(deviations, out=deviations))
+                - weights * residual**2
+            )
+        return cls(
+            weights,
+            mean + residual,
+            np.maximum(squares, 0.0),
+            low,
+            high,
+            _some_between(values, low, high),
+        )
 
     @classmethod
     def of_sparse(cls, X: Any, weight: np.ndarray) -> Summary:
-        """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
+        """Summary of the columns of a canonical CSR matrix, in one pass over its
+        entries.
+        """
         n, q = X.shape
         if n == 0:
             return cls.empty(q)
@@ -165,8 +225,12 @@ class Summary:
         full = weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.bincount(column, entry_weight * data, q) / full
-            squares = np.bincount(column, entry_weight * (data - mean[column]) ** 2, q).astype(np.float64)
-            squares += np.maximum(full - np.bincount(column, entry_weight, q), 0.0) * mean**2
+            squares = np.bincount(
+                column, entry_weight * (data - mean[column]) ** 2, q
+            ).astype(np.float64)
+            squares += (
+                np.maximum(full - np.bincount(column, entry_weight, q), 0.0) * mean**2
+            )
         zeros = np.bincount(column, minlength=q) < n
         low, high = np.where(zeros, 0.0, np.inf), np.where(zeros, 0.0, -np.inf)
         np.minimum.at(low, column, data)
@@ -178,7 +242,9 @@ class Summary:
 
     def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
-        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+        share = np.divide(
+            other.weight, weight, out=np.zeros_like(weight), where=weight > 0
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             step = other.mean - self.mean
             squares = self.squares + other.squares + step**2 * self.weight * share
@@ -189,15 +255,33 @@ class Summary:
         return Summary(weight, mean, squares, low, high, many)
 
     def rounded(self) -> Summary:
-        """The same with 32 binary digits of each moment: those that the order of additions does not change, as a rule.
+        """The same with 32 binary digits of each moment: those that the order of
+        additions does not change, as a rule.
 
-        Means are rounded on the scale of their variable; variables of one value stay as they are.
+        Means are rounded on the scale of their variable; variables of one value stay as
+        they are.
         """
         varies = (self.low < self.high) & np.isfinite(self.squares)
-        spread = np.sqrt(np.divide(self.squares, self.weight, out=np.zeros_like(self.mean), where=self.weight > 0))
-        mean = np.where(varies, rounded(self.mean, np.abs(self.mean) + spread), self.mean)
+        spread = np.sqrt(
+            np.divide(
+                self.squares,
+                self.weight,
+                out=np.zeros_like(self.mean),
+                where=self.weight > 0,
+            )
+        )
+        mean = np.where(
+            varies, rounded(self.mean, np.abs(self.mean) + spread), self.mean
+        )
         squares = np.where(varies, rounded(self.squares, self.squares), self.squares)
-        return Summary(rounded(self.weight, self.weight), mean, squares, self.low, self.high, self.many)
+        return Summary(
+            rounded(self.weight, self.weight),
+            mean,
+            squares,
+            self.low,
+            self.high,
+            self.many,
+        )
 
     def take(self, part: Any) -> Summary:
         """Summary of some of the variables."""
@@ -205,19 +289,25 @@ class Summary:
 
 
 def rounded(values: Any, scale: Any) -> Any:
-    """Values as multiples of the 2^-32th part of the power of two above their scale; finite ones."""
+    """Values as multiples of the 2^-32th part of the power of two above their scale;
+    finite ones.
+    """
     unit = np.ldexp(1.0, np.frexp(scale)[1] - DIGITS)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(unit > 0, np.rint(values / unit) * unit, values)
 
 
 def _total(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weighted sum over rows; not by BLAS, whose threads cost more than they save on so little work."""
+    """Weighted sum over rows; not by BLAS, whose threads cost more than they save on
+    so little work.
+    """
     return np.einsum("i,ij->j", weight, values)
 
 
 def _some_between(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Which columns have a value strictly inside (low, high)? The first rows nearly always tell."""
+    """Which columns have a value strictly inside (low, high)? The first rows nearly
+    always tell.
+    """
     head = values[:32]
     many = np.array(((head > low) & (head < high)).any(axis=0))
     rest = np.flatnonzero(~many)
@@ -229,7 +319,12 @@ def _some_between(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
 def _stack(summaries: Sequence[Summary]) -> Summary:
     """Summary of the variables of all `summaries`."""
-    return Summary(**{name: np.concatenate([vars(s)[name] for s in summaries]) for name in vars(Summary.empty(0))})
+    return Summary(
+        **{
+            name: np.concatenate([vars(s)[name] for s in summaries])
+            for name in vars(Summary.empty(0))
+        }
+    )
 
 
 @dataclass
@@ -252,11 +347,12 @@ class TableStatistic:
     summary : Summary
         Of the parts of all columns, in order.
     categories : dict of str to dict of str to float
-        Weight of every category of a column of text, by the column's number. In sums of blocks with more than 2^20
-        categories, only the heaviest of such a column; their weights may be too small.
+        Weight of every category of a column of text, by the column's number. In sums of
+        blocks with more than 2^20 categories, only the heaviest of such a column; their
+        weights may be too small.
     undercounts : dict of str to float, or None
-        For such columns, by how much each weight may be too small at most, also that of a category that is left out:
-        at most the sum of all weights over 2^19.
+        For such columns, by how much each weight may be too small at most, also that of
+        a category that is left out: at most the sum of all weights over 2^19.
     integers : dict of str to (int, int), or None
         Least and greatest value of columns of large integers, by the column's number.
     """
@@ -273,7 +369,11 @@ class TableStatistic:
 
     @classmethod
     def of(
-        cls, X: Any, sample_weight: np.ndarray | None = None, *, kinds: Sequence[str | None] | None = None
+        cls,
+        X: Any,
+        sample_weight: np.ndarray | None = None,
+        *,
+        kinds: Sequence[str | None] | None = None,
     ) -> TableStatistic:
         """Statistic of one block of rows.
 
@@ -291,29 +391,49 @@ class TableStatistic:
             Where there are more columns than memory holds figures of.
         """
         require_width(X.shape[1])
-        weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        weight = (
+            np.ones(X.shape[0])
+            if sample_weight is None
+            else np.asarray(sample_weight, np.float64)
+        )
         if sp.issparse(X):
             return _of_sparse(X, weight)
-        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and "mixed" not in (kinds or ()):
+        if (
+            isinstance(X, np.ndarray)
+            and X.dtype.kind in "biuf"
+            and "mixed" not in (kinds or ())
+        ):
             step = max(1, BLOCK_ENTRIES // X.shape[1])
             starts = range(0, max(len(X), 1), step)
-            return reduce(add, (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts))
+            return reduce(
+                add,
+                (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts),
+            )
         return _of_columns(X, weight, kinds)
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
-        total = replace(self, categories={j: dict(counts) for j, counts in self.categories.items()})
+        total = replace(
+            self, categories={j: dict(counts) for j, counts in self.categories.items()}
+        )
         total += other
         return total
 
     def __iadd__(self, other: TableStatistic) -> TableStatistic:
         if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
-            raise ValueError("blocks of one table must have the same width, and be all dense or all sparse")
+            raise ValueError(
+                "blocks of one table must have the same width, and be all dense or "
+                "all sparse"
+            )
         a, b = self, other
         if a.kinds != b.kinds:
             kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)
         self.kinds, self.categories = a.kinds, a.categories
-        self.rows, self.missing, self.summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
+        self.rows, self.missing, self.summary = (
+            a.rows + b.rows,
+            a.missing + b.missing,
+            a.summary + b.summary,
+        )
         self.integers = united(self.integers or {}, other.integers or {})
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
@@ -325,7 +445,9 @@ class TableStatistic:
         return self
 
     def keep_heaviest(self, most: int) -> None:
-        """Keep half of `most` categories of each column that has more than `most`, and note what their counts lack."""
+        """Keep half of `most` categories of each column that has more than `most`,
+        and note what their counts lack.
+        """
         for j, counts in self.categories.items():
             if len(counts) > most:
                 self.categories[j], lost = heaviest(counts, most // 2)
@@ -337,16 +459,27 @@ class TableStatistic:
         self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
 
     def equal_integers(self) -> list[str]:
-        """Names of columns of different integers that count as constant in double precision."""
+        """Names of columns of different integers that count as constant in double
+        precision.
+        """
         offsets, s = part_offsets(self.kinds), self.summary
-        differ = [int(j) for j, (low, high) in (self.integers or {}).items() if low < high]
-        return [column_name(self.names, j) for j in differ if is_constant(s.low[offsets[j]], s.high[offsets[j]])]
+        differ = [
+            int(j) for j, (low, high) in (self.integers or {}).items() if low < high
+        ]
+        return [
+            column_name(self.names, j)
+            for j in differ
+            if is_constant(s.low[offsets[j]], s.high[offsets[j]])
+        ]
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
         if (self.missing < self.rows).all():
             return list(self.kinds)
-        return [kind if gaps < self.rows else None for kind, gaps in zip(self.kinds, self.missing, strict=True)]
+        return [
+            kind if gaps < self.rows else None
+            for kind, gaps in zip(self.kinds, self.missing, strict=True)
+        ]
 
     def _kind_with(self, other: TableStatistic, j: int) -> str:
         mine, theirs = self.kinds[j], other.kinds[j]
@@ -357,14 +490,22 @@ class TableStatistic:
         if {mine, theirs} == {"text", "mixed"}:
             return "mixed"
         name = column_name(self.names, j)
-        raise ValueError(f"column {name!r} holds {theirs} values where the fit saw {mine} values")
+        raise ValueError(
+            f"column {name!r} holds {theirs} values where the fit saw {mine} values"
+        )
 
     def _as_kinds(self, kinds: list[str]) -> TableStatistic:
-        """The same statistic, its columns without values turned into columns of other kinds."""
+        """The same statistic, its columns without values turned into columns of
+        other kinds.
+        """
         offsets, parts, categories = part_offsets(self.kinds), [Summary.empty(0)], {}
         for j, (old, new) in enumerate(zip(self.kinds, kinds, strict=True)):
             same = PARTS[old] == PARTS[new]
-            parts.append(self.summary.take(slice(*offsets[j : j + 2])) if same else Summary.empty(len(PARTS[new])))
+            parts.append(
+                self.summary.take(slice(*offsets[j : j + 2]))
+                if same
+                else Summary.empty(len(PARTS[new]))
+            )
             if not PARTS[new]:
                 categories[str(j)] = self.categories.get(str(j), {})
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
@@ -391,7 +532,10 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
         entry = int(np.isinf(X.data).argmax())
         row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
         name = column_name(None, X.indices[entry])
-        raise ValueError(f"Input X contains infinity: column {name!r}, row {row}; drop or clip such values")
+        raise ValueError(
+            f"Input X contains infinity: column {name!r}, row {row}; drop or clip "
+            "such values"
+        )
     if not (weight > 0).all():
         X, weight = X[weight > 0], weight[weight > 0]
     if not X.has_canonical_format:
@@ -400,7 +544,9 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
     n, p = X.shape
     kinds, summary = ["number"] * p, Summary.of_sparse(X, weight)
     integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, None)
-    return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers)
+    return TableStatistic(
+        n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers
+    )
 
 
 def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic:
@@ -410,13 +556,21 @@ def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic
     keep = None if (weight > 0).all() else weight > 0
     if keep is not None:
         values, weight = values[keep], weight[keep]
-    gaps = np.isnan(values).sum(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], np.int64)
+    gaps = (
+        np.isnan(values).sum(axis=0)
+        if X.dtype.kind == "f"
+        else np.zeros(X.shape[1], np.int64)
+    )
     kinds, summary = ["number"] * X.shape[1], Summary.of(values, weight)
     integers = _integers(lambda j: X[:, j], kinds, summary, keep)
-    return TableStatistic(len(values), kinds, None, False, gaps, summary, {}, integers=integers)
+    return TableStatistic(
+        len(values), kinds, None, False, gaps, summary, {}, integers=integers
+    )
 
 
-def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) -> TableStatistic:
+def _of_columns(
+    X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None
+) -> TableStatistic:
     """Statistic of a table whose columns differ in kind."""
     columns, names = table_columns(X)
     counted = None if (weight > 0).all() else weight > 0
@@ -425,7 +579,9 @@ def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) 
     found, gaps, parts = [], [], [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
     for j, column in enumerate(columns):
-        kind, values = read_column(column, column_name(names, j), kinds[j] if kinds else None)
+        kind, values = read_column(
+            column, column_name(names, j), kinds[j] if kinds else None
+        )
         gap = missing(values)[keep]
         found.append(kind)
         gaps.append(int(gap.sum()))
@@ -441,12 +597,19 @@ def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) 
     summary = _stack(parts)
     integers = _integers(columns.__getitem__, found, summary, counted)
     missed = np.array(gaps, np.int64)
-    return TableStatistic(len(weight), found, names, False, missed, summary, categories, integers=integers)
+    return TableStatistic(
+        len(weight), found, names, False, missed, summary, categories, integers=integers
+    )
 
 
-def _integers(column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any) -> Extremes:
+def _integers(
+    column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any
+) -> Extremes:
     """Extremes of the columns of large integers."""
-    size, offsets = np.maximum(np.abs(summary.low), np.abs(summary.high)), part_offsets(kinds)
+    size, offsets = (
+        np.maximum(np.abs(summary.low), np.abs(summary.high)),
+        part_offsets(kinds),
+    )
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
     found = {}
     for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
@@ -455,17 +618,29 @@ def _integers(column: Callable[[int], Any], kinds: list[str], summary: Summary, 
     return found
 
 
-FEWEST_COLUMNS, NEAR = 16, 0.5  # of a common unit: columns, and the share of them and of the greatest value
+FEWEST_COLUMNS, NEAR = (
+    16,
+    0.5,
+)  # of a common unit: columns, and the share of them and of the greatest value
 
 
 def has_common_unit(statistic: TableStatistic) -> bool:
-    """Whether all columns are numbers in one unit, as pixels and counts are, so that none is to be scaled by itself.
+    """Whether all columns are numbers in one unit, as pixels and counts are, so that
+    none is to be scaled by itself.
 
-    There are many columns, with the same least value, and half of them reach half of the greatest one.
+    There are many columns, with the same least value, and half of them reach half of
+    the greatest one.
     """
     summary = statistic.summary
     varies = summary.low < summary.high
-    if set(statistic.kinds) - {"number"} or varies.sum() < FEWEST_COLUMNS or statistic.missing.any():
+    if (
+        set(statistic.kinds) - {"number"}
+        or varies.sum() < FEWEST_COLUMNS
+        or statistic.missing.any()
+    ):
         return False
     low, high = summary.low[varies], summary.high[varies]
-    return bool((low == low[0]).all() and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR)
+    return bool(
+        (low == low[0]).all()
+        and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR
+    )

@@ -1,4 +1,6 @@
-"""Weights of rows, and rows drawn by them; where all rows count as one their weights take no memory."""
+"""Weights of rows, and rows drawn by them; where all rows count as one their weights
+take no memory.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,25 @@ def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     Raises
     ------
     ValueError
-        For negative weights, where all are zero, and where sums of them might not be finite.
+        For negative weights, where all are zero, and where sums of them might not be
+        finite.
     """
     if sample_weight is None:
         return None
     from sklearn.utils.validation import _check_sample_weight
 
-    weight = _check_sample_weight(unmasked(sample_weight), np.empty((X.shape[0], 0)), dtype=np.float64)
+    weight = _check_sample_weight(
+        unmasked(sample_weight), np.empty((X.shape[0], 0)), dtype=np.float64
+    )
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
-        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
+        raise ValueError(
+            f"sample_weight must not be negative; row {row} has {weight[row]}."
+        )
     if not weight.any():
-        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
+        raise ValueError(
+            "sample_weight is zero in every row; at least one must be positive."
+        )
     require_scale(largest := float(weight.max()))
     negligible = weight < NEGLIGIBLE * largest
     return np.where(negligible, 0.0, weight) if negligible.any() else weight
@@ -42,7 +51,9 @@ def unit_weights(n_rows: int) -> NDArray[np.float64]:
 
 
 def are_unit(weights: NDArray) -> bool:
-    """Whether the weights are known to be one without a look at each, so that a product with them may be left out."""
+    """Whether the weights are known to be one without a look at each, so that a
+    product with them may be left out.
+    """
     return weights.strides == (0,) and (len(weights) == 0 or weights[0] == 1.0)
 
 
@@ -52,20 +63,26 @@ def are_one(weights: NDArray) -> bool:
 
 
 def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
-    """Weights of some rows, by a slice, numbers or a mask; unit weights stay what they are."""
+    """Weights of some rows, by a slice, numbers or a mask; unit weights stay what
+    they are.
+    """
     if isinstance(rows, slice) or not are_unit(weights):
         return weights[rows]
-    return unit_weights(int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows))
+    return unit_weights(
+        int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
+    )
 
 
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
-    """Draw rows without replacement, each with a probability in proportion to its weight, at most 1.
+    """Draw rows without replacement, each with a probability in proportion to its
+    weight, at most 1.
 
-    A uniform sample of rows of very unequal weight misses most of what is summed over them. Sums over these rows with
-    their weights times the factors estimate the sums over all, up to size / n, without bias (Horvitz and Thompson,
-    1952). The draw is systematic, in random order; with equal weights it is a uniform one.
+    A uniform sample of rows of very unequal weight misses most of what is summed over
+    them. Sums over these rows with their weights times the factors estimate the sums
+    over all, up to size / n, without bias (Horvitz and Thompson, 1952). The draw is
+    systematic, in random order; with equal weights it is a uniform one.
 
     Parameters
     ----------
@@ -90,13 +107,17 @@ def draw_rows(
     share = _probabilities(own, size)
     order = rng.permutation(len(counted))
     ends = np.cumsum(share[order])
-    drawn = np.searchsorted(ends, (rng.uniform() + np.arange(size)) * ends[-1] / size, side="right")
+    drawn = np.searchsorted(
+        ends, (rng.uniform() + np.arange(size)) * ends[-1] / size, side="right"
+    )
     drawn = np.sort(order[np.unique(np.minimum(drawn, len(order) - 1))])
     return counted[drawn], size / len(counted) / share[drawn]
 
 
 def _probabilities(weight: NDArray, size: int) -> NDArray[np.float64]:
-    """Probabilities that sum to `size`, in proportion to weights of 1 at most but for rows that are certain."""
+    """Probabilities that sum to `size`, in proportion to weights of 1 at most but
+    for rows that are certain.
+    """
     certain = np.zeros(len(weight), bool)
     while True:
         rest = np.where(certain, 0.0, weight)

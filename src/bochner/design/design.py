@@ -36,17 +36,29 @@ from bochner.sources.stream import even_ranges
 STORED_BYTES = 1 << 30
 MANY_OUTPUTS = 64  # whose products with one another are not taken
 STORED_SHARE = 0.5
-RANGES = 256  # of parts at most, whose sums are added in a tree: no more workers have something to do in a pass
-GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
-LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
+# Of parts at most, whose sums are added in a tree: no more workers have something to do
+# in a pass
+RANGES = 256
+GROUP_BYTES, HELD_SHARE = (
+    1 << 26,
+    0.5,
+)  # of a block of a worker; of its memory, as it may come to hold two groups
+# Times fewer rows at once where a map numbers their bins, which takes several times the
+# memory of these
+LEARNED = 4
 SHARD_ROWS = 1024
-MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
+MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = (
+    1 << 20,
+    64,
+    1024,
+)  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 
 
 class Design:
-    """The rows of a source, mapped to features one block at a time; never all of them at once.
+    """The rows of a source, mapped to features one block at a time; never all of them
+    at once.
 
     Parameters
     ----------
@@ -61,9 +73,11 @@ class Design:
     fixed : bool, default=False
         Whether the map has its training rows already, and is to take note of no others.
     place : Device, optional
-        The device that computes moments, stored features and predictions; the map must be one for it.
+        The device that computes moments, stored features and predictions; the map must
+        be one for it.
     engine : Engine, optional
-        What runs the passes; one that is remote takes rows that are read part by part, and maps that are fixed.
+        What runs the passes; one that is remote takes rows that are read part by part,
+        and maps that are fixed.
     """
 
     def __init__(
@@ -76,17 +90,26 @@ class Design:
         place: Device | None = None,
         engine: Engine = LOCAL,
     ) -> None:
-        self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
+        self.source, self.features, self.dtype, self.advance = (
+            source,
+            features,
+            np.dtype(dtype),
+            advance,
+        )
         self.fixed, self.place, self.engine = fixed, place, engine
 
     @property
     def dense(self) -> DenseFeatures:
-        """The map to dense features, as which hashed bins may stand; TypeError where there are none."""
+        """The map to dense features, as which hashed bins may stand; TypeError where
+        there are none.
+        """
         dense = self.features.dense
         if dense is None and hashed_bins(self.features) is not None:
             return DenseBins(self.features)
         if dense is None:
-            raise TypeError(f"{type(self.features).__name__} are not dense features: store them.")
+            raise TypeError(
+                f"{type(self.features).__name__} are not dense features: store them."
+            )
         return dense
 
     @cached_property
@@ -102,9 +125,15 @@ class Design:
         """The same, whose passes another engine runs."""
         return self._with(engine=engine)
 
-    def of(self, source: Any, features: FeatureMap | None = None, fixed: bool = False) -> Design:
+    def of(
+        self, source: Any, features: FeatureMap | None = None, fixed: bool = False
+    ) -> Design:
         """The same for other rows, and another map where one is given."""
-        return self._with(source=source, features=self.features if features is None else features, fixed=fixed)
+        return self._with(
+            source=source,
+            features=self.features if features is None else features,
+            fixed=fixed,
+        )
 
     def _with(self, **changes: Any) -> Design:
         """The same but for some of what it was made of."""
@@ -114,12 +143,20 @@ class Design:
     @cached_property
     def on_device(self) -> DeviceFeatures | None:
         """The map on the device, where there is one."""
-        return None if self.place is None else on_device(self.features, self.place, self.dtype)
+        return (
+            None
+            if self.place is None
+            else on_device(self.features, self.place, self.dtype)
+        )
 
     def counted(self) -> Design:
         """The rows that have weight."""
         source = self.source.counted()
-        return self if source is self.source else Design(source, self.features, self.dtype, self.advance)
+        return (
+            self
+            if source is self.source
+            else Design(source, self.features, self.dtype, self.advance)
+        )
 
     def distinct(self) -> Design:
         """Equal rows as one, with their weight and mean target."""
@@ -127,9 +164,11 @@ class Design:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
+        """Rows of a block, such that they and their features take 64 MB each at most;
+        at least 256.
 
-        A memory limit makes them fewer, and what is free does not, for the bits of sums depend on it.
+        A memory limit makes them fewer, and what is free does not, for the bits of sums
+        depend on it.
         """
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
@@ -144,9 +183,13 @@ class Design:
         return Blocks(self.source, rows, self.dtype, self.advance)
 
     def mapped(self, most: int | None = None) -> Iterator[Block]:
-        """Yield blocks, of `most` rows at the most, with their features in the place of X."""
+        """Yield blocks, of `most` rows at the most, with their features in the place
+        of X.
+        """
         dense = self.dense
-        rows = max(256, Blocks.most_bytes // (dense.n_features_out * self.dtype.itemsize))
+        rows = max(
+            256, Blocks.most_bytes // (dense.n_features_out * self.dtype.itemsize)
+        )
         for X, y, weight in self._blocks(min(self.block_rows, rows, most or rows)):
             yield Block(dense.rows(X), y, weight)
 
@@ -156,52 +199,84 @@ class Design:
         return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
     def moments(self) -> Moments:
-        """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
+        """Weighted moments of features and targets, in one pass and O(D^2 + block)
+        memory.
 
-        Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
-        sum must do, of whose products they make panels. An interrupt stops all of them at their next block. What is
-        summed at once depends on the rows and the map alone, and neither on threads nor on the memory that is free.
-        Workers of another engine sum the same shards, to the same bits; but where one sum must do here, theirs are
-        several, and the last bits differ.
+        Threads sum the moments of shards of the rows that do not depend on their
+        number, unless D is so large that one sum must do, of whose products they make
+        panels. An interrupt stops all of them at their next block. What is summed at
+        once depends on the rows and the map alone, and neither on threads nor on the
+        memory that is free. Workers of another engine sum the same shards, to the same
+        bits; but where one sum must do here, theirs are several, and the last bits
+        differ.
 
         Raises
         ------
         MemoryError
-            Before the pass, where the moments and their factorisation would not fit in memory that is free.
+            Before the pass, where the moments and their factorisation would not fit in
+            memory that is free.
         """
-        D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
+        D, K, binned = (
+            self.features.n_features_out,
+            self.source.n_outputs,
+            hashed_bins(self.features) is not None,
+        )
         if self.on_device is not None:
             found = self._moments_on_device(self.on_device)
         else:
             spans, rows = self.spans(), max(256, self.block_rows // 2)
             shared = len(spans) == 1
-            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(Blocks.most_bytes))
+            blocks = min(
+                4 * rows * (D + K + 1) * self.dtype.itemsize,
+                2 * limited(Blocks.most_bytes),
+            )
             n_sums = 1 if shared else len(spans).bit_length()
-            require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
+            require_factor_memory(
+                factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D
+            )
             block = min(rows, BINNED_ROWS) if binned else rows
             many = K > MANY_OUTPUTS and not binned
-            labelled = self.source.labelled() if many and isinstance(self.source, ArraySource) else None
+            labelled = (
+                self.source.labelled()
+                if many and isinstance(self.source, ArraySource)
+                else None
+            )
             targets = "labels" if labelled is not None else "apart" if many else "whole"
             work = sum_of_moments(D, K, self.dtype, block, binned, shared, targets)
             over = self if labelled is None else self._with(source=labelled)
             found = over.reduce(work, self.features if binned else self.dense, spans)
         if type(found) is Moments and not self.engine.is_remote:
             return found
-        return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
+        return Moments.holding(
+            np.require(found.matrix, None, "W"),
+            found.n_rows,
+            found.n_outputs,
+            found.dtype,
+        )
 
     def _moments_on_device(self, features: DeviceFeatures) -> Moments:
         """The same, of which the device holds one sum."""
         D, K = self.features.n_features_out, self.source.n_outputs
-        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)), D)
+        require_factor_memory(
+            factor_bytes(
+                D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)
+            ),
+            D,
+        )
         empty = partial(DeviceMoments, D, K, self.dtype)
-        work = SumOverRows(empty, self._device_rows(features), moments_bytes(D, K), self.dtype)
+        work = SumOverRows(
+            empty, self._device_rows(features), moments_bytes(D, K), self.dtype
+        )
         return self.reduce(work, features, self.spans())
 
-    def reduce(self, work: SumOverRows, features: Any, spans: Sequence[tuple[int, int]]) -> Any:
-        """The sum of a statistic over all rows, by the threads of this process or by the workers of the engine.
+    def reduce(
+        self, work: SumOverRows, features: Any, spans: Sequence[tuple[int, int]]
+    ) -> Any:
+        """The sum of a statistic over all rows, by the threads of this process or by
+        the workers of the engine.
 
-        The shards are added in a fixed binary tree, wherever they are computed. It has the same bits on any number of
-        threads and workers.
+        The shards are added in a fixed binary tree, wherever they are computed. It has
+        the same bits on any number of threads and workers.
 
         Parameters
         ----------
@@ -212,20 +287,43 @@ class Design:
             Parts of each shard: the first, and the one after the last.
         """
         if self.engine.is_remote:
-            items, shared = [self.source.part_range(*span) for span in spans], (self.source.without_parts(), features)
-            return reduce(self.engine, items, work, shared, advance=lambda k: self.advance(items[k].n_rows))
+            items, shared = (
+                [self.source.part_range(*span) for span in spans],
+                (self.source.without_parts(), features),
+            )
+            return reduce(
+                self.engine,
+                items,
+                work,
+                shared,
+                advance=lambda k: self.advance(items[k].n_rows),
+            )
         work = replace(work, advance=self.advance)
         if len(spans) == 1:
             total = work.empty()
             total.add(features, work.blocks(self.source))
             return total
-        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, (None, features))
+        return reduce(
+            LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
+        )
 
-    def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
-        """Blocks with stored features, held by the device where half of what it has free can hold them."""
-        free = available_memory() if features.place.is_host else features.place.free_bytes()
+    def _stored_on_device(
+        self, features: DeviceFeatures, centres: Centres | None
+    ) -> Iterable[StoredRows]:
+        """Blocks with stored features, held by the device where half of what it has
+        free can hold them.
+        """
+        free = (
+            available_memory()
+            if features.place.is_host
+            else features.place.free_bytes()
+        )
         passes = self.again(centres)
-        kept = free is None or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows <= STORED_SHARE * free
+        kept = (
+            free is None
+            or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows
+            <= STORED_SHARE * free
+        )
         return list(passes) if kept else passes
 
     def _device_rows(self, features: DeviceFeatures) -> int:
@@ -233,11 +331,13 @@ class Design:
         return max(256, min(block_rows(features), self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
-        """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
+        """Ranges of parts whose moments are summed by themselves: a power of two of
+        them, by the rows and D alone.
 
-        Some for the threads, of few rows; more for workers where these are so many that adding up costs nothing beside.
-        Where there is memory for one sum alone, this process has one range. Other processes have a sum each then, over
-        few ranges, which are as cheap to add as they are large.
+        Some for the threads, of few rows; more for workers where these are so many that
+        adding up costs nothing beside. Where there is memory for one sum alone, this
+        process has one range. Other processes have a sum each then, over few ranges,
+        which are as cheap to add as they are large.
         """
         few, many = _shard_rows(self.features.n_features_out)
         if self.has_one_sum and not self.engine.is_remote:
@@ -247,13 +347,16 @@ class Design:
         return max(self.shards(few), self.shards(many, most=MOST_LARGE_SHARDS), key=len)
 
     def shards(self, rows: int, **most: int) -> list[tuple[int, int]]:
-        """Ranges of parts of so many rows or more each; see `bochner.engines.local.shards`."""
+        """Ranges of parts of so many rows or more each; see
+        `bochner.engines.local.shards`.
+        """
         parts = self.source.n_parts
         return shards(parts, -(-rows * parts // max(self.n_rows, 1)), **most)
 
     @property
     def has_one_sum(self) -> bool:
-        """Whether several sums would take too much memory, of many rows also those that wait for one another.
+        """Whether several sums would take too much memory, of many rows also those that
+        wait for one another.
 
         A device has one.
         """
@@ -261,13 +364,17 @@ class Design:
         if self.on_device is not None:
             return True
         waiting = 2 if self.n_rows >= MANY_ROWS else 1
-        return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
+        return (
+            waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
+        )
 
     def store(self, packed: bool, centres: Centres | None = None) -> Any:
-        """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
+        """Blocks with stored features in the place of X, for any number of passes; the
+        map takes note of the rows.
 
-        They stay in memory where half of what is free can hold them; otherwise every pass computes them again. Those of
-        a fixed map are computed by the workers of the engine, where it has such, and stay there.
+        They stay in memory where half of what is free can hold them; otherwise every
+        pass computes them again. Those of a fixed map are computed by the workers of
+        the engine, where it has such, and stay there.
 
         Parameters
         ----------
@@ -293,7 +400,8 @@ class Design:
             return self.again(centres)
         store = self.features.store if self.fixed else self.features.fit_store
         blocks = [
-            StoredRows(store(X, packed, centres), y, weight) for X, y, weight in self._blocks(self._stored_rows(row))
+            StoredRows(store(X, packed, centres), y, weight)
+            for X, y, weight in self._blocks(self._stored_rows(row))
         ]
         self.features.finalize()
         return blocks
@@ -307,38 +415,59 @@ class Design:
         self.features.finalize()
 
     def _stored_rows(self, row: int) -> int:
-        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
-        inputs = limited(Blocks.most_bytes) // (self.features.n_features_in_ * self.dtype.itemsize)
+        """Rows of a stored block: 1 GB of features and 64 MB of their columns at
+        most, or what the limit allows.
+        """
+        inputs = limited(Blocks.most_bytes) // (
+            self.features.n_features_in_ * self.dtype.itemsize
+        )
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
     def again(self, centres: Centres | None = None) -> Passes:
-        """Blocks with stored features, computed again and without rounding in every pass."""
+        """Blocks with stored features, computed again and without rounding in every
+        pass.
+        """
         if self.on_device is not None:
             rows = self._device_rows(self.on_device)
-            return Passes(self.source, self.on_device, self.dtype, rows, centres, self.advance)
+            return Passes(
+                self.source, self.on_device, self.dtype, rows, centres, self.advance
+            )
         return self._passes(centres)
 
     def _passes(self, centres: Centres | None) -> Passes:
         rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
-        return Passes(self.source, self.features, self.dtype, rows, centres, self.advance)
+        return Passes(
+            self.source, self.features, self.dtype, rows, centres, self.advance
+        )
 
     def _groups(self, centres: Centres | None) -> Groups:
-        """The blocks on the workers of the engine, held there where it and their memory allow it."""
+        """The blocks on the workers of the engine, held there where it and their
+        memory allow it.
+        """
         engine, passes = self.engine, self._passes(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
         ranges = self.source.part_ranges(RANGES)
         edges = even_ranges([one.n_rows or len(one.parts) for one in ranges], n_groups)
         groups = [Group(first, tuple(ranges[first:stop])) for first, stop in edges]
         row = self.features.stored_bytes(self.dtype, packed=False)
-        free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups
+        free = (
+            getattr(engine, "worker_memory", None)
+            or (available_memory() or 0) // n_groups
+        )
         most = max(sum(one.n_rows for one in group.ranges) for group in groups)
         need = (row + 8 * (self.source.n_outputs + 1)) * most
-        held = engine.keeps_results and self.source.n_rows is not None and need <= HELD_SHARE * free
+        held = (
+            engine.keeps_results
+            and self.source.n_rows is not None
+            and need <= HELD_SHARE * free
+        )
         rows = max(256, min(passes.rows, GROUP_BYTES // row))
         return Groups(engine, replace(passes, rows=rows), groups, row, held)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
-        """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where they overflow."""
+        """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where
+        they overflow.
+        """
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
         for found in self._products(coef):
@@ -356,11 +485,17 @@ class Design:
 
 
 def _shard_rows(n_features: int) -> tuple[int, int]:
-    """Rows that a shard has at least, where there are some for the threads, and where there are many."""
+    """Rows that a shard has at least, where there are some for the threads, and
+    where there are many.
+    """
     return max(2 * n_features, SHARD_ROWS), LARGE_SHARD * max(n_features, SHARD_ROWS)
 
 
 def sums_at_once(n_rows: int, n_features: int) -> int:
-    """How many sums over shards of so many rows there are at a time, of a map that has no one sum."""
+    """How many sums over shards of so many rows there are at a time, of a map that
+    has no one sum.
+    """
     few, many = _shard_rows(n_features)
-    return max(len(shards(n_rows, few)), len(shards(n_rows, many, MOST_LARGE_SHARDS))).bit_length()
+    return max(
+        len(shards(n_rows, few)), len(shards(n_rows, many, MOST_LARGE_SHARDS))
+    ).bit_length()

@@ -1,7 +1,8 @@
 """Moments of a map that a device computes, which sums their products.
 
-Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since PyTorch has no symmetric
-product for it; each 16,384 rows are added in float64, as sums of many rows would lose digits.
+Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since
+PyTorch has no symmetric product for it; each 16,384 rows are added in float64, as sums
+of many rows would lose digits.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ STRIP = 256  # rows
 
 
 def block_rows(features: DeviceFeatures) -> int:
-    """Rows of a block for a device, by its memory and by that of the blocks that wait."""
+    """Rows of a block for a device, by its memory and by that of the blocks that
+    wait.
+    """
     row = features.features.n_features_in_ * features.dtype.itemsize
-    return min(features.block_rows, limited(WAITING_BYTES) // (most_waiting(LANES) * row))
+    return min(
+        features.block_rows, limited(WAITING_BYTES) // (most_waiting(LANES) * row)
+    )
 
 
 def moments_bytes(n_features: int, n_outputs: int) -> int:
@@ -48,7 +53,8 @@ class DeviceMoments(Moments):
     """Moments whose products a device sums."""
 
     def add(self, features: DeviceFeatures, blocks: Blocks) -> None:  # type: ignore[override]
-        """Add the blocks; smaller ones, from the beginning, where the device has too little memory.
+        """Add the blocks; smaller ones, from the beginning, where the device has too
+        little memory.
 
         Raises
         ------
@@ -57,7 +63,11 @@ class DeviceMoments(Moments):
         """
         compute = partial(self._summed, features, blocks)
         matrix, n_rows = with_smaller_blocks(
-            compute, blocks.rows, features.place, features.row_bytes, 8 * self.n_columns**2
+            compute,
+            blocks.rows,
+            features.place,
+            features.row_bytes,
+            8 * self.n_columns**2,
         )
         if self.n_rows:
             self.matrix += matrix
@@ -65,12 +75,18 @@ class DeviceMoments(Moments):
             self.matrix = matrix  # there may be memory for one
         self.n_rows += n_rows
 
-    def _summed(self, features: DeviceFeatures, blocks: Blocks, rows: int) -> tuple[NDArray, int]:
-        """The matrix of some blocks, of so many rows each, and their rows of positive weight."""
+    def _summed(
+        self, features: DeviceFeatures, blocks: Blocks, rows: int
+    ) -> tuple[NDArray, int]:
+        """The matrix of some blocks, of so many rows each, and their rows of
+        positive weight.
+        """
         total, n_rows = GramSum(features.place, self.n_features, self.n_outputs + 1), 0
 
         def prepared() -> Iterator[tuple[NDArray | None, ...]]:
-            """Of each block [Y, 1] and roots of weights, None where they are one, and coordinates."""
+            """Of each block [Y, 1] and roots of weights, None where they are one,
+            and coordinates.
+            """
             nonlocal n_rows
             for X, y, weight in _in_lanes(replace(blocks, rows=rows)):
                 E, root = np.column_stack([y, np.ones(len(y))]), None
@@ -86,16 +102,25 @@ class DeviceMoments(Moments):
             if root is not None:
                 Z *= root
             total.add(Z, E)
-        factors, matrix = np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)]), total.host()
+        factors, matrix = (
+            np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)]),
+            total.host(),
+        )
         matrix *= factors
         matrix *= factors[:, np.newaxis]
         return matrix, n_rows
 
 
 def _in_lanes(blocks: Blocks) -> Iterator[Block]:
-    """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
+    """Yield the blocks of a source, of which several threads read some parts each,
+    always in the same order.
+    """
     source = blocks.source
-    lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
+    lanes = (
+        1
+        if current().memory_limit is not None or isinstance(source, ArraySource)
+        else LANES
+    )
     parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
     return in_turn([iter(replace(blocks, source=part)) for part in parts])
 
@@ -119,7 +144,8 @@ class GramSum:
         self._total = place.put(zeros) if place.has_double else zeros
 
     def add(self, Z: Any, beside: Any = None) -> None:
-        """Add the products of rows. Where this fails for want of memory, a part of them may have been added.
+        """Add the products of rows. Where this fails for want of memory, a part of them
+        may have been added.
 
         Parameters
         ----------
@@ -130,7 +156,9 @@ class GramSum:
         """
         for start in range(0, Z.shape[0], ROWS):
             stop = min(start + ROWS, Z.shape[0])
-            self._add(Z[start:stop, :], None if beside is None else beside[start:stop, :])
+            self._add(
+                Z[start:stop, :], None if beside is None else beside[start:stop, :]
+            )
 
     def _add(self, Z: Any, E: Any) -> None:
         place, D = self.place, self.n_columns
@@ -156,7 +184,8 @@ class GramSum:
 def products_beside(place: Device, E: Any, Z: Any) -> Any:
     """E'Z in float64 for few columns E, of strips of rows each in their precision.
 
-    Products of so few columns may be sums row after row, which lose a digit of long columns of ones.
+    Products of so few columns may be sums row after row, which lose a digit of long
+    columns of ones.
     """
     whole = Z.shape[0] // STRIP * STRIP
     found = place.product(E[whole:].T, Z[whole:]).double()
@@ -168,7 +197,10 @@ def products_beside(place: Device, E: Any, Z: Any) -> Any:
 
 def _panels(n_columns: int) -> Iterator[tuple[slice, slice]]:
     """The columns of each panel, and the rows from its diagonal down."""
-    return ((slice(a, min(a + PANEL, n_columns)), slice(a, n_columns)) for a in range(0, n_columns, PANEL))
+    return (
+        (slice(a, min(a + PANEL, n_columns)), slice(a, n_columns))
+        for a in range(0, n_columns, PANEL)
+    )
 
 
 def _plus(part: Any, addend: Any) -> None:

@@ -1,4 +1,6 @@
-"""The graph of all pairs of rows that anchor features stand for, by sums over the rows."""
+"""The graph of all pairs of rows that anchor features stand for, by sums over the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,15 @@ CALL_BYTES = 1 << 28  # of memory for the sums of a shard, about
 
 @dataclass
 class GraphSums:
-    """What is known of a graph W = Z L^-1 Z', L = diag(Z'w), after a pass over its rows; two of them add up.
+    """What is known of a graph W = Z L^-1 Z', L = diag(Z'w), after a pass over its
+    rows; two of them add up.
 
     Attributes
     ----------
     n_rows : int
     gram : sparse array of shape (m, m)
-        Z' diag(w) Z, of which a twentieth is not zero with 1,000 landmarks, and less with more.
+        Z' diag(w) Z, of which a twentieth is not zero with 1,000 landmarks, and less
+        with more.
     degree : array of shape (m,)
         Z'w.
     features : list of CSR matrix, or None
@@ -46,7 +50,12 @@ class GraphSums:
     @classmethod
     def empty(cls, n_landmarks: int, keeps: bool) -> GraphSums:
         """The sums over no rows, which keep the features of all rows or do not."""
-        return cls(0, sp.csr_array((n_landmarks, n_landmarks)), np.zeros(n_landmarks), [] if keeps else None)
+        return cls(
+            0,
+            sp.csr_array((n_landmarks, n_landmarks)),
+            np.zeros(n_landmarks),
+            [] if keeps else None,
+        )
 
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add the next rows, seen through a map to landmarks."""
@@ -71,8 +80,11 @@ class GraphSums:
         return self
 
 
-def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = False) -> Any:
-    """Sums over all rows, in one pass over them on all threads, or by the workers of an engine.
+def sum_graph(
+    design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = False
+) -> Any:
+    """Sums over all rows, in one pass over them on all threads, or by the workers of an
+    engine.
 
     Parameters
     ----------
@@ -87,16 +99,24 @@ def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = F
     -------
     GraphSums, of this kind
     """
-    work = SumOverRows(partial(kind.empty, design.features.n_features_out, keeps), BLOCK_ROWS, CALL_BYTES)
-    return design.reduce(work, design.features, design.shards(SHARD_ROWS, most=MOST_SUMS))
+    work = SumOverRows(
+        partial(kind.empty, design.features.n_features_out, keeps),
+        BLOCK_ROWS,
+        CALL_BYTES,
+    )
+    return design.reduce(
+        work, design.features, design.shards(SHARD_ROWS, most=MOST_SUMS)
+    )
 
 
 class AnchorGraph:
-    """W = Z L^-1 Z' = A A', A = Z L^-1/2, L = diag(Z'1), for anchor features Z of n rows, each of sum one.
+    """W = Z L^-1 Z' = A A', A = Z L^-1/2, L = diag(Z'1), for anchor features Z of n
+    rows, each of sum one.
 
-    No weight is negative, and all degrees are one: W 1 = Z 1 = 1. What is asked of the n x n matrix comes of the small
-    one A'A = L^-1/2 Z'Z L^-1/2, and functions on the rows are f = A v, or coefficients L^-1/2 v of the features, also
-    of new rows. With weights of the rows, sums are weighted.
+    No weight is negative, and all degrees are one: W 1 = Z 1 = 1. What is asked of the
+    n x n matrix comes of the small one A'A = L^-1/2 Z'Z L^-1/2, and functions on the
+    rows are f = A v, or coefficients L^-1/2 v of the features, also of new rows. With
+    weights of the rows, sums are weighted.
 
     Parameters
     ----------
@@ -115,7 +135,8 @@ class AnchorGraph:
 
     References
     ----------
-    Liu, He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning", ICML 2010, equation 6.
+    Liu, He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning",
+    ICML 2010, equation 6.
     """
 
     def __init__(self, sums: GraphSums) -> None:
@@ -133,8 +154,12 @@ class AnchorGraph:
 
     _found: tuple[int, NDArray, NDArray] | None = None
 
-    def eigenvectors(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The largest eigenvalues of A'A, descending from one, and their vectors, shape (m, count); found once."""
+    def eigenvectors(
+        self, count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The largest eigenvalues of A'A, descending from one, and their vectors,
+        shape (m, count); found once.
+        """
         if self._found is None or self._found[0] < count:
             values, vectors = leading(self.matrix, min(count, self.rank))
             self._found = count, np.minimum(values, 1.0), vectors

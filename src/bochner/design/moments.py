@@ -22,7 +22,9 @@ BIN_BYTES = 64 << 20  # of bins whose products are added at once
 
 
 class Centred(NamedTuple):
-    """Moments about the weighted means, which is what an unpenalised intercept leaves of the problem."""
+    """Moments about the weighted means, which is what an unpenalised intercept
+    leaves of the problem.
+    """
 
     gram: NDArray  # (D, D)
     cross: NDArray  # (D, K)
@@ -32,10 +34,12 @@ class Centred(NamedTuple):
 
 
 class Moments:
-    """Weighted sums of products of the columns of A = [Z, Y, 1]: the matrix A'WA in float64, and the row count.
+    """Weighted sums of products of the columns of A = [Z, Y, 1]: the matrix A'WA in
+    float64, and the row count.
 
-    It holds Z'WZ, Z'WY, Y'WY and all weighted sums and means, and adds: the moments of two sets of rows are the sum
-    of theirs. A block's product is taken in the precision of the block by one symmetric BLAS call and added in float64.
+    It holds Z'WZ, Z'WY, Y'WY and all weighted sums and means, and adds: the moments of
+    two sets of rows are the sum of theirs. A block's product is taken in the precision
+    of the block by one symmetric BLAS call and added in float64.
 
     Parameters
     ----------
@@ -46,10 +50,12 @@ class Moments:
     dtype : dtype, default=float32
         Precision of the blocks.
     shared : bool, default=False
-        Whether all threads make one block's product, in panels, which takes a tenth more operations.
+        Whether all threads make one block's product, in panels, which takes a tenth
+        more operations.
     targets : {"whole", "apart", "labels"}
-        "apart" leaves the products of different columns of Y, for which regression has no use, at zero. With "labels"
-        so too; Y are the signs of classes then, and blocks have the numbers of these in their place, of shape (b, 1).
+        "apart" leaves the products of different columns of Y, for which regression has
+        no use, at zero. With "labels" so too; Y are the signs of classes then, and
+        blocks have the numbers of these in their place, of shape (b, 1).
     """
 
     def __init__(
@@ -60,7 +66,12 @@ class Moments:
         shared: bool = False,
         targets: str = "whole",
     ) -> None:
-        self.n_features, self.n_outputs, self.dtype, self.shared = n_features, n_outputs, np.dtype(dtype), shared
+        self.n_features, self.n_outputs, self.dtype, self.shared = (
+            n_features,
+            n_outputs,
+            np.dtype(dtype),
+            shared,
+        )
         self.targets = targets
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
@@ -68,15 +79,22 @@ class Moments:
         self._product: NDArray | None = None
 
     @classmethod
-    def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
+    def holding(
+        cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike
+    ) -> Moments:
         """Moments whose matrix, of shape (D + K + 1, D + K + 1), is summed already."""
         moments = cls(len(matrix) - n_outputs - 1, n_outputs, dtype)
         moments.matrix, moments.n_rows = matrix, n_rows
         return moments
 
     def workspace(self, rows: int) -> NDArray:
-        """Return an empty array for a block of A; its first `n_features` columns are for the features."""
-        return np.empty((rows, self.n_features + 1 if self.targets == "labels" else self.n_columns), self.dtype)
+        """Return an empty array for a block of A; its first `n_features` columns are
+        for the features.
+        """
+        return np.empty(
+            (rows, self.n_features + 1 if self.targets == "labels" else self.n_columns),
+            self.dtype,
+        )
 
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add rows seen through a map.
@@ -107,7 +125,8 @@ class Moments:
             self.add_bins(*held.take())
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
-        """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
+        """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is
+        overwritten.
 
         Parameters
         ----------
@@ -128,24 +147,36 @@ class Moments:
             else:
                 if self._product is None:
                     self._product = np.empty(self.matrix.shape, self.dtype)
-                self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
+                self.matrix += (
+                    gram(A, self._product)
+                    if self.shared
+                    else np.matmul(A.T, A, out=self._product)
+                )
         self.n_rows += int(np.count_nonzero(weight))
 
     def _add_features(self, Z: NDArray, cross: NDArray) -> None:
-        """Add the products of the features with themselves, and those with all other columns, which are given."""
+        """Add the products of the features with themselves, and those with all other
+        columns, which are given.
+        """
         D = self.n_features
-        self.matrix[:D, :D] += gram(Z, np.empty((D, D), Z.dtype)) if self.shared else Z.T @ Z
+        self.matrix[:D, :D] += (
+            gram(Z, np.empty((D, D), Z.dtype)) if self.shared else Z.T @ Z
+        )
         self.matrix[:D, D:] += cross
         self.matrix[D:, :D] += cross.T
 
     def _add_labelled(self, A: NDArray, label: NDArray[np.intp]) -> None:
-        """Add rows by the sums of their classes: a sign is twice whether a row is of the class, less one."""
+        """Add rows by the sums of their classes: a sign is twice whether a row is of
+        the class, less one.
+        """
         D, root = self.n_features, A[:, -1]
         order = np.argsort(label, kind="stable")
         classes, first = np.unique(label[order], return_index=True)
         of_classes = np.add.reduceat((A * root[:, np.newaxis])[order], first, axis=0)
         total = of_classes.sum(axis=0, dtype=np.float64)
-        signs = np.repeat(-total[:, np.newaxis], self.n_outputs + 1, axis=1)  # of [Z, 1] with [Y, 1]
+        signs = np.repeat(
+            -total[:, np.newaxis], self.n_outputs + 1, axis=1
+        )  # of [Z, 1] with [Y, 1]
         signs[:, classes] += 2 * of_classes.T
         signs[:, -1] = total
         self._add_features(A[:, :D], signs[:D])
@@ -155,12 +186,16 @@ class Moments:
         self.matrix[D:-1, -1] += signs[-1, :-1]
 
     def _add_apart(self, A: NDArray) -> None:
-        """Add the products of the features with all columns, and those of the targets with themselves and ones."""
+        """Add the products of the features with all columns, and those of the
+        targets with themselves and ones.
+        """
         D, times = self.n_features, product if self.shared else np.matmul
         Z, T = A[:, :D], A[:, D:]
         self._add_features(Z, times(Z.T, T))
         own = np.arange(D, self.n_columns - 1)
-        self.matrix[own, own] += np.einsum("nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64)
+        self.matrix[own, own] += np.einsum(
+            "nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64
+        )
         sums = T[:, -1] @ T
         self.matrix[-1, D:] += sums
         self.matrix[D:-1, -1] += sums[:-1]
@@ -170,12 +205,16 @@ class Moments:
         self._product = None
         return self
 
-    def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
-        """Add rows of binning features, which have one entry in each of P grids of D / P columns.
+    def add_bins(
+        self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray
+    ) -> None:
+        """Add rows of binning features, which have one entry in each of P grids of D /
+        P columns.
 
-        A thread takes the products of one grid with some others at a time, in the order of the rows, so that bits do
-        not depend on the number of threads. Where rows have no weights and a grid one value, bins are counted, and only
-        the counts of all rows are rounded; other products are taken and added in float64.
+        A thread takes the products of one grid with some others at a time, in the order
+        of the rows, so that bits do not depend on the number of threads. Where rows
+        have no weights and a grid one value, bins are counted, and only the counts of
+        all rows are rounded; other products are taken and added in float64.
 
         Parameters
         ----------
@@ -193,8 +232,13 @@ class Moments:
         P, D = len(ids), self.n_features
         B = D // max(P, 1)
         if P * B != D or (ids.size and not 0 <= ids.min() <= ids.max() < B):
-            raise ValueError(f"{P:,} grids do not number {D:,} columns: bins must be hashed to have moments.")
-        bins = _Bins(ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight)
+            raise ValueError(
+                f"{P:,} grids do not number {D:,} columns: bins must be hashed to "
+                "have moments."
+            )
+        bins = _Bins(
+            ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight
+        )
         items = [(p, q) for p in range(P) for q in range(0, p + 1, PAIRED)]
         in_threads(lambda item: bins.add_pairs(*item, self.matrix), items)
         E = np.column_stack([y, np.ones(len(y))])
@@ -250,7 +294,9 @@ class Moments:
         for start in range(0, D, CENTRED):
             part = slice(start, start + CENTRED)
             gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
-        cross = self.matrix[:D, D:-1] - self.weight * np.outer(feature_mean, target_mean)
+        cross = self.matrix[:D, D:-1] - self.weight * np.outer(
+            feature_mean, target_mean
+        )
         squares = np.diagonal(self.matrix)[D:-1] - self.weight * target_mean**2
         return Centred(gram, cross, np.maximum(squares, 0.0), feature_mean, target_mean)
 
@@ -273,23 +319,37 @@ class _Bins:
     weight : array of shape (b,)
     """
 
-    def __init__(self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray) -> None:
+    def __init__(
+        self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray
+    ) -> None:
         self.ids, self.n_buckets, self.weight = ids, n_buckets, weight
         self.values = None if values.shape[1] == 1 else values
-        self.scales = values[:, 0].astype(np.float64) if self.values is None else np.ones(len(ids))
+        self.scales = (
+            values[:, 0].astype(np.float64)
+            if self.values is None
+            else np.ones(len(ids))
+        )
 
     def _columns(self, p: int) -> slice:
         return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
 
     def add_pairs(self, p: int, first: int, matrix: NDArray) -> None:
-        """Add products of grid p with itself or earlier ones, some of them from the first on, to a matrix."""
+        """Add products of grid p with itself or earlier ones, some of them from the
+        first on, to a matrix.
+        """
         from bochner.loops.bins import add_panel, count_pairs, sum_pairs
 
         shape, own = (2, self.n_buckets, self.n_buckets), self._columns(p)
-        counted, factor = self.values is None and are_unit(self.weight), self._times(p, self.weight)
+        counted, factor = (
+            self.values is None and are_unit(self.weight),
+            self._times(p, self.weight),
+        )
         for q in range(first, min(first + PAIRED, p + 1), 2):
             pair = q, min(q + 1, p)
-            ids, panels = [self.ids[one] for one in (p, *pair)], np.zeros(shape, np.int32 if counted else np.float64)
+            ids, panels = (
+                [self.ids[one] for one in (p, *pair)],
+                np.zeros(shape, np.int32 if counted else np.float64),
+            )
             if counted:
                 count_pairs(*ids, panels)
             else:
@@ -299,21 +359,27 @@ class _Bins:
                 add_panel(panel, scale, matrix[own, other], matrix[other, own])
 
     def _times(self, p: int, factor: NDArray) -> NDArray:
-        """A factor of each row times its value in a grid, but for what `scales` hold."""
+        """A factor of each row times its value in a grid, but for what `scales`
+        hold.
+        """
         return factor if self.values is None else factor * self.values[p]
 
     def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
         """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
         from bochner.loops.bins import sum_rows
 
-        sum_rows(self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets)))
+        sum_rows(
+            self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets))
+        )
         sums[:, self._columns(p)] += self.scales[p] * found
 
 
 class BinBuffer:
-    """Hashed bins of consecutive rows in as few bytes as tell them, with targets and weights, until there are many.
+    """Hashed bins of consecutive rows in as few bytes as tell them, with targets and
+    weights, until there are many.
 
-    The more rows, the less it matters that their moments go through the whole of a large matrix.
+    The more rows, the less it matters that their moments go through the whole of a
+    large matrix.
 
     Parameters
     ----------
@@ -329,9 +395,15 @@ class BinBuffer:
         number = np.min_scalar_type(int(stored.offsets[1]) - 1)
         parts = [stored.ids.astype(number), stored.values, y.T, weight[np.newaxis]]
         if not self.arrays:
-            most = max(self.n_bytes // sum(len(part) * part.itemsize for part in parts), stored.n_rows)
+            most = max(
+                self.n_bytes // sum(len(part) * part.itemsize for part in parts),
+                stored.n_rows,
+            )
             widths = [most, most if stored.values.shape[1] > 1 else 1, most, most]
-            self.arrays = [np.empty((len(part), width), part.dtype) for part, width in zip(parts, widths, strict=True)]
+            self.arrays = [
+                np.empty((len(part), width), part.dtype)
+                for part, width in zip(parts, widths, strict=True)
+            ]
             self.block, self.most = stored.n_rows, most
         for array, part in zip(self.arrays, parts, strict=True):
             array[:, self.n_rows : self.n_rows + stored.n_rows] = part
@@ -343,8 +415,17 @@ class BinBuffer:
         return self.n_rows + self.block > self.most
 
     def take(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Numbers, values, targets and weights of all rows, to be used before others are put in their place."""
-        ids, values, targets, weights = (array[:, : self.n_rows] for array in self.arrays)
+        """Numbers, values, targets and weights of all rows, to be used before others
+        are put in their place.
+        """
+        ids, values, targets, weights = (
+            array[:, : self.n_rows] for array in self.arrays
+        )
         self.n_rows = 0
         weight = weights[0]
-        return ids, values, targets.T, unit_weights(len(weight)) if are_one(weight) else weight
+        return (
+            ids,
+            values,
+            targets.T,
+            unit_weights(len(weight)) if are_one(weight) else weight,
+        )

@@ -46,7 +46,9 @@ class Totals:
 
 @dataclass
 class Products:
-    """A product with the centred matrix, shape (K, D), and inner products, shape (K,), of some of the rows."""
+    """A product with the centred matrix, shape (K, D), and inner products, shape
+    (K,), of some of the rows.
+    """
 
     product: NDArray
     squares: NDArray[np.float64]
@@ -66,8 +68,8 @@ class Sums:
     dtype : dtype
         Of the sums of a block.
     many : bool
-        Whether there are so many rows that sums grow by little in the end: those of blocks are added in double
-        precision then.
+        Whether there are so many rows that sums grow by little in the end: those of
+        blocks are added in double precision then.
     """
 
     dtype: np.dtype
@@ -78,7 +80,9 @@ class Sums:
         return np.zeros(shape, np.float64 if self.many else self.dtype)
 
     def add(self, total: NDArray, add: Callable[[NDArray], object]) -> None:
-        """Let ``add(sums)`` add the sums of a block to the total, or to zeros that are added to it."""
+        """Let ``add(sums)`` add the sums of a block to the total, or to zeros that
+        are added to it.
+        """
         if not self.many:
             add(total)
             return
@@ -86,7 +90,9 @@ class Sums:
         add(own)
         total += own
 
-    def totals(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int) -> Totals:
+    def totals(
+        self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int
+    ) -> Totals:
         """Sums of features, targets and weights."""
         sums, squares = self.zeros(n_outputs + 1, n_features), self.zeros(n_features)
         weights, n_rows = np.zeros(n_outputs + 1), 0
@@ -98,7 +104,10 @@ class Sums:
             self.add(sums, partial(features.backward, T))
             weights += T.sum(axis=1, dtype=np.float64)
             if self.many:
-                self.add(squares[np.newaxis], partial(features.squares, weight[np.newaxis].astype(self.dtype)))
+                self.add(
+                    squares[np.newaxis],
+                    partial(features.squares, weight[np.newaxis].astype(self.dtype)),
+                )
             n_rows += int(np.count_nonzero(T[-1]))
         return Totals(sums, weights, squares, n_rows)
 
@@ -130,22 +139,40 @@ class Centred:
     sums : Sums
     """
 
-    def __init__(self, blocks: Iterable[StoredRows] | Groups, feature_mean: NDArray, weight: float, sums: Sums) -> None:
-        self.blocks, self.feature_mean, self.weight, self.sums = blocks, feature_mean, weight, sums
+    def __init__(
+        self,
+        blocks: Iterable[StoredRows] | Groups,
+        feature_mean: NDArray,
+        weight: float,
+        sums: Sums,
+    ) -> None:
+        self.blocks, self.feature_mean, self.weight, self.sums = (
+            blocks,
+            feature_mean,
+            weight,
+            sums,
+        )
 
     def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
-        """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
+        """Add the product of V to Q, and return the inner products of the rows of V and
+        the product, shape (K,).
 
-        Features that are read twice, there and back, are centred by the rows of V Z' in between, which keeps the digits
-        that a difference of large sums would lose, and whose sums of squares are the inner products; those that are
-        read once, by the outer product of the means.
+        Features that are read twice, there and back, are centred by the rows of V Z' in
+        between, which keeps the digits that a difference of large sums would lose, and
+        whose sums of squares are the inner products; those that are read once, by the
+        outer product of the means.
         """
-        V, mean = np.ascontiguousarray(V, self.sums.dtype), self.feature_mean[np.newaxis]
+        V, mean = (
+            np.ascontiguousarray(V, self.sums.dtype),
+            self.feature_mean[np.newaxis],
+        )
         if isinstance(self.blocks, Groups):
             found: Products = self.blocks.total(Share(self.feature_mean, self.sums), V)
             Q += found.product.astype(Q.dtype, copy=False)
             return found.squares
-        if isinstance(self.blocks, list) and any(block.features.fused for block in self.blocks):
+        if isinstance(self.blocks, list) and any(
+            block.features.fused for block in self.blocks
+        ):
             product = self.sums.product(self.blocks, V)
             add_scaled(product, mean, -self.weight * (V @ self.feature_mean))
             Q += product
@@ -183,19 +210,24 @@ class Share:
     def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> Products:
         """The product of V with the rows of some blocks about the mean of all."""
         product = self.sums.zeros(*V.shape)
-        return Products(product, Centred(blocks, self.feature_mean, 0.0, self.sums).add(V, product))
+        return Products(
+            product, Centred(blocks, self.feature_mean, 0.0, self.sums).add(V, product)
+        )
 
 
 class NormalEquations(Centred):
-    """V -> V Z'WZ about the weighted mean, which is what an unpenalised intercept leaves of the problem.
+    """V -> V Z'WZ about the weighted mean, which is what an unpenalised intercept
+    leaves of the problem.
 
-    With m = Z'w / sum(w) the mean row of Z, the operator is V -> V (Z'WZ - sum(w) m m'), one pass over the features.
+    With m = Z'w / sum(w) the mean row of Z, the operator is V -> V (Z'WZ - sum(w) m
+    m'), one pass over the features.
 
     Parameters
     ----------
     blocks : iterable of StoredRows, or Groups
-        Iterated once a product; of groups each is, where it is. With an attribute `many` that is true the sums of
-        blocks are added in double precision, and the diagonal is summed in the first pass, with all else.
+        Iterated once a product; of groups each is, where it is. With an attribute
+        `many` that is true the sums of blocks are added in double precision, and the
+        diagonal is summed in the first pass, with all else.
     n_features, n_outputs : int
         Columns D of Z and K of y.
     dtype : dtype
@@ -214,7 +246,11 @@ class NormalEquations(Centred):
     """
 
     def __init__(
-        self, blocks: Iterable[StoredRows] | Groups, n_features: int, n_outputs: int, dtype: DTypeLike
+        self,
+        blocks: Iterable[StoredRows] | Groups,
+        n_features: int,
+        n_outputs: int,
+        dtype: DTypeLike,
     ) -> None:
         self.dtype, self.blocks = np.dtype(dtype), blocks
         self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
@@ -222,7 +258,9 @@ class NormalEquations(Centred):
         sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
         self._squares = found.squares if self.sums.many else None
         weight = float(weights[-1])
-        super().__init__(blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums)
+        super().__init__(
+            blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums
+        )
         self.target_mean = weights[:-1] / self.weight
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1].astype(self.dtype, copy=False)
@@ -244,7 +282,9 @@ class NormalEquations(Centred):
             diagonal = self._squares.astype(self.dtype)
         else:
             diagonal = summed(self.blocks, self.sums.squares, self.shape[1])
-        diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
+        diagonal -= (
+            self.weight * np.square(self.feature_mean, dtype=np.float64)
+        ).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 
     def intercept(self, coef: NDArray) -> NDArray:

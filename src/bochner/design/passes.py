@@ -1,4 +1,6 @@
-"""Passes over features that are not all held here: computed block by block, or on the workers of an engine."""
+"""Passes over features that are not all held here: computed block by block, or on
+the workers of an engine.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ SENT_BYTES = 1 << 20  # of an argument that is sent with each work
 
 @dataclass(frozen=True)
 class Passes:
-    """Blocks whose features are computed again in every pass, without rounding, by a map that has its training rows.
+    """Blocks whose features are computed again in every pass, without rounding, by a
+    map that has its training rows.
 
     Attributes
     ----------
@@ -45,11 +48,15 @@ class Passes:
 
     @property
     def many(self) -> bool:
-        """Whether there may be more rows than sums of bins in single precision resolve."""
+        """Whether there may be more rows than sums of bins in single precision
+        resolve.
+        """
         return not self.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:
-        return self.features.stored(Blocks(self.source, self.rows, self.dtype, self.advance), self.centres)
+        return self.features.stored(
+            Blocks(self.source, self.rows, self.dtype, self.advance), self.centres
+        )
 
     def without_parts(self) -> Passes:
         """The same without rows."""
@@ -61,7 +68,9 @@ class Passes:
 
 
 class Group(NamedTuple):
-    """Consecutive ones of the ranges of parts that sums are made of, from the first of them on, or their blocks."""
+    """Consecutive ones of the ranges of parts that sums are made of, from the first
+    of them on, or their blocks.
+    """
 
     first: int
     ranges: tuple[Any, ...]
@@ -85,9 +94,15 @@ class GroupWork:
     n_bytes: int
     whole_worker: bool = True
 
-    def __call__(self, group: Group, passes: Passes | None, *arguments: Any) -> Group | list[RangeSum]:
-        """Do the work on the blocks, or on those that a map makes of the parts, and add what may be added."""
-        ranges = group.ranges if passes is None else map(passes.with_parts, group.ranges)
+    def __call__(
+        self, group: Group, passes: Passes | None, *arguments: Any
+    ) -> Group | list[RangeSum]:
+        """Do the work on the blocks, or on those that a map makes of the parts, and
+        add what may be added.
+        """
+        ranges = (
+            group.ranges if passes is None else map(passes.with_parts, group.ranges)
+        )
         if self.work is None:
             return Group(group.first, tuple(list(blocks) for blocks in ranges))
         sums: list[RangeSum] = []
@@ -97,10 +112,11 @@ class GroupWork:
 
 
 class Groups:
-    """Blocks of features on the workers of an engine, a group of consecutive ones for each; they never come here.
+    """Blocks of features on the workers of an engine, a group of consecutive ones for
+    each; they never come here.
 
-    A group is one work in each pass, whatever worker does it. Its ranges are added in the tree of `reduce`: sums have
-    the same bits with any number of workers.
+    A group is one work in each pass, whatever worker does it. Its ranges are added in
+    the tree of `reduce`: sums have the same bits with any number of workers.
 
     Parameters
     ----------
@@ -120,8 +136,20 @@ class Groups:
         As of `Passes`.
     """
 
-    def __init__(self, engine: Engine, passes: Passes, groups: Sequence[Group], row_bytes: int, held: bool) -> None:
-        self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
+    def __init__(
+        self,
+        engine: Engine,
+        passes: Passes,
+        groups: Sequence[Group],
+        row_bytes: int,
+        held: bool,
+    ) -> None:
+        self.engine, self.advance, self.held, self.many = (
+            engine,
+            passes.advance,
+            held,
+            passes.many,
+        )
         self.n_rows = [sum(span.n_rows for span in group.ranges) for group in groups]
         self.n_bytes = 3 * passes.rows * row_bytes + Blocks.reading_bytes
         shared = engine.share(passes.without_parts())
@@ -129,15 +157,26 @@ class Groups:
         self.groups: list[Any] = list(groups)
         if held:
             self.groups = [
-                engine.submit(GroupWork(None, row_bytes * n_rows + self.n_bytes), group, shared)
+                engine.submit(
+                    GroupWork(None, row_bytes * n_rows + self.n_bytes), group, shared
+                )
                 for group, n_rows in zip(groups, self.n_rows, strict=True)
             ]
 
     def total(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the sum of ``work(blocks, *arguments)`` over the ranges; it must have ``+=``."""
-        sent = [self.engine.share(value) if getattr(value, "nbytes", 0) > SENT_BYTES else value for value in arguments]
+        """Return the sum of ``work(blocks, *arguments)`` over the ranges; it must
+        have ``+=``.
+        """
+        sent = [
+            self.engine.share(value)
+            if getattr(value, "nbytes", 0) > SENT_BYTES
+            else value
+            for value in arguments
+        ]
         task, sums = GroupWork(work, self.n_bytes), list[RangeSum]()
-        handles = [self.engine.submit(task, group, self.passes, *sent) for group in self.groups]
+        handles = [
+            self.engine.submit(task, group, self.passes, *sent) for group in self.groups
+        ]
         for n_rows, own in zip(self.n_rows, results(self.engine, handles), strict=True):
             for one in deepcopy(own):  # which may be read-only
                 sums = with_sum(sums, one)
@@ -146,5 +185,11 @@ class Groups:
 
 
 def summed(blocks: Any, work: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``work(blocks, *arguments)`` sums over all blocks, which is done where they are: here, or by the groups."""
-    return blocks.total(work, *arguments) if isinstance(blocks, Groups) else work(blocks, *arguments)
+    """What ``work(blocks, *arguments)`` sums over all blocks, which is done where
+    they are: here, or by the groups.
+    """
+    return (
+        blocks.total(work, *arguments)
+        if isinstance(blocks, Groups)
+        else work(blocks, *arguments)
+    )

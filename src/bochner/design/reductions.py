@@ -1,4 +1,6 @@
-"""The sums of a pass over the rows of a source, seen through a map, and the memory that they take."""
+"""The sums of a pass over the rows of a source, seen through a map, and the memory
+that they take.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Blocks:
     advance: Advance = no_advance
 
     most_bytes: ClassVar[int] = 64 << 20  # of a block
-    reading_bytes: ClassVar[int] = 64 << 20  # of a thread that reads and decodes its rows, about
+    reading_bytes: ClassVar[int] = (
+        64 << 20
+    )  # of a thread that reads and decodes its rows, about
 
     def __iter__(self) -> Iterator[Block]:
         for block in self.source.blocks(self.rows):
@@ -90,11 +94,14 @@ class SumOverRows:
         ----------
         rows : Source, or PartRange
         shared : (source, features)
-            The source without its parts, where the rows are a range of these, as for other processes; else None.
+            The source without its parts, where the rows are a range of these, as for
+            other processes; else None.
         """
         source, features = shared
         total = self.empty()
-        total.add(features, self.blocks(rows if source is None else source.with_parts(rows)))
+        total.add(
+            features, self.blocks(rows if source is None else source.with_parts(rows))
+        )
         return total
 
     def blocks(self, source: Source) -> Blocks:
@@ -111,14 +118,18 @@ def sum_of_moments(
     shared: bool = False,
     targets: str = "whole",
 ) -> SumOverRows:
-    """The work that sums `Moments` in blocks of so many rows: of dense features, or of hashed bins in float64.
+    """The work that sums `Moments` in blocks of so many rows: of dense features, or of
+    hashed bins in float64.
 
-    With `shared` all threads make each product of dense features, so that shards follow on one another; `targets`
-    is as of `Moments`.
+    With `shared` all threads make each product of dense features, so that shards follow
+    on one another; `targets` is as of `Moments`.
     """
     columns, size = n_features + n_outputs + 1, dtype.itemsize
     if binned:
-        empty, n_bytes = partial(Moments, n_features, n_outputs, np.float64), 8 * columns**2 + 2 * Blocks.most_bytes
+        empty, n_bytes = (
+            partial(Moments, n_features, n_outputs, np.float64),
+            8 * columns**2 + 2 * Blocks.most_bytes,
+        )
     else:
         empty = partial(Moments, n_features, n_outputs, dtype, shared, targets)
         n_bytes = columns**2 * (8 + size) + rows * columns * size
@@ -136,18 +147,30 @@ def factor_bytes(
 ) -> int:
     """Memory of the direct solution, where blocks of features take so much.
 
-    It is that of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
-    which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
-    than features.
+    It is that of the moments, so many sums of them at a time at least, a product and
+    blocks, and of the factorisation, which takes the place of a large sum; or of the
+    rows' features and their kernel matrix, where there are fewer rows than features.
     """
     size, block = np.dtype(dtype).itemsize, limited(Blocks.most_bytes)
     blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
-        return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
+        return (n_rows + n_outputs + 1) ** 2 * (
+            5 * 8 + size
+        ) + 3 * n_rows * n_features * size
     held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * block
+    return (
+        (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size)
+        + blocks
+        + binned * block
+    )
 
 
 def require_factor_memory(n_bytes: int, n_features: int) -> None:
-    """Raise MemoryError where the direct solution, of so many bytes, does not fit the memory that is free."""
-    require_memory(n_bytes, f"Ridge regression on {n_features:,} features", "Use a smaller n_components.")
+    """Raise MemoryError where the direct solution, of so many bytes, does not fit
+    the memory that is free.
+    """
+    require_memory(
+        n_bytes,
+        f"Ridge regression on {n_features:,} features",
+        "Use a smaller n_components.",
+    )

@@ -1,4 +1,6 @@
-"""Arithmetic of several long vectors at once, the rows of arrays of shape (K, D), on all threads and in place."""
+"""Arithmetic of several long vectors at once, the rows of arrays of shape (K, D), on
+all threads and in place.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,18 @@ def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
 
 
 def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
-    """Add factors_k b_k to each row a_k; b has K rows or one. Squared lengths of the sums, shape (K,)."""
+    """Add factors_k b_k to each row a_k; b has K rows or one. Squared lengths of the
+    sums, shape (K,).
+    """
     return _combine(a, np.ones(len(a)), b, factors)
 
 
-def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:
-    """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or (K, 1); products p_k'q_k."""
+def update_direction(
+    p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray
+) -> NDArray[np.float64]:
+    """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or
+    (K, 1); products p_k'q_k.
+    """
     _combine(p, ratios, z, np.ones(len(p)))
     if penalty.shape[1] > 1:
         return scale(p, penalty, q)
@@ -36,7 +44,9 @@ def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, 
     return dots(p, q)
 
 
-def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
+def _combine(
+    a: NDArray, shares: NDArray, b: NDArray, factors: NDArray
+) -> NDArray[np.float64]:
     if _is_short(a):
         a *= shares[:, np.newaxis]
         a += factors[:, np.newaxis] * b
@@ -44,21 +54,32 @@ def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> NDArr
     from bochner.loops.vectors import combine
 
     shares, factors, last = shares.astype(a.dtype), factors.astype(a.dtype), len(b) - 1
-    return _each(lambda k, part: combine(a[k, part], shares[k], b[min(k, last), part], factors[k]), a)
+    return _each(
+        lambda k, part: combine(
+            a[k, part], shares[k], b[min(k, last), part], factors[k]
+        ),
+        a,
+    )
 
 
 def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:
-    """Write the products of r and factors, of K rows or one, into z; inner products of the rows of r and z."""
+    """Write the products of r and factors, of K rows or one, into z; inner products
+    of the rows of r and z.
+    """
     if _is_short(r):
         return _short_dots(r, np.multiply(r, factors, out=z))
     from bochner.loops.vectors import scale
 
     last = len(factors) - 1
-    return _each(lambda k, part: scale(r[k, part], factors[min(k, last), part], z[k, part]), r)
+    return _each(
+        lambda k, part: scale(r[k, part], factors[min(k, last), part], z[k, part]), r
+    )
 
 
 def _is_short(a: NDArray) -> bool:
-    """Whether NumPy is as fast: in double precision, which few fits have, nothing is compiled then."""
+    """Whether NumPy is as fast: in double precision, which few fits have, nothing is
+    compiled then.
+    """
     return a.dtype == np.float64 and a.size <= SHORT
 
 

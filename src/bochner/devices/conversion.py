@@ -1,4 +1,6 @@
-"""Public methods take arrays of any library; of tensors they make tensors, on the same device."""
+"""Public methods take arrays of any library; of tensors they make tensors, on the
+same device.
+"""
 
 from __future__ import annotations
 
@@ -19,35 +21,55 @@ ASIDE = "classes", "q"  # few numbers, which may lie elsewhere
 
 
 def any_arrays(method: Method) -> Method:
-    """Let a method of an estimator take arrays of other libraries; it is given those of NumPy.
+    """Let a method of an estimator take arrays of other libraries; it is given those of
+    NumPy.
 
-    Where they are tensors on a device, this is the one of the settings inside. If X is a tensor, numbers that the
-    method returns go to where it lies, and are in single precision where X is; labels that are not numbers stay
-    NumPy's, and sparse matrices SciPy's.
+    Where they are tensors on a device, this is the one of the settings inside. If X is
+    a tensor, numbers that the method returns go to where it lies, and are in single
+    precision where X is; labels that are not numbers stay NumPy's, and sparse matrices
+    SciPy's.
     """
     takes = signature(method)
 
     @wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
         bound = takes.bind_partial(*arguments, **named)
-        foreign = {name: bound.arguments[name] for name in ARRAYS if is_foreign(bound.arguments.get(name))}
+        foreign = {
+            name: bound.arguments[name]
+            for name in ARRAYS
+            if is_foreign(bound.arguments.get(name))
+        }
         if not foreign:
             return method(*arguments, **named)
-        place = device_of(*(array for name, array in foreign.items() if name not in ASIDE))
-        bound.arguments.update((name, to_host(array)) for name, array in foreign.items())
-        with nullcontext() if place is None or place.is_host else settings(device=place):
+        place = device_of(
+            *(array for name, array in foreign.items() if name not in ASIDE)
+        )
+        bound.arguments.update(
+            (name, to_host(array)) for name, array in foreign.items()
+        )
+        with (
+            nullcontext() if place is None or place.is_host else settings(device=place)
+        ):
             found = method(*bound.args, **bound.kwargs)
         X: Any = foreign.get("X")
         where = device_of(X)
-        return found if where is None else _returned(found, where, str(X.dtype).endswith("float32"))
+        return (
+            found
+            if where is None
+            else _returned(found, where, str(X.dtype).endswith("float32"))
+        )
 
     return cast(Method, call)
 
 
 def _returned(found: Any, place: Device, single: bool) -> Any:
-    """What a method has found, where it is asked for, in single precision or as it is."""
+    """What a method has found, where it is asked for, in single precision or as it
+    is.
+    """
     if isinstance(found, tuple):
         return tuple(_returned(one, place, single) for one in found)
     if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
         return found
-    return place.put(found.astype(np.float32) if single and found.dtype == np.float64 else found)
+    return place.put(
+        found.astype(np.float32) if single and found.dtype == np.float64 else found
+    )

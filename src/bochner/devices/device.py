@@ -1,4 +1,5 @@
-"""Devices of PyTorch: where tensors lie, copies to and from them, exact products and factors.
+"""Devices of PyTorch: where tensors lie, copies to and from them, exact products and
+factors.
 
 PyTorch is not imported before one of its tensors or devices is asked for.
 """
@@ -19,7 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 NAMES = re.compile(r"(cuda|mps)(:\d+)?")
-FAST_DOUBLE = (6, 0), (7, 0), (8, 0), (9, 0), (10, 0)  # compute capabilities with float64 at half the speed of float32
+FAST_DOUBLE = (
+    (6, 0),
+    (7, 0),
+    (8, 0),
+    (9, 0),
+    (10, 0),
+)  # compute capabilities with float64 at half the speed of float32
 MEMORY_MESSAGES = "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 MOST_PINNED = 2**30  # bytes; pinned memory is kept for further copies
 
@@ -54,13 +61,16 @@ class Device:
 
     @property
     def has_fast_double(self) -> bool:
-        """Whether float64 is fast: in the processor's memory, and on CUDA devices of data centres."""
+        """Whether float64 is fast: in the processor's memory, and on CUDA devices of
+        data centres.
+        """
         if self.device.type == "cuda":
             return self.torch.cuda.get_device_capability(self.device) in FAST_DOUBLE
         return self.is_host
 
     def put(self, array: Any) -> Any:
-        """A copy of an array of NumPy on the device, in float32 for float64 where that is not there.
+        """A copy of an array of NumPy on the device, in float32 for float64 where that
+        is not there.
 
         A tensor is moved there, without its history of derivatives.
         """
@@ -78,7 +88,8 @@ class Device:
     def ahead(self, blocks: Iterable[Any]) -> Iterator[Any]:
         """Blocks on the device, each an array, None, or a tuple of such.
 
-        The next one is copied while the present one is worked on, if the device can do so.
+        The next one is copied while the present one is worked on, if the device can do
+        so.
         """
         if self.device.type != "cuda":
             yield from map(self._all_put, blocks)
@@ -100,7 +111,9 @@ class Device:
         return None if block is None else self.put(block)
 
     def _arrived(self, block: Any, event: Any) -> Any:
-        """A block, once the present stream waits for its copy and its memory waits for the present stream."""
+        """A block, once the present stream waits for its copy and its memory waits
+        for the present stream.
+        """
         present = self.torch.cuda.current_stream(self.device)
         present.wait_event(event)
         for part in block if isinstance(block, tuple) else (block,):
@@ -113,15 +126,23 @@ class Device:
         return to_host(tensor)
 
     def product(self, A: Any, B: Any) -> Any:
-        """The product A B in the whole precision of the tensors, never in TF32, also where the process allows it."""
+        """The product A B in the whole precision of the tensors, never in TF32, also
+        where the process allows it.
+        """
         with self._without_tf32():
             return self.torch.matmul(A, B)
 
     @contextmanager
     def _without_tf32(self) -> Iterator[None]:
-        """Set what holds for the whole process for the start of one product, where it has to be."""
+        """Set what holds for the whole process for the start of one product, where
+        it has to be.
+        """
         switch = self.torch.backends.cuda.matmul
-        name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
+        name, exact = (
+            ("fp32_precision", "ieee")
+            if hasattr(switch, "fp32_precision")
+            else ("allow_tf32", False)
+        )
         with _exact_products:
             before = getattr(switch, name)
             if before in (exact, "none"):
@@ -144,28 +165,41 @@ class Device:
         try:
             return self.torch.linalg.cholesky(A)
         except self.torch.linalg.LinAlgError as error:
-            raise np.linalg.LinAlgError("The matrix is not positive definite.") from error
+            raise np.linalg.LinAlgError(
+                "The matrix is not positive definite."
+            ) from error
 
     def solve_triangular(self, L: Any, B: Any, transposed: bool = False) -> Any:
         """Solve L X = B, or L' X = B, for X of shape (D, K), with a lower L."""
-        return self.torch.linalg.solve_triangular(L.mT if transposed else L, B, upper=transposed)
+        return self.torch.linalg.solve_triangular(
+            L.mT if transposed else L, B, upper=transposed
+        )
 
     def free_bytes(self) -> int | None:
-        """Bytes that are free on the device, or kept for further tensors; None where that is not known."""
+        """Bytes that are free on the device, or kept for further tensors; None where
+        that is not known.
+        """
         if self.device.type != "cuda":
             return None
         cuda, device = self.torch.cuda, self.device
-        return cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device)
+        return (
+            cuda.mem_get_info(device)[0]
+            + cuda.memory_reserved(device)
+            - cuda.memory_allocated(device)
+        )
 
     def memory_error(self, n_bytes: int, what: str, cure: str) -> MemoryError:
-        """The error to raise where `n_bytes` for `what` could not be had; the cure is a sentence.
+        """The error to raise where `n_bytes` for `what` could not be had; the cure is a
+        sentence.
 
         Memory that PyTorch keeps for further tensors goes back to the device.
         """
         self.torch.cuda.empty_cache()
         free = self.free_bytes()
         there = "" if free is None else f" and {free / 1e9:,.2f} GB are free"
-        return MemoryError(f"{what} needs {n_bytes / 1e9:,.2f} GB on {self}{there}. {cure}")
+        return MemoryError(
+            f"{what} needs {n_bytes / 1e9:,.2f} GB on {self}{there}. {cure}"
+        )
 
     def __str__(self) -> str:
         return str(self.device)
@@ -173,7 +207,9 @@ class Device:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether PyTorch says by an error that its device has too little memory."""
-    said = isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_MESSAGES)
+    said = isinstance(error, RuntimeError) and any(
+        text in str(error) for text in MEMORY_MESSAGES
+    )
     return said or type(error).__name__ == "OutOfMemoryError"
 
 
@@ -184,10 +220,14 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether a value is an array of another library than NumPy: a tensor, or one of the array API standard."""
+    """Whether a value is an array of another library than NumPy: a tensor, or one of
+    the array API standard.
+    """
     if isinstance(value, np.ndarray | np.generic):
         return False
-    return is_tensor(value) or all(hasattr(type(value), name) for name in ("__array_namespace__", "__dlpack__"))
+    return is_tensor(value) or all(
+        hasattr(type(value), name) for name in ("__array_namespace__", "__dlpack__")
+    )
 
 
 def device_of(*values: Any) -> Device | None:
@@ -201,13 +241,15 @@ def device_of(*values: Any) -> Device | None:
     devices = list(dict.fromkeys(value.device for value in values if is_tensor(value)))
     if len(devices) > 1:
         raise ValueError(
-            f"Tensors on {' and '.join(map(str, devices))} were given together: move all of them to one device."
+            f"Tensors on {' and '.join(map(str, devices))} were given together: move "
+            "all of them to one device."
         )
     return Device(devices[0]) if devices else None
 
 
 def parse_device(device: Any) -> Device | None:
-    """The device that `settings(device=)` names; None for the processor and arrays of NumPy.
+    """The device that `settings(device=)` names; None for the processor and arrays of
+    NumPy.
 
     Parameters
     ----------
@@ -219,7 +261,8 @@ def parse_device(device: Any) -> Device | None:
     ImportError
         Where PyTorch is not installed, with the command that installs it.
     ValueError
-        Where there is no such device; says which there are. Where no device can be meant.
+        Where there is no such device; says which there are. Where no device can be
+        meant.
     """
     if device is None or isinstance(device, Device):
         return device
@@ -227,16 +270,21 @@ def parse_device(device: Any) -> Device | None:
     if name == "cpu":
         return None
     if not NAMES.fullmatch(name):
-        raise ValueError(f"device must be 'cuda', 'cuda:1', 'mps' or 'cpu', got {device!r}.")
+        raise ValueError(
+            f"device must be 'cuda', 'cuda:1', 'mps' or 'cpu', got {device!r}."
+        )
     try:
         torch = import_module("torch")
     except ImportError as error:
-        raise ImportError(f"device={name!r} needs PyTorch: python -m pip install torch.") from error
+        raise ImportError(
+            f"device={name!r} needs PyTorch: python -m pip install torch."
+        ) from error
     there = _devices(torch)
     found = next((one for one in there if name in (one, one.partition(":")[0])), None)
     if found is None:
         raise ValueError(
-            f"device={name!r} is not available: PyTorch has {', '.join(there)}. Choose an available device, install a "
+            f"device={name!r} is not available: PyTorch has {', '.join(there)}. "
+            "Choose an available device, install a "
             "build of PyTorch that supports it, or leave device= out."
         )
     return Device(torch.device(found))
@@ -245,12 +293,16 @@ def parse_device(device: Any) -> Device | None:
 def _devices(torch: Any) -> list[str]:
     """The current GPU, the other ones, the processor."""
     first = torch.cuda.current_device() if torch.cuda.is_available() else 0
-    found = [f"cuda:{k}" for k in sorted(range(torch.cuda.device_count()), key=lambda k: k != first)]
+    found = [
+        f"cuda:{k}"
+        for k in sorted(range(torch.cuda.device_count()), key=lambda k: k != first)
+    ]
     return found + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
 
 
 def to_host(array: Any) -> NDArray:
-    """An array of any library and device as one of NumPy; a view where it lies in the processor's memory.
+    """An array of any library and device as one of NumPy; a view where it lies in the
+    processor's memory.
 
     Raises
     ------
@@ -259,11 +311,16 @@ def to_host(array: Any) -> NDArray:
     """
     if is_tensor(array):
         array = array.detach().cpu()
-        return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+        return (
+            array.float() if str(array.dtype) == "torch.bfloat16" else array
+        ).numpy()
     if not is_foreign(array):
         return np.asarray(array)
     for way in (np.from_dlpack, partial(np.from_dlpack, device="cpu"), np.asarray):
         with suppress(BufferError, RuntimeError, TypeError, ValueError):
             return way(array)
     kind = f"{type(array).__module__}.{type(array).__qualname__}"
-    raise TypeError(f"NumPy cannot read this {kind}: copy it to the memory of the processor, as an array of NumPy.")
+    raise TypeError(
+        f"NumPy cannot read this {kind}: copy it to the memory of the processor, as "
+        "an array of NumPy."
+    )

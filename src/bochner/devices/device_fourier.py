@@ -11,23 +11,37 @@ from numpy.typing import NDArray
 
 from bochner.devices.device import Device, is_out_of_memory
 
-MOST_ROWS, FEWEST_ROWS = 1 << 14, 256  # of a block, whose products are summed in single precision
+MOST_ROWS, FEWEST_ROWS = (
+    1 << 14,
+    256,
+)  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
-TILE = 1 << 22  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
+TILE = (
+    1 << 22
+)  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
 LESS = 8  # times fewer rows, where the device has run out of memory
 T = TypeVar("T")
 
 
 def block_rows(place: Device, row: int) -> int:
-    """Rows of a block, of so many bytes each, by the memory of the device that is free: a power of two."""
+    """Rows of a block, of so many bytes each, by the memory of the device that is
+    free: a power of two.
+    """
     free, rows = place.free_bytes(), MOST_ROWS
     while free is not None and rows > FEWEST_ROWS and rows * row > FREE_SHARE * free:
         rows //= 2
     return rows
 
 
-def with_smaller_blocks(compute: Callable[[int], T], rows: int, place: Device, row_bytes: int, beside: int = 0) -> T:
-    """Return ``compute(rows)``, or of an eighth of so many rows where the device has no memory for these.
+def with_smaller_blocks(
+    compute: Callable[[int], T],
+    rows: int,
+    place: Device,
+    row_bytes: int,
+    beside: int = 0,
+) -> T:
+    """Return ``compute(rows)``, or of an eighth of so many rows where the device has no
+    memory for these.
 
     Parameters
     ----------
@@ -48,12 +62,19 @@ def with_smaller_blocks(compute: Callable[[int], T], rows: int, place: Device, r
             if not is_out_of_memory(error):
                 raise
             last = error
-    what, cure = f"A block of {size:,} rows", "Use a smaller n_components, or leave device= out."
+    what, cure = (
+        f"A block of {size:,} rows",
+        "Use a smaller n_components, or leave device= out.",
+    )
     raise place.memory_error(size * row_bytes + beside, what, cure) from last
 
 
-def pieces(compute: Callable[..., T], place: Device, row_bytes: int, *arrays: Any) -> Iterator[T]:
-    """Yield ``compute(*arrays)``, or what it makes of an eighth of the rows at a time where there is no memory."""
+def pieces(
+    compute: Callable[..., T], place: Device, row_bytes: int, *arrays: Any
+) -> Iterator[T]:
+    """Yield ``compute(*arrays)``, or what it makes of an eighth of the rows at a
+    time where there is no memory.
+    """
 
     def first(rows: int) -> tuple[T, int]:
         return compute(*(array[:rows, ...] for array in arrays)), rows
@@ -67,10 +88,12 @@ def pieces(compute: Callable[..., T], place: Device, row_bytes: int, *arrays: An
 
 @dataclass(frozen=True)
 class DeviceFourier:
-    """Fourier features on a device, without their amplitudes, so that all entries lie in [-1, 1].
+    """Fourier features on a device, without their amplitudes, so that all entries lie
+    in [-1, 1].
 
-    Angles are in radians: PyTorch's own cosines and sines lose no digit of a large angle, so that none has to be
-    taken to turns, which would read and write all angles twice more.
+    Angles are in radians: PyTorch's own cosines and sines lose no digit of a large
+    angle, so that none has to be taken to turns, which would read and write all angles
+    twice more.
 
     Attributes
     ----------
@@ -91,15 +114,16 @@ class DeviceFourier:
     def of(cls, features: Any, place: Device, dtype: np.dtype) -> DeviceFourier:
         """Those of drawn FourierFeatures, in a precision."""
         frequencies, offsets = (
-            place.put(array.astype(dtype)) for array in (features.frequencies_, features.offsets_ % (2 * np.pi))
+            place.put(array.astype(dtype))
+            for array in (features.frequencies_, features.offsets_ % (2 * np.pi))
         )
         return cls(place, frequencies, offsets, features.bounds())
 
     def write(self, X: Any, out: Any, amplitudes: Any = None) -> None:
         """Write the features into an array of the device, shape (b, D).
 
-        A few rows at a time, whose angles a cache holds from the product to the last of the waves, so that memory sees
-        little but the features.
+        A few rows at a time, whose angles a cache holds from the product to the last of
+        the waves, so that memory sees little but the features.
 
         Parameters
         ----------

@@ -1,4 +1,6 @@
-"""Draws what each column adds to predictions: of one row as steps, of many rows as points."""
+"""Draws what each column adds to predictions: of one row as steps, of many rows as
+points.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +21,44 @@ from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all
 
 MOST_STEPS, MOST_SWARMS, VALUE_WIDTH = 10, 15, 14
-SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42  # inches; places along the axis; half a swarm, of its row
+SWARM_HEIGHT, SWARM_BINS, THICKNESS = (
+    0.3,
+    60,
+    0.42,
+)  # inches; places along the axis; half a swarm, of its row
 COLOURS = "coolwarm"
 
 
-def _of_output(explanation: Explanation, output: int | str | None) -> tuple[Explanation, str]:
-    """An explanation of one output, and what is added to titles; ValueError where the output is not known."""
+def _of_output(
+    explanation: Explanation, output: int | str | None
+) -> tuple[Explanation, str]:
+    """An explanation of one output, and what is added to titles; ValueError where
+    the output is not known.
+    """
     names = explanation.output_names
     if explanation.values.ndim == 2:
         return explanation, ""
     if output is None:
-        raise ValueError(f"There are several outputs: name one as output=, of {', '.join(names)}.")
+        raise ValueError(
+            f"There are several outputs: name one as output=, of {', '.join(names)}."
+        )
     k = names.index(output) if isinstance(output, str) and output in names else output
     if isinstance(k, str) or not -len(names) <= k < len(names):
-        raise ValueError(f"output must be one of {', '.join(names)}, or its number, got {output!r}.")
+        raise ValueError(
+            f"output must be one of {', '.join(names)}, or its number, got {output!r}."
+        )
     return explanation.of_output(int(k)), f" of {names[k]}"
 
 
 @dataclass(eq=False, repr=False)
 class WaterfallDisplay(Display):
-    """Steps from the mean prediction of the background rows to the prediction for one row.
+    """Steps from the mean prediction of the background rows to the prediction for one
+    row.
 
-    Each bar is the Shapley value of a column, the largest on top, and begins where the bar below it ends. The smallest
-    values share one bar at the bottom. `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords of
-    `plot` are those of the bars, as `Axes.barh` takes them.
+    Each bar is the Shapley value of a column, the largest on top, and begins where the
+    bar below it ends. The smallest values share one bar at the bottom. `from_estimator`
+    and `from_explanation` collect, and `plot` draws. Keywords of `plot` are those of
+    the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -67,7 +83,9 @@ class WaterfallDisplay(Display):
     Examples
     --------
     >>> from bochner.display import WaterfallDisplay
-    >>> display = WaterfallDisplay(["age = 64", "town = Bern"], [2.0, -0.5], 10.0).plot()
+    >>> display = WaterfallDisplay(
+    ...     ["age = 64", "town = Bern"], [2.0, -0.5], 10.0
+    ... ).plot()
     >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
     ['age = 64', 'town = Bern']
     >>> display.figure_.savefig("waterfall.png")
@@ -115,7 +133,12 @@ class WaterfallDisplay(Display):
 
     @classmethod
     def from_explanation(
-        cls, explanation: Explanation, row: int = 0, *, output: int | str | None = None, max_columns: int = MOST_STEPS
+        cls,
+        explanation: Explanation,
+        row: int = 0,
+        *,
+        output: int | str | None = None,
+        max_columns: int = MOST_STEPS,
     ) -> Self:
         """Collect what is drawn.
 
@@ -145,39 +168,63 @@ class WaterfallDisplay(Display):
         order = np.argsort(-np.abs(values), kind="stable")
         first, rest = order[:max_columns], order[max_columns:]
         short = cut_all((own.feature_names[j] for j in first), NAME_WIDTH)
-        names = [f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)]
+        names = [
+            f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)
+        ]
         steps = list(values[first])
         if len(rest):
             names, steps = [*names, f"{len(rest)} others"], [*steps, values[rest].sum()]
-        return cls(names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}")
+        return cls(
+            names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}"
+        )
 
     def _panels(self) -> Panels:
-        return side_by_side([1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6)))
+        return side_by_side(
+            [1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6))
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ends = self.base + np.cumsum(self.values[::-1])[::-1]
         starts = ends - self.values
-        look = {"left": starts, "color": np.where(self.values > 0, VERMILION, BLUE), "height": 0.7, **kwargs}
+        look = {
+            "left": starts,
+            "color": np.where(self.values > 0, VERMILION, BLUE),
+            "height": 0.7,
+            **kwargs,
+        }
         ax, prediction = axes[0], self.base + self.values.sum()
         self.bars_ = draw_bars(ax, self.names, self.values, **look)
         places = np.arange(len(self.names))
-        ax.vlines(starts[:-1], places[:-1] - 0.35, places[1:] + 0.35, color=GREY, linewidth=0.8)
+        ax.vlines(
+            starts[:-1],
+            places[:-1] - 0.35,
+            places[1:] + 0.35,
+            color=GREY,
+            linewidth=0.8,
+        )
         ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
         every = np.append(starts, ends)
         low, high = canvas.box_around(every[:, np.newaxis], 0.04)
         ax.set_xlim(float(low[0]), float(high[0]))
         canvas.few_ticks(ax.xaxis, every, 5)
-        numbers = f"{canvas.short_number(prediction)}, from {canvas.short_number(self.base)} on average"
-        canvas.label_axes(ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}")
+        numbers = (
+            f"{canvas.short_number(prediction)}, from "
+            f"{canvas.short_number(self.base)} on average"
+        )
+        canvas.label_axes(
+            ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}"
+        )
 
 
 @dataclass(eq=False, repr=False)
 class BeeswarmDisplay(Display):
-    """Shapley values of many rows: a row of points for each column, the column with the largest mean size on top.
+    """Shapley values of many rows: a row of points for each column, the column with the
+    largest mean size on top.
 
-    Each point is a row of the table. Its colour is the rank of its value in the column, from low (blue) to high (red);
-    columns that are not numbers are grey. `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords
-    of `plot` are those of the points, as `Axes.scatter` takes them.
+    Each point is a row of the table. Its colour is the rank of its value in the column,
+    from low (blue) to high (red); columns that are not numbers are grey.
+    `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords of
+    `plot` are those of the points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -205,7 +252,9 @@ class BeeswarmDisplay(Display):
     >>> import numpy as np
     >>> from bochner.display import BeeswarmDisplay
     >>> values = np.random.default_rng(0).normal(size=(100, 2))
-    >>> display = BeeswarmDisplay(["age", "town"], values, np.full((100, 2), np.nan)).plot()
+    >>> display = BeeswarmDisplay(
+    ...     ["age", "town"], values, np.full((100, 2), np.nan)
+    ... ).plot()
     >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
     ['age', 'town']
     >>> display.figure_.savefig("beeswarm.png")
@@ -245,11 +294,17 @@ class BeeswarmDisplay(Display):
         BeeswarmDisplay
             Nothing is drawn yet.
         """
-        return cls.from_explanation(model.explain(X, **options), output=output, max_columns=max_columns)
+        return cls.from_explanation(
+            model.explain(X, **options), output=output, max_columns=max_columns
+        )
 
     @classmethod
     def from_explanation(
-        cls, explanation: Explanation, *, output: int | str | None = None, max_columns: int = MOST_SWARMS
+        cls,
+        explanation: Explanation,
+        *,
+        output: int | str | None = None,
+        max_columns: int = MOST_SWARMS,
     ) -> Self:
         """Collect what is drawn.
 
@@ -278,37 +333,65 @@ class BeeswarmDisplay(Display):
         places = np.stack([_places(own.data[:, j]) for j in first], axis=1)
         names, d = [own.feature_names[j] for j in first], own.values.shape[1]
         some = f", {len(names)} of {d:,} columns" if len(names) < d else ""
-        return cls(names, own.values[:, first], places, own.unit, f"Shapley values{of}, {len(own):,} rows{some}")
+        return cls(
+            names,
+            own.values[:, first],
+            places,
+            own.unit,
+            f"Shapley values{of}, {len(own):,} rows{some}",
+        )
 
     def _panels(self) -> Panels:
-        return side_by_side([1], (SINGLE[0], SIDES + SWARM_HEIGHT * max(len(self.names), 5)))
+        return side_by_side(
+            [1], (SINGLE[0], SIDES + SWARM_HEIGHT * max(len(self.names), 5))
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ax, self.points_ = axes[0], []
         size = float(np.clip(2000 / max(len(self.values), 1), 3, 16))
-        edges = np.linspace(self.values.min(), self.values.max() + 1e-300, SWARM_BINS + 1)
-        for j, (values, places) in enumerate(zip(self.values.T, self.places.T, strict=True)):
+        edges = np.linspace(
+            self.values.min(), self.values.max() + 1e-300, SWARM_BINS + 1
+        )
+        for j, (values, places) in enumerate(
+            zip(self.values.T, self.places.T, strict=True)
+        ):
             is_grey = bool(np.isnan(places).all())
             colours: dict[str, Any] = {"color": GREY}
             if not is_grey:
-                colours = {"c": np.nan_to_num(places, nan=0.5), "cmap": COLOURS, "vmin": 0.0, "vmax": 1.0}
+                colours = {
+                    "c": np.nan_to_num(places, nan=0.5),
+                    "cmap": COLOURS,
+                    "vmin": 0.0,
+                    "vmax": 1.0,
+                }
             own = {} if "color" in kwargs else colours
             place = j + swarm(values, edges)
-            self.points_.append(ax.scatter(values, place, **{"s": size, "linewidths": 0, **own, **kwargs}))
+            self.points_.append(
+                ax.scatter(
+                    values, place, **{"s": size, "linewidths": 0, **own, **kwargs}
+                )
+            )
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        ax.set_yticks(np.arange(len(self.names)), canvas.shortened_all(self.names, NAME_WIDTH))
+        ax.set_yticks(
+            np.arange(len(self.names)), canvas.shortened_all(self.names, NAME_WIDTH)
+        )
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(self.names) - 0.4, -0.6)
         canvas.few_ticks(ax.xaxis, self.values, 5)
-        canvas.label_axes(ax, f"Added to the prediction{self.unit and f' ({self.unit})'}", "", self.title)
+        canvas.label_axes(
+            ax,
+            f"Added to the prediction{self.unit and f' ({self.unit})'}",
+            "",
+            self.title,
+        )
 
 
 @dataclass(eq=False, repr=False)
 class InteractionDisplay(Display):
     """The interactions of pairs of columns as a matrix, the darker the stronger.
 
-    `from_estimator` and `from_interactions` collect, and `plot` draws. Keywords of `plot` are those of the image, as
-    `Axes.imshow` takes them.
+    `from_estimator` and `from_interactions` collect, and `plot` draws. Keywords of
+    `plot` are those of the image, as `Axes.imshow` takes them.
 
     Parameters
     ----------
@@ -330,7 +413,9 @@ class InteractionDisplay(Display):
     Examples
     --------
     >>> from bochner.display import InteractionDisplay
-    >>> display = InteractionDisplay(["age", "town", "rent"], [[0, 0.2, 0], [0.2, 0, 0.1], [0, 0.1, 0]]).plot()
+    >>> display = InteractionDisplay(
+    ...     ["age", "town", "rent"], [[0, 0.2, 0], [0.2, 0, 0.1], [0, 0.1, 0]]
+    ... ).plot()
     >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
     ['age', 'town', 'rent']
     >>> display.figure_.savefig("interactions.png")
@@ -341,7 +426,9 @@ class InteractionDisplay(Display):
     unit: str = ""
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any, *, max_columns: int = MOST_STEPS, **options: Any) -> Self:
+    def from_estimator(
+        cls, model: Any, X: Any, *, max_columns: int = MOST_STEPS, **options: Any
+    ) -> Self:
         """Measure the interactions of all pairs of columns over given rows.
 
         Parameters
@@ -358,10 +445,14 @@ class InteractionDisplay(Display):
         InteractionDisplay
             Nothing is drawn yet.
         """
-        return cls.from_interactions(model.interactions(X, **options), max_columns=max_columns)
+        return cls.from_interactions(
+            model.interactions(X, **options), max_columns=max_columns
+        )
 
     @classmethod
-    def from_interactions(cls, interactions: Any, *, max_columns: int = MOST_STEPS) -> Self:
+    def from_interactions(
+        cls, interactions: Any, *, max_columns: int = MOST_STEPS
+    ) -> Self:
         """Collect what is drawn.
 
         Parameters
@@ -385,7 +476,11 @@ class InteractionDisplay(Display):
         sizes = interactions.mean_absolute
         apart = np.where(np.eye(len(sizes), dtype=bool), 0.0, sizes)
         first = np.argsort(-apart.sum(axis=1), kind="stable")[:max_columns]
-        return cls([interactions.feature_names[j] for j in first], sizes[np.ix_(first, first)], interactions.unit)
+        return cls(
+            [interactions.feature_names[j] for j in first],
+            sizes[np.ix_(first, first)],
+            interactions.unit,
+        )
 
     def _panels(self) -> Panels:
         side = SIDES + SWARM_HEIGHT * max(len(self.names), 7)
@@ -398,13 +493,17 @@ class InteractionDisplay(Display):
         names = canvas.shortened_all(self.names, VALUE_WIDTH)
         ax.set_xticks(np.arange(d), names, rotation=90)
         ax.set_yticks(np.arange(d), names)
-        canvas.add_colour_bar(self.image_, ax, f"Mean size{self.unit and f' ({self.unit})'}")
+        canvas.add_colour_bar(
+            self.image_, ax, f"Mean size{self.unit and f' ({self.unit})'}"
+        )
         canvas.label_axes(ax, "", "", "Interactions of pairs of columns")
 
 
 def _shown(value: Any) -> str:
     """A value of a row, short."""
-    if isinstance(value, bool | np.bool_ | int | float | np.integer | np.floating) and np.isfinite(value):
+    if isinstance(
+        value, bool | np.bool_ | int | float | np.integer | np.floating
+    ) and np.isfinite(value):
         return canvas.short_number(float(value)) if value else "0"
     return cut(value, VALUE_WIDTH)
 
@@ -420,7 +519,9 @@ def _places(column: NDArray) -> NDArray[np.float64]:
 
 
 def swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:
-    """Offsets of points across the axis, so that points of one place stand beside one another."""
+    """Offsets of points across the axis, so that points of one place stand beside
+    one another.
+    """
     bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SWARM_BINS - 1)
     order = np.lexsort((values, bins))
     counts = np.bincount(bins, minlength=SWARM_BINS)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Of Okabe and Ito and of Tol's muted scheme, which differ for colour-blind eyes too; grey does not stand out.
+# Of Okabe and Ito and of Tol's muted scheme, which differ for colour-blind eyes too;
+# grey does not stand out.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
 INDIGO, WINE, OLIVE = "#332288", "#882255", "#999933"
@@ -25,7 +26,9 @@ LARGE_NUMBER = 1e4
 NARROW = 5.0  # inches: figures below have smaller text
 LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
-LOW = 0.7  # share of the height of Axes that is left below a title and a legend, at least
+LOW = (
+    0.7  # share of the height of Axes that is left below a title and a legend, at least
+)
 LETTERS = "kMGT"
 
 
@@ -40,14 +43,24 @@ def shortened_all(names: Iterable[object], width: int = 30) -> list[str]:
 
 
 def short_number(value: float, large: float = LARGE_NUMBER) -> str:
-    """Three digits, and of `large` numbers a letter for thousands: 35k instead of 3.5e+04."""
+    """Three digits, and of `large` numbers a letter for thousands: 35k instead of
+    3.5e+04.
+    """
     rounded = float(f"{value:.3g}")
-    power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS)) if abs(rounded) >= large else 0
+    power = (
+        min(int(np.log10(abs(rounded)) // 3), len(LETTERS))
+        if abs(rounded) >= large
+        else 0
+    )
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
 
 
-def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", **properties: Any) -> None:
-    """Write labels and a title at the left; limits and the like are as `Axes.set` takes them."""
+def label_axes(
+    ax: Axes, x: str = "", y: str = "", title: str = "", **properties: Any
+) -> None:
+    """Write labels and a title at the left; limits and the like are as `Axes.set`
+    takes them.
+    """
     ax.set(**properties)
     if x:
         ax.set_xlabel(x)
@@ -63,7 +76,9 @@ def percent_ticks(*axes: Axis) -> None:
         axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
 
 
-def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float], str]) -> None:
+def size_ticks(
+    axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float], str]
+) -> None:
     """Give a logarithmic axis ticks at some of the sizes themselves."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -79,17 +94,26 @@ def of_draws(values: NDArray) -> str:
 
 
 def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
-    """Fill the room between two curves, the lower and the upper one in `ends`, with a faint colour."""
+    """Fill the room between two curves, the lower and the upper one in `ends`, with
+    a faint colour.
+    """
     low, high = ends
     return ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, **look)
 
 
 def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
-    """Give an axis a few ticks, whose labels are short and whole: 35k instead of 35000, and no factor beside them.
+    """Give an axis a few ticks, whose labels are short and whole: 35k instead of 35000,
+    and no factor beside them.
 
     They are at 1, 2 and 5 of each decade of a logarithmic axis.
     """
-    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import (
+        EngFormatter,
+        LogLocator,
+        MaxNLocator,
+        NullFormatter,
+        StrMethodFormatter,
+    )
 
     if axis.get_scale() == "log":
         axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
@@ -98,11 +122,15 @@ def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
         return
     large = np.abs(values).max(initial=0.0) >= LARGE_NUMBER
     axis.set_major_locator(MaxNLocator(n_ticks))
-    axis.set_major_formatter(EngFormatter(sep="") if large else StrMethodFormatter("{x:g}"))
+    axis.set_major_formatter(
+        EngFormatter(sep="") if large else StrMethodFormatter("{x:g}")
+    )
 
 
 def mark_units(axis: Axis, unit: str, n_ticks: int) -> None:
-    """Give an axis of times the ticks of a calendar, where `unit` is "days" (since 1970), and others their unit."""
+    """Give an axis of times the ticks of a calendar, where `unit` is "days" (since
+    1970), and others their unit.
+    """
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     if unit == "days":
@@ -114,7 +142,9 @@ def mark_units(axis: Axis, unit: str, n_ticks: int) -> None:
 
 
 def box_around(points: NDArray, room: float) -> tuple[NDArray, NDArray]:
-    """Least and largest value of each column of points, and beside them a share of the range of the column."""
+    """Least and largest value of each column of points, and beside them a share of
+    the range of the column.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     beside = room * np.where(high > low, high - low, 1.0)
     return low - beside, high + beside
@@ -127,18 +157,26 @@ def in_first_column(ax: Axes, first: Axes) -> bool:
 
 
 def look(k: int) -> tuple[str, str]:
-    """Colour and marker of category `k`: of 100 no two are the same, and colours come again after 10."""
+    """Colour and marker of category `k`: of 100 no two are the same, and colours
+    come again after 10.
+    """
     return LOOKS[k % len(LOOKS)][0], LOOKS[(k + k // len(LOOKS)) % len(LOOKS)][1]
 
 
 def text_size(ax: Axes) -> float:
-    """Points of the text of Axes, relative to the user's `font.size`: 9 for 10, and 8 in a narrow figure."""
+    """Points of the text of Axes, relative to the user's `font.size`: 9 for 10, and
+    8 in a narrow figure.
+    """
     from matplotlib import rcParams
 
-    return float(rcParams["font.size"]) * (0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9)
+    return float(rcParams["font.size"]) * (
+        0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9
+    )
 
 
-def add_legend(ax: Axes, handles: Sequence[Any] | None = None, title: str | None = None) -> Any:
+def add_legend(
+    ax: Axes, handles: Sequence[Any] | None = None, title: str | None = None
+) -> Any:
     """Add a legend above the axes, where it hides nothing, in as many columns as fit.
 
     Parameters
@@ -152,10 +190,23 @@ def add_legend(ax: Axes, handles: Sequence[Any] | None = None, title: str | None
     labels, size = [str(one.get_label()) for one in own], text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
     fitting = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
-    columns = max(-(-len(own) // max(-(-len(own) // fitting), 1)), 1)  # no row much shorter than the others
-    look: dict[str, Any] = {"handlelength": 1.8, "columnspacing": 1.4, "labelspacing": 0.25, "borderpad": 0.0}
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.4}
-    made = ax.legend(own, labels, ncols=columns, fontsize=size, frameon=False, **look, **place)
+    columns = max(
+        -(-len(own) // max(-(-len(own) // fitting), 1)), 1
+    )  # no row much shorter than the others
+    look: dict[str, Any] = {
+        "handlelength": 1.8,
+        "columnspacing": 1.4,
+        "labelspacing": 0.25,
+        "borderpad": 0.0,
+    }
+    place: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0.0, 1.0),
+        "borderaxespad": 0.4,
+    }
+    made = ax.legend(
+        own, labels, ncols=columns, fontsize=size, frameon=False, **look, **place
+    )
     if title:
         made.set_title(title)
         made.get_title().set_fontsize(size)
@@ -175,7 +226,9 @@ def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
 
 
 def finish(axes: Sequence[Axes]) -> None:
-    """Give Axes the one look: sizes of text, titles and labels that fit, room for the legend, frames around images."""
+    """Give Axes the one look: sizes of text, titles and labels that fit, room for
+    the legend, frames around images.
+    """
     for ax in axes:
         size, (width, height) = text_size(ax), _points(ax)
         ax.tick_params(labelsize=0.9 * size)
@@ -184,7 +237,11 @@ def finish(axes: Sequence[Axes]) -> None:
             axis.get_offset_text().set_fontsize(0.9 * size)
             axis.label.set_text(_wrapped(axis.label.get_text(), room / (LETTER * size)))
         legend = ax.get_legend()
-        above = legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP if legend else 0.0
+        above = (
+            legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP
+            if legend
+            else 0.0
+        )
         title = _wrapped(ax.get_title(loc="left"), width / (LETTER * size))
         ax.set_title(title, loc="left", fontsize=size, pad=above + TITLE_GAP)
         if not ax.images:
@@ -194,10 +251,15 @@ def finish(axes: Sequence[Axes]) -> None:
 def _points(ax: Axes) -> tuple[float, float]:
     """Width and height of Axes in points, about."""
     figure, place = ax.figure, ax.get_position()
-    return place.width * figure.bbox.width * 72 / figure.dpi, place.height * figure.bbox.height * 72 / figure.dpi
+    return (
+        place.width * figure.bbox.width * 72 / figure.dpi,
+        place.height * figure.bbox.height * 72 / figure.dpi,
+    )
 
 
 def _wrapped(text: str, width: float) -> str:
     """Lines of at most so many characters; those that there are stay."""
     fits = max(int(width), 16)
-    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""])
+    return "\n".join(
+        part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]
+    )

@@ -1,4 +1,6 @@
-"""Draws the effects of columns on predictions: means, intervals, curves of single rows, and where there are no rows."""
+"""Draws the effects of columns on predictions: means, intervals, curves of single
+rows, and where there are no rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from bochner.display import canvas
 from bochner.display.base import PAGE, SINGLE, Axes, Display, Panels, side_by_side
 from bochner.display.canvas import BLUE, GREY, look
 
-ACROSS, HEIGHT, LEAST = 3, 2.3, 1.8  # panels in a row of a page; inches of a row, and least width of a panel
+ACROSS, HEIGHT, LEAST = (
+    3,
+    2.3,
+    1.8,
+)  # panels in a row of a page; inches of a row, and least width of a panel
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
 NAME_WIDTH, LEVEL_WIDTH = 26, 14
 ASIDE = 0.08  # of the range, by which a missing value lies beside it
@@ -24,10 +30,12 @@ TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local eff
 class EffectDisplay(Display):
     """Effects of columns, one panel each.
 
-    The line is the mean effect, with its interval if the model has a posterior. Thin grey lines are predictions for
-    single rows, ticks at the bottom some values of the column, and shaded regions have no rows. Categories have dots,
-    the first 12 at most, and a missing value has a square at the right. With several outputs there is a line for each
-    of the five with the largest effects. `from_estimator` and `from_effects` collect, and `plot` draws.
+    The line is the mean effect, with its interval if the model has a posterior. Thin
+    grey lines are predictions for single rows, ticks at the bottom some values of the
+    column, and shaded regions have no rows. Categories have dots, the first 12 at most,
+    and a missing value has a square at the right. With several outputs there is a line
+    for each of the five with the largest effects. `from_estimator` and `from_effects`
+    collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines, as `Axes.plot` takes them.
 
@@ -70,7 +78,9 @@ class EffectDisplay(Display):
     kind: str = "partial"
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any, columns: Any = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, model: Any, X: Any, columns: Any = None, **options: Any
+    ) -> Self:
         """Measure the effects of columns over given rows.
 
         Parameters
@@ -113,7 +123,11 @@ class EffectDisplay(Display):
 
     def _panels(self) -> Panels:
         n = len(self.effects)
-        return side_by_side([1] * n, SINGLE if n == 1 else (PAGE[0], HEIGHT * -(-n // ACROSS) + 0.3), LEAST)
+        return side_by_side(
+            [1] * n,
+            SINGLE if n == 1 else (PAGE[0], HEIGHT * -(-n // ACROSS) + 0.3),
+            LEAST,
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
@@ -125,12 +139,25 @@ class EffectDisplay(Display):
             else:
                 self._draw_numbers(ax, one, shown, kwargs)
             first = canvas.in_first_column(ax, axes[0])
-            what = self.what.capitalize() if self.kind == "partial" else f"Change of the {self.what}"
-            named = f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}" if self.what == "probability" else ""
+            what = (
+                self.what.capitalize()
+                if self.kind == "partial"
+                else f"Change of the {self.what}"
+            )
+            named = (
+                f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}"
+                if self.what == "probability"
+                else ""
+            )
             label = what + (named if len(self.outputs) == 1 else "")
-            canvas.label_axes(ax, canvas.shortened(one.column, NAME_WIDTH), label if first else "")
+            canvas.label_axes(
+                ax, canvas.shortened(one.column, NAME_WIDTH), label if first else ""
+            )
             canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit, 3)
-        low, high = min(ax.get_ylim()[0] for ax in axes), max(ax.get_ylim()[1] for ax in axes)
+        low, high = (
+            min(ax.get_ylim()[0] for ax in axes),
+            max(ax.get_ylim()[1] for ax in axes),
+        )
         for ax in axes:
             ax.set_ylim(low, high)
             canvas.few_ticks(ax.yaxis, np.array([low, high]), 4)
@@ -138,40 +165,96 @@ class EffectDisplay(Display):
         if len(shown) > 1:
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
 
-    def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]) -> None:
+    def _draw_numbers(
+        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
+    ) -> None:
         known = ~np.isnan(one.positions)
         x = one.positions[known]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
         if len(shown) == 1:
-            ax.plot(x, one.curves[:, known, shown[0]].T, color=GREY, alpha=0.25, linewidth=0.6)
+            ax.plot(
+                x,
+                one.curves[:, known, shown[0]].T,
+                color=GREY,
+                alpha=0.25,
+                linewidth=0.6,
+            )
         for i, k in enumerate(shown):
             colour = look(i)[0]
-            style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "label": self.outputs[k], **kwargs}
+            style: dict[str, Any] = {
+                "color": colour,
+                "linewidth": 1.8,
+                "label": self.outputs[k],
+                **kwargs,
+            }
             self.lines_ += ax.plot(x, one.mean[known, k], **style)
             if one.low is not None:
-                self.bands_.append(canvas.draw_band(ax, x, (one.low[known, k], one.high[known, k]), colour))
+                self.bands_.append(
+                    canvas.draw_band(
+                        ax, x, (one.low[known, k], one.high[known, k]), colour
+                    )
+                )
             if not known.all():
                 self._draw_missing(ax, one, k, colour)
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        ax.plot(inside, np.full(len(inside), 0.02), "|", color=GREY, markersize=4, transform=ax.get_xaxis_transform())
+        ax.plot(
+            inside,
+            np.full(len(inside), 0.02),
+            "|",
+            color=GREY,
+            markersize=4,
+            transform=ax.get_xaxis_transform(),
+        )
         canvas.few_ticks(ax.xaxis, x, 3)
 
     def _draw_missing(self, ax: Axes, one: Any, k: int, colour: str) -> None:
         """The missing value, beside the others."""
         place = np.nanmax(one.positions) + ASIDE * (np.ptp(one.positions[:-1]) or 1.0)
-        ax.errorbar([place], one.mean[-1:, k], _halves(one, [-1], k), color=colour, marker="s", markersize=4)
-        ax.axvline(place - ASIDE / 2 * (np.ptp(one.positions[:-1]) or 1.0), color=GREY, linewidth=0.5, linestyle=":")
+        ax.errorbar(
+            [place],
+            one.mean[-1:, k],
+            _halves(one, [-1], k),
+            color=colour,
+            marker="s",
+            markersize=4,
+        )
+        ax.axvline(
+            place - ASIDE / 2 * (np.ptp(one.positions[:-1]) or 1.0),
+            color=GREY,
+            linewidth=0.5,
+            linestyle=":",
+        )
         if colour == BLUE:
             small = 0.8 * canvas.text_size(ax)
-            ax.annotate("missing", (1, 1), xycoords="axes fraction", ha="right", va="top", color=GREY, fontsize=small)
+            ax.annotate(
+                "missing",
+                (1, 1),
+                xycoords="axes fraction",
+                ha="right",
+                va="top",
+                color=GREY,
+                fontsize=small,
+            )
 
-    def _draw_levels(self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]) -> None:
+    def _draw_levels(
+        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
+    ) -> None:
         n = min(len(one.values), MOST_LEVELS)
         for i, k in enumerate(shown):
             place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)
-            style: dict[str, Any] = {"color": look(i)[0], "marker": "o", "linestyle": "", "label": self.outputs[k]}
-            drawn = ax.errorbar(place, one.mean[:n, k], _halves(one, np.arange(n), k), **(style | kwargs))
+            style: dict[str, Any] = {
+                "color": look(i)[0],
+                "marker": "o",
+                "linestyle": "",
+                "label": self.outputs[k],
+            }
+            drawn = ax.errorbar(
+                place,
+                one.mean[:n, k],
+                _halves(one, np.arange(n), k),
+                **(style | kwargs),
+            )
             self.lines_.append(drawn.lines[0])
         names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
         ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)
@@ -179,5 +262,7 @@ class EffectDisplay(Display):
 
 
 def _halves(one: Any, where: Any, k: int) -> NDArray | None:
-    """Half widths of the intervals of some values; None where there are no intervals."""
+    """Half widths of the intervals of some values; None where there are no
+    intervals.
+    """
     return None if one.low is None else (one.high[where, k] - one.low[where, k]) / 2

@@ -31,9 +31,10 @@ def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> An
 class ImportanceDisplay(Display):
     """The permutation importance of columns as bars, with 95 % intervals.
 
-    The length of a bar is how much the mean loss grows when the column is permuted, as a share of the total growth of
-    all columns; by chance it is below zero for columns without effect. `from_estimator` measures, `from_importance`
-    collects, and `plot` draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
+    The length of a bar is how much the mean loss grows when the column is permuted, as
+    a share of the total growth of all columns; by chance it is below zero for columns
+    without effect. `from_estimator` measures, `from_importance` collects, and `plot`
+    draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -58,7 +59,9 @@ class ImportanceDisplay(Display):
     Examples
     --------
     >>> from bochner.display import ImportanceDisplay
-    >>> display = ImportanceDisplay(["age", "town"], [0.75, 0.25], [0.05, 0.02], "log loss").plot()
+    >>> display = ImportanceDisplay(
+    ...     ["age", "town"], [0.75, 0.25], [0.05, 0.02], "log loss"
+    ... ).plot()
     >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
     ['age', 'town']
     >>> display.figure_.savefig("importance.png")
@@ -71,7 +74,9 @@ class ImportanceDisplay(Display):
     n_columns: int | None = None
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any, y: Any, *, max_columns: int = MOST_BARS, **options: Any) -> Self:
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, max_columns: int = MOST_BARS, **options: Any
+    ) -> Self:
         """Measure the permutation importance of the columns on given rows.
 
         Parameters
@@ -91,7 +96,9 @@ class ImportanceDisplay(Display):
         ImportanceDisplay
             Nothing is drawn yet.
         """
-        return cls.from_importance(model.importance(X, y, **options), max_columns=max_columns)
+        return cls.from_importance(
+            model.importance(X, y, **options), max_columns=max_columns
+        )
 
     @classmethod
     def from_importance(cls, importance: Any, *, max_columns: int = MOST_BARS) -> Self:
@@ -117,18 +124,32 @@ class ImportanceDisplay(Display):
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
         first = np.argsort(-importance.values, kind="stable")[:max_columns]
         names, d = [importance.names[j] for j in first], len(importance.names)
-        values, errors = importance.values[first] / importance.total, importance.share_errors()[first]
+        values, errors = (
+            importance.values[first] / importance.total,
+            importance.share_errors()[first],
+        )
         return cls(names, values, errors, importance.loss, d)
 
     def _panels(self) -> Panels:
-        return side_by_side([1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6)))
+        return side_by_side(
+            [1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6))
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ax, halves = axes[0], Z * self.errors
-        self.bars_ = draw_bars(ax, self.names, self.values, **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs})
+        self.bars_ = draw_bars(
+            ax,
+            self.names,
+            self.values,
+            **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs},
+        )
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         canvas.few_ticks(ax.xaxis, self.values + halves, 5)
         canvas.percent_ticks(ax.xaxis)
         label = f"Growth of the {self.loss}, share of the total"
-        some = f": {len(self.names)} of {self.n_columns:,} columns" if len(self.names) < (self.n_columns or 0) else ""
+        some = (
+            f": {len(self.names)} of {self.n_columns:,} columns"
+            if len(self.names) < (self.n_columns or 0)
+            else ""
+        )
         canvas.label_axes(ax, label, "", f"Importance{some}")

@@ -1,4 +1,6 @@
-"""Draws how errors fall with rows and features (Figure 3 of the paper), and how models are chosen."""
+"""Draws how errors fall with rows and features (Figure 3 of the paper), and how
+models are chosen.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,12 @@ MOST_TICKS = 4
 
 @dataclass(eq=False, repr=False)
 class LearningDisplay(Display):
-    """Test error against training rows, against the size of the map, and training time: Figure 3 of Rahimi and Recht.
+    """Test error against training rows, against the size of the map, and training time:
+    Figure 3 of Rahimi and Recht.
 
-    Would more rows help, or more features? A curve that still falls at its right end says so. Lines are means over
-    independent draws of rows and features, bands their ranges. `from_estimator` fits, and `plot` draws.
+    Would more rows help, or more features? A curve that still falls at its right end
+    says so. Lines are means over independent draws of rows and features, bands their
+    ranges. `from_estimator` fits, and `plot` draws.
 
     Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
 
@@ -75,12 +79,23 @@ class LearningDisplay(Display):
     >>> from bochner.display import LearningDisplay
     >>> from bochner.kernels import Gaussian
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = KernelMachineClassifier(Gaussian(25.0), n_components=200, alpha=0.1, random_state=0)
+    >>> model = KernelMachineClassifier(
+    ...     Gaussian(25.0), n_components=200, alpha=0.1, random_state=0
+    ... )
     >>> test = X[1200:], y[1200:]
     >>> display = LearningDisplay.from_estimator(
-    ...     model, X[:1200], y[:1200], test=test, rows=(300, 1200), sizes=(20, 200), seeds=(0, 1)
+    ...     model,
+    ...     X[:1200],
+    ...     y[:1200],
+    ...     test=test,
+    ...     rows=(300, 1200),
+    ...     sizes=(20, 200),
+    ...     seeds=(0, 1),
     ... ).plot()
-    >>> len(display.axes_), bool(display.row_errors[1].mean() < display.row_errors[0].mean())
+    >>> (
+    ...     len(display.axes_),
+    ...     bool(display.row_errors[1].mean() < display.row_errors[0].mean()),
+    ... )
     (3, True)
     >>> display.figure_.savefig("learning.png")
     """
@@ -105,7 +120,8 @@ class LearningDisplay(Display):
         sizes: Sequence[int] = (),
         seeds: Sequence[int] = (0, 1, 2),
     ) -> Self:
-        """Fit clones of a model to nested parts of the rows, and with maps of several sizes.
+        """Fit clones of a model to nested parts of the rows, and with maps of several
+        sizes.
 
         Parameters
         ----------
@@ -116,11 +132,13 @@ class LearningDisplay(Display):
         test : (rows, targets)
             To measure the errors on.
         rows : sequence of int, optional
-            Numbers of training rows, the first ones of a random order; with the model's own `n_components`.
+            Numbers of training rows, the first ones of a random order; with the model's
+            own `n_components`.
         sizes : sequence of int, optional
             Values of `n_components`, for all rows.
         seeds : sequence of int, default=(0, 1, 2)
-            One draw for each: the order of the rows, and the `random_state` of the model.
+            One draw for each: the order of the rows, and the `random_state` of the
+            model.
 
         Returns
         -------
@@ -134,30 +152,50 @@ class LearningDisplay(Display):
         """
         n, targets = len(np.asarray(y)), np.asarray(y)
         if not (len(seeds) and (len(rows) or len(sizes))) or max(rows, default=0) > n:
-            raise ValueError(f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, {rows!r}, {sizes!r}.")
-        pairs = [(int(part), None) for part in rows] + [(n, int(size)) for size in sizes]
+            raise ValueError(
+                f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, "
+                f"{rows!r}, {sizes!r}."
+            )
+        pairs = [(int(part), None) for part in rows] + [
+            (n, int(size)) for size in sizes
+        ]
         found = np.empty((len(pairs), len(seeds), 2))
         for j, seed in enumerate(seeds):
             order = np.random.default_rng(seed).permutation(n)
             for i, (part, size) in enumerate(pairs):
-                own = clone(model).set_params(random_state=seed, **({} if size is None else {"n_components": size}))
+                own = clone(model).set_params(
+                    random_state=seed,
+                    **({} if size is None else {"n_components": size}),
+                )
                 some, start = take(X, order[:part]), time.perf_counter()
                 own.fit(some, targets[order[:part]])
                 found[i, j, 1] = time.perf_counter() - start
                 found[i, j, 0] = _error(own, *test)
         S = len(rows)
-        error = "Share of test rows wrong" if is_classifier(model) else "RMSE over standard deviation"
+        error = (
+            "Share of test rows wrong"
+            if is_classifier(model)
+            else "RMSE over standard deviation"
+        )
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
-        return cls(rows, found[:S, :, 0], sizes, found[S:, :, 0], found[S:, :, 1], error, unit)
+        return cls(
+            rows, found[:S, :, 0], sizes, found[S:, :, 0], found[S:, :, 1], error, unit
+        )
 
     @property
     def _curves(self) -> list[tuple[NDArray, NDArray, str, str, str]]:
-        """Numbers across and values up, the labels of both, and a colour, for each panel."""
-        curves = [(self.rows, self.row_errors, "Training rows", self.error, BLUE)] * bool(len(self.rows))
+        """Numbers across and values up, the labels of both, and a colour, for each
+        panel.
+        """
+        curves = [
+            (self.rows, self.row_errors, "Training rows", self.error, BLUE)
+        ] * bool(len(self.rows))
         if len(self.sizes):
             across = f"Number of {self.unit}"
             curves += [(self.sizes, self.size_errors, across, self.error, BLUE)]
-            curves += [(self.sizes, self.seconds, across, "Training time [s]", VERMILION)]
+            curves += [
+                (self.sizes, self.seconds, across, "Training time [s]", VERMILION)
+            ]
         return curves
 
     def _panels(self) -> Panels:
@@ -170,13 +208,24 @@ class LearningDisplay(Display):
         curves = self._curves
         self.lines_, self.bands_ = list[Any](), list[Any]()
         for one, (x, values, across, up, colour) in zip(axes, curves, strict=True):
-            self._draw_curve(one, x, values, {"color": colour, "marker": "o", "markersize": 4.5} | kwargs)
+            self._draw_curve(
+                one,
+                x,
+                values,
+                {"color": colour, "marker": "o", "markersize": 4.5} | kwargs,
+            )
             canvas.label_axes(one, across, up, ylim=(0, None))
         canvas.label_axes(axes[0], title=canvas.of_draws(curves[0][1]))
 
-    def _draw_curve(self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]) -> None:
+    def _draw_curve(
+        self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]
+    ) -> None:
         ax.set_xscale("log")
-        self.bands_.append(canvas.draw_band(ax, x, (values.min(axis=1), values.max(axis=1)), look["color"]))
+        self.bands_.append(
+            canvas.draw_band(
+                ax, x, (values.min(axis=1), values.max(axis=1)), look["color"]
+            )
+        )
         self.lines_ += ax.plot(x, values.mean(axis=1), **look)
         canvas.size_ticks(ax.xaxis, x, MOST_TICKS, canvas.short_number)
 
@@ -186,7 +235,9 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
     if is_classifier(model):
         return float(np.mean(predicted != np.asarray(y)))
     truth = target_of(y)
-    return float(np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0))
+    return float(
+        np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0)
+    )
 
 
 SIZES_HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches
@@ -194,17 +245,22 @@ WIDE_ENOUGH = 7.5  # inches for two panels side by side
 ABOVE = 0.14  # of the distance of two candidates, from a point to its name above
 CANDIDATE_WIDTH, REASON_WIDTH = 60, 62
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
-UNITS = {"squared error": "squared error of standardised targets", "log loss": "log loss [nats]"}
+UNITS = {
+    "squared error": "squared error of standardised targets",
+    "log loss": "log loss [nats]",
+}
 
 
 @dataclass(eq=False, repr=False)
 class SizeDisplay(Display):
-    """The search for the scale of the metric, and the candidates for a model, by their loss on validation rows.
+    """The search for the scale of the metric, and the candidates for a model, by their
+    loss on validation rows.
 
-    There are two panels, each left out if there is nothing to show. One has the loss against the scale of the metric,
-    one line for each name, with a star at its minimum. The other has the candidates at their final sizes, the best on
-    top, with the standard errors of their losses, the chosen one in colour. `from_estimator` and `from_report`
-    collect, and `plot` draws.
+    There are two panels, each left out if there is nothing to show. One has the loss
+    against the scale of the metric, one line for each name, with a star at its minimum.
+    The other has the candidates at their final sizes, the best on top, with the
+    standard errors of their losses, the chosen one in colour. `from_estimator` and
+    `from_report` collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
 
@@ -238,8 +294,13 @@ class SizeDisplay(Display):
     >>> from bochner.display import SizeDisplay
     >>> from bochner.selection import Candidate, Report
     >>> tried = [("bins", -1.0, 0.31), ("bins", 0.0, 0.26), ("bins", 1.0, 0.28)]
-    >>> candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate("Fourier features", 2000, 0.3, 0.01, 0.4)]
-    >>> report = Report("squared error", 500, candidates, "bins", "lowest validation loss", tried)
+    >>> candidates = [
+    ...     Candidate("bins", 800, 0.25, 0.01, 1.5),
+    ...     Candidate("Fourier features", 2000, 0.3, 0.01, 0.4),
+    ... ]
+    >>> report = Report(
+    ...     "squared error", 500, candidates, "bins", "lowest validation loss", tried
+    ... )
     >>> display = SizeDisplay.from_report(report).plot()
     >>> display.minima_[0].get_xdata().tolist()
     [0.0]
@@ -267,7 +328,12 @@ class SizeDisplay(Display):
             Nothing is drawn yet.
         """
         return cls(
-            report.sizes, report.candidates, report.chosen, report.reason, report.criterion, report.rows_held_out
+            report.sizes,
+            report.candidates,
+            report.chosen,
+            report.reason,
+            report.criterion,
+            report.rows_held_out,
         )
 
     @classmethod
@@ -286,27 +352,36 @@ class SizeDisplay(Display):
         Raises
         ------
         ValueError
-            Where the model is not fitted, or has no report: with a kernel of its own, or on too few rows.
+            Where the model is not fitted, or has no report: with a kernel of its own,
+            or on too few rows.
         """
         return cls.from_report(fitted_attribute(model, "report_"))
 
     def _panels(self) -> Panels:
         heights = [SIZES_HEIGHT + LEGEND_HEIGHT * len(self._names)] * bool(self.sizes)
-        heights += [MARGINS + CANDIDATE_HEIGHT * len(self.candidates)] * bool(self.candidates)
+        heights += [MARGINS + CANDIDATE_HEIGHT * len(self.candidates)] * bool(
+            self.candidates
+        )
         if not heights:
-            raise ValueError("There is nothing to draw: neither sizes nor candidates were tried.")
+            raise ValueError(
+                "There is nothing to draw: neither sizes nor candidates were tried."
+            )
 
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
             room: dict[str, Any] = {"hspace": 0.8, "wspace": 0.4} if spaced else {}
             beside = inches_across(figure, place) >= WIDE_ENOUGH
             shape: Any = (1, len(heights)) if beside else (len(heights), 1)
-            grid = place.subgridspec(*shape, height_ratios=None if beside else heights, **room)
+            grid = place.subgridspec(
+                *shape, height_ratios=None if beside else heights, **room
+            )
             return [figure.add_subplot(grid[i]) for i in range(len(heights))]
 
         return Panels(len(heights), (PAGE[0], sum(heights)), build)
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        self.lines_, self.minima_ = self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
+        self.lines_, self.minima_ = (
+            self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
+        )
         self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
 
     @property
@@ -318,21 +393,45 @@ class SizeDisplay(Display):
     def _loss(self) -> str:
         return f"Mean {UNITS.get(self.criterion, self.criterion)}"
 
-    def _draw_sizes(self, ax: Axes, kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    def _draw_sizes(
+        self, ax: Axes, kwargs: dict[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
         from matplotlib.ticker import MaxNLocator
 
         lines, stars = [], []
         for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
-            tried = np.array(sorted((size, loss) for own, size, loss in self.sizes if own == name))
-            best = tried[np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))]
-            look: dict[str, Any] = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
-            lines += ax.plot(*tried.T, **({"label": canvas.shortened(name, CANDIDATE_WIDTH)} | look))
-            stars += ax.plot(*best[:, np.newaxis], "*", markersize=14, color=colour, markeredgecolor="white")
+            tried = np.array(
+                sorted((size, loss) for own, size, loss in self.sizes if own == name)
+            )
+            best = tried[
+                np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))
+            ]
+            look: dict[str, Any] = {
+                "marker": marker,
+                "markersize": 4.5,
+                "color": colour,
+                **kwargs,
+            }
+            lines += ax.plot(
+                *tried.T, **({"label": canvas.shortened(name, CANDIDATE_WIDTH)} | look)
+            )
+            stars += ax.plot(
+                *best[:, np.newaxis],
+                "*",
+                markersize=14,
+                color=colour,
+                markeredgecolor="white",
+            )
         losses = np.array([loss for _, _, loss in self.sizes])
         ax.set_yscale(_loss_scale(losses))
         canvas.few_ticks(ax.yaxis, losses, 6)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        canvas.label_axes(ax, "Scale of the metric (log2)", self._loss, "Scales tried, the best starred")
+        canvas.label_axes(
+            ax,
+            "Scale of the metric (log2)",
+            self._loss,
+            "Scales tried, the best starred",
+        )
         canvas.add_legend(ax, lines)
         return lines, stars
 
@@ -340,31 +439,78 @@ class SizeDisplay(Display):
         ranked = sorted(self.candidates, key=lambda candidate: candidate.loss)
         bars = []
         for i, one in enumerate(ranked):
-            colour, inside = (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
-            look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3, "color": colour}
-            bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look))
+            colour, inside = (
+                (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
+            )
+            look: dict[str, Any] = {
+                "fmt": "o",
+                "markersize": 7,
+                "capsize": 3,
+                "color": colour,
+            }
+            bars.append(
+                ax.errorbar(
+                    one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look
+                )
+            )
         at = np.arange(len(ranked))
         ax.set_yticks(at - ABOVE, [self._label(one) for one in ranked])
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
-            label.set(fontweight="bold" if one.name == self.chosen else "normal", ha="left", va="bottom")
+            label.set(
+                fontweight="bold" if one.name == self.chosen else "normal",
+                ha="left",
+                va="bottom",
+            )
         ax.tick_params(axis="y", length=0, pad=-4)
-        ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, alpha=0.3, linewidth=0.8, zorder=0)
+        ax.hlines(
+            at,
+            0,
+            1,
+            transform=ax.get_yaxis_transform(),
+            color=GREY,
+            alpha=0.3,
+            linewidth=0.8,
+            zorder=0,
+        )
         losses = np.array([one.loss for one in ranked])
         ax.set_xscale(_loss_scale(losses))
         canvas.few_ticks(ax.xaxis, losses, 6)
-        rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
-        canvas.label_axes(ax, f"{self._loss} ± standard error", "", f"Candidates{rows}", ylim=(len(ranked) - 0.7, -0.9))
+        rows = (
+            f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
+        )
+        canvas.label_axes(
+            ax,
+            f"{self._loss} ± standard error",
+            "",
+            f"Candidates{rows}",
+            ylim=(len(ranked) - 0.7, -0.9),
+        )
         if self.reason:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
             small = 0.9 * canvas.text_size(ax)
-            label = ax.xaxis.label  # the place is one of the label's, wherever the layout puts that
-            ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size=small, ha="right", va="top")
+            label = (
+                ax.xaxis.label
+            )  # the place is one of the label's, wherever the layout puts that
+            ax.annotate(
+                why,
+                (1, 0),
+                (0, -4),
+                label,
+                "offset points",
+                color=GREY,
+                size=small,
+                ha="right",
+                va="top",
+            )
         return bars
 
     def _label(self, one: Any) -> str:
         time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
         chosen = ", chosen" if one.name == self.chosen else ""
-        return f"{canvas.shortened(one.name, CANDIDATE_WIDTH)}\nsize {one.size:,}, {time}{chosen}"
+        return (
+            f"{canvas.shortened(one.name, CANDIDATE_WIDTH)}\nsize {one.size:,}, "
+            f"{time}{chosen}"
+        )
 
 
 def _loss_scale(losses: NDArray) -> str:

@@ -1,4 +1,6 @@
-"""Draws what random features make of a kernel: estimates over distance, matrices, errors and spectra."""
+"""Draws what random features make of a kernel: estimates over distance, matrices,
+errors and spectra.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from bochner.display import canvas
-from bochner.display.base import PAGE, Array, Axes, Display, Panels, Values, side_by_side
+from bochner.display.base import (
+    PAGE,
+    Array,
+    Axes,
+    Display,
+    Panels,
+    Values,
+    side_by_side,
+)
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
@@ -21,22 +31,26 @@ from bochner.kernels import Kernel
 from bochner.kernels.spectral_measures import Drawn
 from bochner.theory.pair_kernels import bias_and_variance, dense
 
-HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
+# Distances shown, in units of that at which the kernel is half of what it is at 0
+HALVES = 5.0
 DIRECTION_WIDTH = 40
 KNOWN = "k ± 2 sd, known for independent draws"
 
 
 @dataclass(eq=False, repr=False)
 class KernelDisplay(Display):
-    """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the band of its deviations.
+    """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the
+    band of its deviations.
 
-    By Bochner's theorem the estimate is unbiased (Rahimi and Recht, 2007, section 3); the band shows how far single
-    draws stray. It is the mean ± 2 standard deviations of independent draws or, for m independent pairs of
-    cosine and sine of a kernel k with k(0) = 1, the kernel ± 2 known ones:
+    By Bochner's theorem the estimate is unbiased (Rahimi and Recht, 2007, section 3);
+    the band shows how far single draws stray. It is the mean ± 2 standard deviations of
+    independent draws or, for m independent pairs of cosine and sine of a kernel k with
+    k(0) = 1, the kernel ± 2 known ones:
 
         Var z(x)'z(x + t e) = ((1 + k(2t)) / 2 - k(t)^2) / m,
 
-    as the mean of cos(a)^2 is (1 + E cos(2a)) / 2. `from_estimator` computes, and `plot` draws.
+    as the mean of cos(a)^2 is (1 + E cos(2a)) / 2. `from_estimator` computes, and
+    `plot` draws.
 
     Keywords of `plot` are those of the line of the estimate, as `Axes.plot` takes them.
 
@@ -70,7 +84,9 @@ class KernelDisplay(Display):
     >>> from bochner.display import KernelDisplay
     >>> from bochner.kernels import Gaussian
     >>> features = FourierFeatures(Gaussian(2.0), 200, random_state=0)
-    >>> display = KernelDisplay.from_estimator(features, [[0.0, 0.0]], max_distance=6.0).plot()
+    >>> display = KernelDisplay.from_estimator(
+    ...     features, [[0.0, 0.0]], max_distance=6.0
+    ... ).plot()
     >>> display.kernel_line_.get_ydata()[[0, -1]].round(3).tolist()
     [1.0, 0.011]
     >>> display.figure_.savefig("kernel.png")
@@ -101,18 +117,22 @@ class KernelDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
-            Drawn where it is not fitted. Bins are learned on the points of the line, in the grids of the map; without
-            a `random_state` of its own those are drawn again. Of maps side by side the first is drawn.
+        features : FourierFeatures, BinningFeatures, or a fitted machine
+            Drawn where it is not fitted. Bins are learned on the points of the line, in
+            the grids of the map; without a `random_state` of its own those are drawn
+            again. Of maps side by side the first is drawn.
         X : rows of shape (n, d), optional
-            The line starts at the first one; at 0 without. Needed where the map is not fitted.
+            The line starts at the first one; at 0 without. Needed where the map is not
+            fitted.
         direction : int or array of shape (d,), default=0
-            Column along which the rows differ, or a vector, which is made one of length 1.
+            Column along which the rows differ, or a vector, which is made one of length
+            1.
         max_distance : float, optional
             Otherwise 5 times the distance at which the kernel is halved.
         n_points : int, default=200
         n_draws : int, default=20
-            Independent draws for the band, at least 2; or 0 for the known deviations, for sampling="iid" and one term.
+            Independent draws for the band, at least 2; or 0 for the known deviations,
+            for sampling="iid" and one term.
         random_state : int, default=0
 
         Returns
@@ -123,20 +143,27 @@ class KernelDisplay(Display):
         Raises
         ------
         ValueError
-            For a map whose number of columns is not known, a direction that is none, and `n_draws` that do not fit.
+            For a map whose number of columns is not known, a direction that is none,
+            and `n_draws` that do not fit.
         """
         seen = view(features)
         start = _start(seen, X, direction)
         names = seen.names(X, start.shape[1])
         e, along = _unit(direction, names)
         if max_distance is not None and not 0 < max_distance < np.inf:
-            raise ValueError(f"max_distance must be positive and finite, got {max_distance}.")
+            raise ValueError(
+                f"max_distance must be positive and finite, got {max_distance}."
+            )
         if n_points < 2:
             raise ValueError(f"n_points must be at least 2, got {n_points}.")
         t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
         line = start[:1] + t[:, np.newaxis] * e
         kernel = seen.exact(line[:1], line)[0]
-        own = seen.same_draw(line, random_state) if seen.unit == "grids" else seen.fitted_map(start, random_state)
+        own = (
+            seen.same_draw(line, random_state)
+            if seen.unit == "grids"
+            else seen.fitted_map(start, random_state)
+        )
         estimate = estimates_from_first(own, line)
         if n_draws == 0:
             centre, deviation, band = kernel, _known(own, line), KNOWN
@@ -150,11 +177,22 @@ class KernelDisplay(Display):
         (ax,) = axes
         ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
-        (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact")
+        (self.kernel_line_,) = ax.plot(
+            self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact"
+        )
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
-        own: dict[str, Any] = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
+        own: dict[str, Any] = {
+            "color": VERMILION,
+            "linewidth": 1.2,
+            "label": label,
+            **kwargs,
+        }
         (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
-        along = f" along {canvas.shortened(self.along, DIRECTION_WIDTH)}" if self.along else ""
+        along = (
+            f" along {canvas.shortened(self.along, DIRECTION_WIDTH)}"
+            if self.along
+            else ""
+        )
         canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
 
@@ -180,28 +218,42 @@ def _unit(direction: int | ArrayLike, names: list[str]) -> tuple[NDArray, str]:
     d = len(names)
     if not np.ndim(direction):
         if not isinstance(direction, int | np.integer) or not 0 <= direction < d:
-            raise ValueError(f"direction must be a column from 0 to {d - 1} or a vector of {d}, got {direction!r}.")
+            raise ValueError(
+                f"direction must be a column from 0 to {d - 1} or a vector of {d}, "
+                f"got {direction!r}."
+            )
         return np.eye(d)[direction], names[direction]
     e = np.asarray(direction, np.float64)
     length = np.linalg.norm(e)
     if e.shape != (d,) or not 0 < length < np.inf:
-        raise ValueError(f"direction must be a vector of {d} finite numbers, not all 0, got {direction!r}.")
+        raise ValueError(
+            f"direction must be a vector of {d} finite numbers, not all 0, got "
+            f"{direction!r}."
+        )
     return e / length, "the direction"
 
 
 def _reach(seen: View, start: NDArray, e: NDArray) -> float:
     """Distance worth showing."""
     t = np.geomspace(1e-9, 1e9, 2001)
-    below = seen.exact(start, start + t[:, np.newaxis] * e)[0] <= seen.features.kernel.variance / 2
+    below = (
+        seen.exact(start, start + t[:, np.newaxis] * e)[0]
+        <= seen.features.kernel.variance / 2
+    )
     return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
 def _known(features: Any, line: NDArray) -> NDArray:
     """Standard deviation of the mean of independent cosines."""
-    pairs = isinstance(features, FourierFeatures) and features.sampling == "iid" and not len(features.offsets_)
+    pairs = (
+        isinstance(features, FourierFeatures)
+        and features.sampling == "iid"
+        and not len(features.offsets_)
+    )
     if not pairs or len(features.kernel.terms()) > 1:
         raise ValueError(
-            "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features "
+            "Deviations are known for FourierFeatures with sampling='iid', "
+            "paired=True, an even number of features "
             "and a kernel of one term: otherwise use n_draws of 2 or more."
         )
     known = bias_and_variance(features)
@@ -209,13 +261,17 @@ def _known(features: Any, line: NDArray) -> NDArray:
     return np.sqrt(known(np.broadcast_to(line[:1], line.shape), line)[1])
 
 
-def _redraws(seen: View, start: NDArray, line: NDArray, n_draws: int, random_state: int) -> tuple[NDArray, NDArray]:
+def _redraws(
+    seen: View, start: NDArray, line: NDArray, n_draws: int, random_state: int
+) -> tuple[NDArray, NDArray]:
     """Mean and standard deviation of the estimate over draws."""
     if n_draws < 2:
         raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
     rows = line if seen.unit == "grids" else start
     seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
-    draws = np.array([estimates_from_first(seen.new_draw(rows, seed), line) for seed in seeds])
+    draws = np.array(
+        [estimates_from_first(seen.new_draw(rows, seed), line) for seed in seeds]
+    )
     return draws.mean(axis=0), draws.std(axis=0, ddof=1)
 
 
@@ -225,10 +281,11 @@ ORDERS = ("component", "given")
 
 @dataclass(eq=False, repr=False)
 class GramDisplay(Display):
-    """The exact kernel matrix of some rows, and the products of random features of several sizes in its place.
+    """The exact kernel matrix of some rows, and the products of random features of
+    several sizes in its place.
 
-    With more features the noise decreases. Its size is printed above each picture. `from_estimator` computes, and
-    `plot` draws.
+    With more features the noise decreases. Its size is printed above each picture.
+    `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of all pictures, as `Axes.imshow` takes them.
 
@@ -263,7 +320,9 @@ class GramDisplay(Display):
     >>> from bochner.display import GramDisplay
     >>> from bochner.kernels import Gaussian
     >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> display = GramDisplay.from_estimator(FourierFeatures(Gaussian(2.0)), X, sizes=(100, 2000)).plot()
+    >>> display = GramDisplay.from_estimator(
+    ...     FourierFeatures(Gaussian(2.0)), X, sizes=(100, 2000)
+    ... ).plot()
     >>> bool(display.rms_errors[1] < display.rms_errors[0] / 3)
     True
     >>> display.figure_.savefig("gram.png")
@@ -295,13 +354,15 @@ class GramDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+        features : FourierFeatures, BinningFeatures, or a fitted machine
             Clones of it are drawn. Of maps side by side the first is taken.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(100, 10_000)
-            Features of the clones; of binning features their grids, the nonzero features of a row.
+            Features of the clones; of binning features their grids, the nonzero
+            features of a row.
         order : {"component", "given"}, default="component"
-            Rows are sorted by their first principal component, so that similar ones stand together, or left as given.
+            Rows are sorted by their first principal component, so that similar ones
+            stand together, or left as given.
         max_rows : int, default=500
             Of more rows, this many are drawn at random.
         random_state : int, default=0
@@ -317,7 +378,10 @@ class GramDisplay(Display):
         rows = sample(seen.rows(X), max_rows, random_state)
         if order == "component":
             rows = rows[np.argsort(_component(rows), kind="stable")]
-        maps = (seen.new_draw(rows, random_state, **{seen.size_name: int(size)}) for size in sizes)
+        maps = (
+            seen.new_draw(rows, random_state, **{seen.size_name: int(size)})
+            for size in sizes
+        )
         estimates = [estimated_gram(one, rows) for one in maps]
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
@@ -329,10 +393,25 @@ class GramDisplay(Display):
         matrices = [self.exact, *self.estimates]
         low = min(0.0, *(float(matrix.min()) for matrix in matrices))
         high = max(float(matrix.max()) for matrix in matrices)
-        look: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "interpolation": "nearest", **kwargs}
-        self.images_ = [one.imshow(matrix, **look) for one, matrix in zip(axes, matrices, strict=True)]
+        look: dict[str, Any] = {
+            "cmap": "viridis",
+            "vmin": low,
+            "vmax": high,
+            "interpolation": "nearest",
+            **kwargs,
+        }
+        self.images_ = [
+            one.imshow(matrix, **look)
+            for one, matrix in zip(axes, matrices, strict=True)
+        ]
         errors = zip(self.sizes, self.max_errors, self.rms_errors, strict=True)
-        titles = ["Exact kernel", *(f"{D:,} {self._unit(D)}\nerror: max {a:.2g}\nRMS {b:.2g}" for D, a, b in errors)]
+        titles = [
+            "Exact kernel",
+            *(
+                f"{D:,} {self._unit(D)}\nerror: max {a:.2g}\nRMS {b:.2g}"
+                for D, a, b in errors
+            ),
+        ]
         for one, title in zip(axes, titles, strict=True):
             canvas.label_axes(one, title=title, xticks=[], yticks=[])
         axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
@@ -343,7 +422,9 @@ class GramDisplay(Display):
 
 
 def _component(X: NDArray) -> NDArray:
-    """First principal component of the rows, in units of standard deviations; of a sign that is always the same."""
+    """First principal component of the rows, in units of standard deviations; of a
+    sign that is always the same.
+    """
     deviation = X.std(axis=0)
     U = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     axis = np.linalg.eigh(U.T @ U)[1][:, -1]
@@ -355,13 +436,16 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(eq=False, repr=False)
 class ErrorDisplay(Display):
-    """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of features, with 1 / sqrt(D).
+    """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of
+    features, with 1 / sqrt(D).
 
-    The mean and the largest over the pairs, averaged over independent draws, with the range over the draws; dashed, the
-    lines c / sqrt(D) that fit them, and the bound where one is given (Claim 1 of Rahimi and Recht, 2007, and its
-    successors hold for the largest error). `from_estimator` computes, and `plot` draws.
+    The mean and the largest over the pairs, averaged over independent draws, with the
+    range over the draws; dashed, the lines c / sqrt(D) that fit them, and the bound
+    where one is given (Claim 1 of Rahimi and Recht, 2007, and its successors hold for
+    the largest error). `from_estimator` computes, and `plot` draws.
 
-    Keywords of `plot` are those of the lines of the mean and the largest errors, as `Axes.plot` takes them.
+    Keywords of `plot` are those of the lines of the mean and the largest errors, as
+    `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -397,7 +481,9 @@ class ErrorDisplay(Display):
     >>> X = np.random.default_rng(0).standard_normal((40, 3))
     >>> features = FourierFeatures(Gaussian(2.0), sampling="iid")
     >>> bound = lambda D: guaranteed_error(Gaussian(2.0), X, n_components=D)
-    >>> display = ErrorDisplay.from_estimator(features, X, sizes=(16, 64, 256), n_draws=5, bound=bound)
+    >>> display = ErrorDisplay.from_estimator(
+    ...     features, X, sizes=(16, 64, 256), n_draws=5, bound=bound
+    ... )
     >>> display.plot().mean_line_.get_xdata().tolist()
     [16, 64, 256]
     >>> display.figure_.savefig("error.png")
@@ -425,14 +511,15 @@ class ErrorDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+        features : FourierFeatures, BinningFeatures, or a fitted machine
             Clones of it are drawn. Of maps side by side the first is taken.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(16, 32, ..., 4096)
             Features of the clones; of binning features their grids.
         n_draws : int, default=10
         bound : array of shape (len(sizes),), or callable D -> float, optional
-            Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those of the claims.
+            Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those
+            of the claims.
         max_rows : int, default=200
             Of more rows, this many are drawn at random.
         random_state : int, default=0
@@ -445,14 +532,21 @@ class ErrorDisplay(Display):
         Raises
         ------
         ValueError
-            For fewer than two different rows, no sizes or draws, and a bound of another length.
+            For fewer than two different rows, no sizes or draws, and a bound of another
+            length.
         """
         if n_draws < 1 or not len(sizes):
-            raise ValueError(f"There must be sizes and draws, got sizes={sizes!r} and n_draws={n_draws}.")
+            raise ValueError(
+                f"There must be sizes and draws, got sizes={sizes!r} and "
+                f"n_draws={n_draws}."
+            )
         seen = view(features)
         rows = sample(np.unique(seen.rows(X), axis=0), max_rows, random_state)
         if len(rows) < 2:
-            raise ValueError("X has one distinct row only, and errors are those of pairs: give two or more.")
+            raise ValueError(
+                "X has one distinct row only, and errors are those of pairs: give "
+                "two or more."
+            )
         limit = None if bound is None else _bound(bound, sizes)
         pairs = np.triu_indices(len(rows), 1)
         exact, rng = seen.exact(rows)[pairs], np.random.default_rng(random_state)
@@ -462,7 +556,13 @@ class ErrorDisplay(Display):
                 drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
                 wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
-        return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
+        return cls(
+            sizes,
+            errors[0],
+            errors[1],
+            limit,
+            "grids P" if seen.unit == "grids" else "features D",
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
@@ -472,7 +572,9 @@ class ErrorDisplay(Display):
         self.fits_: list[Any] = []
         self.bound_line_ = None
         if self.bound is not None:
-            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound")
+            (self.bound_line_,) = ax.plot(
+                self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound"
+            )
         largest = {"color": VERMILION, "marker": "s", "label": "largest of the pairs"}
         self.max_line_ = self._draw_errors(ax, self.max_errors, largest | kwargs)
         mean = {"color": BLUE, "marker": "o", "label": "mean of the pairs"}
@@ -481,45 +583,81 @@ class ErrorDisplay(Display):
         self.fits_.reverse()
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
         canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6, "{:,.0f}".format)
-        canvas.label_axes(ax, f"Number of {self.unit}", "Error of z(x)'z(y)", canvas.of_draws(self.mean_errors))
-        lines = [self.bound_line_] * (self.bound is not None) + [self.max_line_, self.mean_line_, self.fits_[0]]
+        canvas.label_axes(
+            ax,
+            f"Number of {self.unit}",
+            "Error of z(x)'z(y)",
+            canvas.of_draws(self.mean_errors),
+        )
+        lines = [self.bound_line_] * (self.bound is not None) + [
+            self.max_line_,
+            self.mean_line_,
+            self.fits_[0],
+        ]
         canvas.add_legend(ax, lines)
 
     def _draw_errors(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
         """One kind of errors: their mean over the draws, their range, and the fit."""
         mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
         c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
-        self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2)
-        self.bands_.append(canvas.draw_band(ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]))
+        self.fits_ += ax.plot(
+            self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2
+        )
+        self.bands_.append(
+            canvas.draw_band(
+                ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]
+            )
+        )
         (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
         return line
 
 
 def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
-    values = np.array([bound(size) for size in sizes] if callable(bound) else bound, np.float64)
+    values = np.array(
+        [bound(size) for size in sizes] if callable(bound) else bound, np.float64
+    )
     if values.shape != (len(sizes),):
-        raise ValueError(f"bound must be {len(sizes)} numbers, one for each size, got shape {values.shape}.")
+        raise ValueError(
+            f"bound must be {len(sizes)} numbers, one for each size, got shape "
+            f"{values.shape}."
+        )
     return values
 
 
-NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
-MOST_SOBOL = 2000  # dimensions, up to which they fill the space more evenly than by chance
-CELLS, SMOOTHING, SPARE = 800, 3.0, 20  # cells of the axis; of the filter's deviation; beyond either end
-TAIL, REACH = 0.001, 8.0  # share left out at either end; else so many interquartile ranges from the median
+NUMBERS, CHUNK = (
+    2e7,
+    1 << 14,
+)  # coordinates drawn for a density, and frequencies at a time, a power of two
+MOST_SOBOL = (
+    2000  # dimensions, up to which they fill the space more evenly than by chance
+)
+CELLS, SMOOTHING, SPARE = (
+    800,
+    3.0,
+    20,
+)  # cells of the axis; of the filter's deviation; beyond either end
+TAIL, REACH = (
+    0.001,
+    8.0,
+)  # share left out at either end; else so many interquartile ranges from the median
 ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
 MOST_BARS, MOST_RUGS = 60, 2000
 
 
 @dataclass(eq=False, repr=False)
 class SpectrumDisplay(Display):
-    """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
+    """The spectral density of a kernel in one coordinate, or of the frequencies'
+    length, and the frequencies drawn.
 
-    By Bochner's theorem the kernel is the characteristic function of this distribution. The density is the smoothed
-    histogram of a large sample of it. For distributions with heavy tails the axis shows the middle, and a note the
-    share beyond it. Frequencies with a positive probability, as of periodic kernels, have bars of their own, of
-    probability over the width of a cell of the histogram. `from_estimator` computes, and `plot` draws.
+    By Bochner's theorem the kernel is the characteristic function of this distribution.
+    The density is the smoothed histogram of a large sample of it. For distributions
+    with heavy tails the axis shows the middle, and a note the share beyond it.
+    Frequencies with a positive probability, as of periodic kernels, have bars of their
+    own, of probability over the width of a cell of the histogram. `from_estimator`
+    computes, and `plot` draws.
 
-    Keywords of `plot` are those of the histogram of the drawn frequencies, as `Axes.bar` takes them.
+    Keywords of `plot` are those of the histogram of the drawn frequencies, as
+    `Axes.bar` takes them.
 
     Parameters
     ----------
@@ -551,7 +689,9 @@ class SpectrumDisplay(Display):
     >>> from bochner import FourierFeatures
     >>> from bochner.display import SpectrumDisplay
     >>> from bochner.kernels import Gaussian
-    >>> features = FourierFeatures(Gaussian(2.0), 500, random_state=0).fit(np.zeros((1, 3)))
+    >>> features = FourierFeatures(Gaussian(2.0), 500, random_state=0).fit(
+    ...     np.zeros((1, 3))
+    ... )
     >>> display = SpectrumDisplay.from_estimator(features).plot()
     >>> len(display.rug_.get_xdata())
     250
@@ -573,18 +713,26 @@ class SpectrumDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, features: Any, X: Any = None, *, coordinate: int | str = 0, size: int = 300_000, random_state: int = 0
+        cls,
+        features: Any,
+        X: Any = None,
+        *,
+        coordinate: int | str = 0,
+        size: int = 300_000,
+        random_state: int = 0,
     ) -> Self:
         """Draw a sample of the distribution, and collect the frequencies of the map.
 
         Parameters
         ----------
-        features : FourierFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
-            Drawn where it is not fitted. Of maps side by side the first that has frequencies is taken.
+        features : FourierFeatures, or a fitted machine
+            Drawn where it is not fitted. Of maps side by side the first that has
+            frequencies is taken.
         X : rows of shape (n, d), optional
             Needed where the map is not fitted.
         coordinate : int or "length", default=0
-            Column, or "length" for that of the whole frequencies, of kernels of the Euclidean distance.
+            Column, or "length" for that of the whole frequencies, of kernels of the
+            Euclidean distance.
         size : int, default=300_000
             Of the sample; fewer where there are more than 60 columns.
         random_state : int, default=0
@@ -597,22 +745,48 @@ class SpectrumDisplay(Display):
         Raises
         ------
         ValueError
-            Where the map has no frequencies, or its columns are not known, and for a coordinate that is none.
+            Where the map has no frequencies, or its columns are not known, and for a
+            coordinate that is none.
         """
         seen = view(features, FourierFeatures)
         if X is None and not seen.fitted:
-            raise ValueError("How many columns there are is not known: fit the map, or give X.")
-        own = seen.fitted_map(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
+            raise ValueError(
+                "How many columns there are is not known: fit the map, or give X."
+            )
+        own = seen.fitted_map(
+            seen.rows(X) if X is not None else np.empty((0, 0)), random_state
+        )
         d = own.n_features_in_
-        if coordinate != "length" and not (isinstance(coordinate, int | np.integer) and 0 <= coordinate < d):
-            raise ValueError(f"coordinate must be a column from 0 to {d - 1} or 'length', got {coordinate!r}.")
-        law = _sample(own.kernel, d, coordinate, size, np.random.default_rng(random_state))
+        if coordinate != "length" and not (
+            isinstance(coordinate, int | np.integer) and 0 <= coordinate < d
+        ):
+            raise ValueError(
+                f"coordinate must be a column from 0 to {d - 1} or 'length', got "
+                f"{coordinate!r}."
+            )
+        law = _sample(
+            own.kernel, d, coordinate, size, np.random.default_rng(random_state)
+        )
         drawn = _part(own.frequencies_, coordinate)
-        weights = own.amplitudes_**2 / np.where(np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2)
+        weights = own.amplitudes_**2 / np.where(
+            np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2
+        )
         atoms, shares = _atoms(law)
-        grid, density = _density(law[~np.isin(law, atoms)], len(law), _span(law, drawn, coordinate == "length"))
-        name = "" if coordinate == "length" else canvas.shortened(seen.names(X, d)[int(coordinate)])
-        label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
+        grid, density = _density(
+            law[~np.isin(law, atoms)],
+            len(law),
+            _span(law, drawn, coordinate == "length"),
+        )
+        name = (
+            ""
+            if coordinate == "length"
+            else canvas.shortened(seen.names(X, d)[int(coordinate)])
+        )
+        label = (
+            f"Frequency in {name}  [rad per unit]"
+            if name
+            else "Length of the frequency  [rad per unit]"
+        )
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
@@ -623,32 +797,59 @@ class SpectrumDisplay(Display):
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
         heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
-        look: dict[str, Any] = {"align": "edge", "color": BLUE, "alpha": 0.35, "edgecolor": "white", "linewidth": 0.5}
+        look: dict[str, Any] = {
+            "align": "edge",
+            "color": BLUE,
+            "alpha": 0.35,
+            "edgecolor": "white",
+            "linewidth": 0.5,
+        }
         look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
         self.histogram_ = ax.bar(edges[:-1], heights, width, **look)
         place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
-        tick: dict[str, Any] = {"color": BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
-        (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick)
-        (self.density_line_,) = ax.plot(self.grid, self.density, color=VERMILION, linewidth=1.8, label="density")
+        tick: dict[str, Any] = {
+            "color": BLUE,
+            "markersize": 6,
+            "alpha": 0.5,
+            "markeredgewidth": 0.6,
+        }
+        (self.rug_,) = ax.plot(
+            rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick
+        )
+        (self.density_line_,) = ax.plot(
+            self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
+        )
         self.atom_lines_ = None
         if len(self.atoms):
             shares, label = self.atom_shares / width, "probability / width of a bar"
-            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label)
+            self.atom_lines_ = ax.vlines(
+                self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label
+            )
         outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
         beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
-        canvas.label_axes(ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None))
+        canvas.label_axes(
+            ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None)
+        )
         canvas.add_legend(ax)
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
-    return np.linalg.norm(frequencies, axis=0) if coordinate == "length" else frequencies[int(coordinate)]
+    return (
+        np.linalg.norm(frequencies, axis=0)
+        if coordinate == "length"
+        else frequencies[int(coordinate)]
+    )
 
 
-def _sample(kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
+def _sample(
+    kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator
+) -> NDArray:
     """Frequencies of the kernel's distribution, as even as they can be drawn."""
     size, terms = int(min(size, max(NUMBERS / d, 1000))), kernel.terms()
     measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
-    by_chance = d * len(measures) > MOST_SOBOL or any(isinstance(measure, Drawn) for measure in measures)
+    by_chance = d * len(measures) > MOST_SOBOL or any(
+        isinstance(measure, Drawn) for measure in measures
+    )
     sampling = "iid" if by_chance else "qmc"
     counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
     draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
@@ -663,18 +864,28 @@ def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _span(law: NDArray, drawn: NDArray, positive: bool) -> tuple[float, float]:
-    """Ends of the axis, near the middle of the distribution where its tails are heavy."""
+    """Ends of the axis, near the middle of the distribution where its tails are
+    heavy.
+    """
     low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
     reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
-    return 0.0 if positive else float(max(low, middle - reach)), float(min(high, middle + reach)) + (high == low)
+    return 0.0 if positive else float(max(low, middle - reach)), float(
+        min(high, middle + reach)
+    ) + (high == low)
 
 
-def _density(law: NDArray, whole: int, span: tuple[float, float]) -> tuple[NDArray, NDArray]:
-    """Density at the middles of cells, as a share of `whole`: the filtered histogram, mirrored at an end at 0."""
+def _density(
+    law: NDArray, whole: int, span: tuple[float, float]
+) -> tuple[NDArray, NDArray]:
+    """Density at the middles of cells, as a share of `whole`: the filtered
+    histogram, mirrored at an end at 0.
+    """
     low, high = span
     width = (high - low) / CELLS
     before = 0 if low == 0 else SPARE
     edges = low + width * np.arange(-before, CELLS + SPARE + 1)
     counts = np.histogram(law, edges)[0] / (whole * width)
-    smooth = gaussian_filter1d(counts, SMOOTHING, mode="reflect")[before : before + CELLS]
+    smooth = gaussian_filter1d(counts, SMOOTHING, mode="reflect")[
+        before : before + CELLS
+    ]
     return low + width * (np.arange(CELLS) + 0.5), smooth

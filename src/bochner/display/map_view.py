@@ -1,4 +1,6 @@
-"""Finds what displays draw of a feature map: its rows as it sees them, its draws, its kernel and the estimates."""
+"""Finds what displays draw of a feature map: its rows as it sees them, its draws,
+its kernel and the estimates.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ BLOCK = 4096  # columns of sparse features that are dense at a time
 
 @dataclass(frozen=True)
 class View:
-    """A map of random features inside of a model, or of learned coordinates, or by itself.
+    """A map of random features inside of a model, or of learned coordinates, or by
+    itself.
 
     Attributes
     ----------
@@ -50,7 +53,9 @@ class View:
     @property
     def size_name(self) -> str:
         """Parameter that is the size of the map."""
-        return "n_grids" if isinstance(self.features, BinningFeatures) else "n_components"
+        return (
+            "n_grids" if isinstance(self.features, BinningFeatures) else "n_components"
+        )
 
     @property
     def unit(self) -> str:
@@ -63,13 +68,18 @@ class View:
         return hasattr(self.features, "n_features_in_")
 
     def rows(self, X: Any) -> NDArray[np.float64]:
-        """Rows as the map sees them: encoded, in learned coordinates, dense; ValueError for other columns."""
+        """Rows as the map sees them: encoded, in learned coordinates, dense;
+        ValueError for other columns.
+        """
         if self.encoder is not None:
             X = self.encoder.encode(X, np.float64)
         X = check_array(checked_sparse(X), accept_sparse="csr", dtype=np.float64)
         X = self.leaf.rows(dense(X))
         if self.fitted and X.shape[1] != self.features.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} columns, but the map is one of {self.features.n_features_in_}.")
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the map is one of "
+                f"{self.features.n_features_in_}."
+            )
         return X
 
     def names(self, X: Any, n_features: int) -> list[str]:
@@ -78,7 +88,9 @@ class View:
         given = getattr(X, "columns", self.known_names)
         if self.encoder is not None:
             given = self.encoder.get_feature_names_out()
-        names = column_names(given, metrics[0].n_features_in_ if metrics else n_features)
+        names = column_names(
+            given, metrics[0].n_features_in_ if metrics else n_features
+        )
         for metric in metrics:
             names = coordinate_names(metric, names)
         return names
@@ -92,7 +104,9 @@ class View:
         return bare
 
     def same_draw(self, X: NDArray, random_state: int) -> Any:
-        """A clone with the seed of the map, or `random_state` where it has none, fitted on X: its very grids."""
+        """A clone with the seed of the map, or `random_state` where it has none,
+        fitted on X: its very grids.
+        """
         own = self.features.random_state
         return self.new_draw(X, random_state if own is None else own)
 
@@ -100,7 +114,9 @@ class View:
         """A clone with another seed, fitted on X."""
         features = clone(self.features).set_params(random_state=seed, **params)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*alone in their bins", category=UserWarning)
+            warnings.filterwarnings(
+                "ignore", message=".*alone in their bins", category=UserWarning
+            )
             return features.fit(X)
 
     def exact(self, X: NDArray, Y: NDArray | None = None) -> NDArray[np.float64]:
@@ -123,13 +139,17 @@ def view(source: Any, *kinds: type) -> View:
         Where there is none.
     """
     features, encoder = (
-        (fitted_attribute(source, "features_"), source.encoder_) if hasattr(source, "predict") else (source, None)
+        (fitted_attribute(source, "features_"), source.encoder_)
+        if hasattr(source, "predict")
+        else (source, None)
     )
     for leaf in leaves(features):
         if isinstance(leaf.features, kinds or (FourierFeatures, BinningFeatures)):
             return View(leaf, encoder, getattr(features, "feature_names_in_", None))
     need = " or ".join(kind.__name__ for kind in kinds) or "random features of a kernel"
-    raise ValueError(f"This display draws {need}, and {type(features).__name__} has none.")
+    raise ValueError(
+        f"This display draws {need}, and {type(features).__name__} has none."
+    )
 
 
 def estimated_gram(features: Any, X: NDArray) -> NDArray[np.float64]:

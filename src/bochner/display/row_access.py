@@ -1,4 +1,6 @@
-"""Finds columns and targets of the rows given to a model, and makes typical rows of them."""
+"""Finds columns and targets of the rows given to a model, and makes typical rows of
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from bochner.features.metric import Metric
 
 
 def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
-    """Names of the coordinates of a metric: columns, warped ones as w(column), mixed ones by number."""
+    """Names of the coordinates of a metric: columns, warped ones as w(column), mixed
+    ones by number.
+    """
     own = [names[j] for j in metric.source_]
     for i in metric.warped_:
         own[i] = f"w({own[i]})"
@@ -30,11 +34,16 @@ def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
         raise ValueError(f"max_rows must be positive, got {max_rows}.")
     if len(X) <= max_rows:
         return X
-    return X[np.sort(np.random.default_rng(random_state).choice(len(X), max_rows, replace=False))]
+    return X[
+        np.sort(
+            np.random.default_rng(random_state).choice(len(X), max_rows, replace=False)
+        )
+    ]
 
 
 def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
-    """Name and values of a column: float64 with NaN where there are none, or text with "" there.
+    """Name and values of a column: float64 with NaN where there are none, or text with
+    "" there.
 
     Of dates and times the values are days since 1970, or seconds.
 
@@ -61,7 +70,9 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
 
 
 def time_unit(X: Any, column: int | str) -> str:
-    """Unit of the numbers that a column of times becomes, "days" since 1970 or "seconds"; "" of other columns."""
+    """Unit of the numbers that a column of times becomes, "days" since 1970 or
+    "seconds"; "" of other columns.
+    """
     unit = PARTS[_read(X, column)[1]][:1] if is_frame(X) else ()
     return unit[0] if unit in (("days",), ("seconds",)) else ""
 
@@ -100,11 +111,19 @@ def rows_along(X: Any, grid: NDArray) -> Any:
     steps = {"days": 86_400e6, "seconds": 1e6, "day": 86_400e6}.get(PARTS[kind][0])
     if steps is None:
         return pa.table({name: grid})
-    types = {"days": pa.timestamp("us"), "seconds": pa.duration("us"), "day": pa.time64("us")}
+    types = {
+        "days": pa.timestamp("us"),
+        "seconds": pa.duration("us"),
+        "day": pa.time64("us"),
+    }
     whole = np.round(grid * steps).astype(np.int64)
-    own = pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
+    own = pa.array(whole % round(steps) if kind == "time" else whole).cast(
+        types[PARTS[kind][0]]
+    )
     if zone := kind.partition(" ")[2]:
-        own = pc.assume_timezone(own, zone, ambiguous="earliest", nonexistent="earliest")
+        own = pc.assume_timezone(
+            own, zone, ambiguous="earliest", nonexistent="earliest"
+        )
     return pa.table({name: own})
 
 
@@ -112,15 +131,23 @@ def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:
     """One of several targets, shape (n,); ValueError where there is none."""
     values = np.asarray(y, np.float64)
     if values.ndim not in (1, 2) or not len(values):
-        raise ValueError(f"y must be of shape (n,) or (n, K), with one row at least, got {values.shape}.")
+        raise ValueError(
+            "y must be of shape (n,) or (n, K), with one row at least, got "
+            f"{values.shape}."
+        )
     return _one(values[:, np.newaxis] if values.ndim == 1 else values, target)
 
 
-def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> NDArray[np.float64]:
-    """Prediction intervals of a target, shape (n, 2); ValueError for a model that has none."""
+def interval_of(
+    model: Any, X: Any, coverage: float, target: int = 0
+) -> NDArray[np.float64]:
+    """Prediction intervals of a target, shape (n, 2); ValueError for a model that
+    has none.
+    """
     if not hasattr(model, "predict_interval"):
         raise ValueError(
-            f"{type(model).__name__} has no prediction intervals: give a KernelMachineRegressor, fitted with "
+            f"{type(model).__name__} has no prediction intervals: give a "
+            "KernelMachineRegressor, fitted with "
             "uncertainty=True, or another model with predict_interval."
         )
     ends = np.asarray(model.predict_interval(X, coverage=coverage), np.float64)
@@ -128,10 +155,13 @@ def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> NDArray
 
 
 def deviation_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
-    """Standard deviations of a target, shape (n,); ValueError for a model that has none."""
+    """Standard deviations of a target, shape (n,); ValueError for a model that has
+    none.
+    """
     if "return_std" not in signature(model.predict).parameters:
         raise ValueError(
-            f"{type(model).__name__} has no standard deviations: give a KernelMachineRegressor, fitted with "
+            f"{type(model).__name__} has no standard deviations: give a "
+            "KernelMachineRegressor, fitted with "
             "uncertainty=True, or another model whose predict takes return_std."
         )
     return target_of(model.predict(X, return_std=True)[1], target)
@@ -139,5 +169,7 @@ def deviation_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
 
 def _one(values: NDArray[np.float64], target: int) -> NDArray[np.float64]:
     if not isinstance(target, int | np.integer) or not 0 <= target < values.shape[1]:
-        raise ValueError(f"target must be from 0 to {values.shape[1] - 1}, got {target!r}.")
+        raise ValueError(
+            f"target must be from 0 to {values.shape[1] - 1}, got {target!r}."
+        )
     return values[:, int(target)]

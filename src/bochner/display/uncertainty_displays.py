@@ -1,4 +1,6 @@
-"""Draws uncertainty, and how well it is calibrated: bands, coverage and widths of intervals, probabilities."""
+"""Draws uncertainty, and how well it is calibrated: bands, coverage and widths of
+intervals, probabilities.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from scipy.stats import binom, norm, rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import PAGE, Array, Axes, Display, Panels, SubplotSpec, side_by_side
+from bochner.display.base import (
+    PAGE,
+    Array,
+    Axes,
+    Display,
+    Panels,
+    SubplotSpec,
+    side_by_side,
+)
 from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
 from bochner.display.row_access import (
     column_of,
@@ -36,8 +46,14 @@ from bochner.scores import (
 
 POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
 BANDWIDTH = 0.03  # of smoothed means: share of the rows
-BEYOND, TAIL = 0.08, 0.005  # of the range at either end; share of the rows that may be beyond it
-KINDS = {"interval": "Prediction intervals", "std": "Normal intervals from the standard deviation"}
+BEYOND, TAIL = (
+    0.08,
+    0.005,
+)  # of the range at either end; share of the rows that may be beyond it
+KINDS = {
+    "interval": "Prediction intervals",
+    "std": "Normal intervals from the standard deviation",
+}
 
 
 class Band(NamedTuple):
@@ -56,11 +72,13 @@ class Band(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class BandDisplay(Display):
-    """Predicted mean along one column, with the bands of its intervals or deviations, and rows as dots.
+    """Predicted mean along one column, with the bands of its intervals or deviations,
+    and rows as dots.
 
-    If there are other columns, line and bands are smoothed means of the predictions and intervals of the rows
-    themselves: a local linear fit over rows of similar rank in the column. For a single column they are the predictions
-    on an even grid, which goes a little beyond the rows. `from_estimator` collects, and `plot` draws.
+    If there are other columns, line and bands are smoothed means of the predictions and
+    intervals of the rows themselves: a local linear fit over rows of similar rank in
+    the column. For a single column they are the predictions on an even grid, which goes
+    a little beyond the rows. `from_estimator` collects, and `plot` draws.
 
     Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
@@ -101,8 +119,12 @@ class BandDisplay(Display):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (40, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(40)
-    >>> model = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
-    >>> display = BandDisplay.from_estimator(model, X, y, kind="std", coverage=(0.5, 0.95)).plot()
+    >>> model = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(
+    ...     X, y
+    ... )
+    >>> display = BandDisplay.from_estimator(
+    ...     model, X, y, kind="std", coverage=(0.5, 0.95)
+    ... ).plot()
     >>> len(display.bands_)
     2
     >>> display.figure_.savefig("band.png")
@@ -138,19 +160,21 @@ class BandDisplay(Display):
         Parameters
         ----------
         model : KernelMachineRegressor
-            Fitted with uncertainty=True; or another model with `predict_interval`, or for kind="std" one whose
-            `predict` takes `return_std`.
+            Fitted with uncertainty=True; or another model with `predict_interval`, or
+            for kind="std" one whose `predict` takes `return_std`.
         X : rows of shape (n, d)
-            Rows that are predicted, at most 5,000 of them drawn at random; of a single column they give the range.
+            Rows that are predicted, at most 5,000 of them drawn at random; of a single
+            column they give the range.
         y : array of shape (n,) or (n, K), optional
-            Targets of these rows, for the dots; of more than 1,000 rows, 1,000 are drawn at random.
+            Targets of these rows, for the dots; of more than 1,000 rows, 1,000 are
+            drawn at random.
         column : int or str, default=0
             Of numbers, by its number, or by its name where columns have names.
         coverage : float or sequence of float, default=(0.5, 0.9)
             One band for each.
         kind : {"interval", "std"}, default="interval"
-            Bands by `predict_interval`, or as many standard deviations around the mean as a normal distribution has for
-            the coverage.
+            Bands by `predict_interval`, or as many standard deviations around the mean
+            as a normal distribution has for the coverage.
         target : int, default=0
             Of several targets the one that is drawn.
 
@@ -162,38 +186,71 @@ class BandDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals or deviations, coverages beyond 0 and 1, and columns that there are not, or
-            not of numbers.
+            For a model without intervals or deviations, coverages beyond 0 and 1, and
+            columns that there are not, or not of numbers.
         """
         levels = np.atleast_1d(np.asarray(coverage, np.float64)).tolist()
         if kind not in KINDS or not all(0 < level < 1 for level in levels):
-            raise ValueError(f"kind must be one of {tuple(KINDS)} and coverage within 0 and 1: {kind!r}, {coverage!r}.")
+            raise ValueError(
+                f"kind must be one of {tuple(KINDS)} and coverage within 0 and 1: "
+                f"{kind!r}, {coverage!r}."
+            )
         name, values = column_of(X, column)
         if values.dtype == object or not np.isfinite(values).any():
-            raise ValueError(f"Column {name!r} holds no numbers: give one that does as column.")
+            raise ValueError(
+                f"Column {name!r} holds no numbers: give one that does as column."
+            )
         rows, grid, means = _along(X, values)
         mean = means(target_of(model.predict(rows), target))
         if kind == "std":
             deviation = means(deviation_of(model, rows, target))
             steps = [norm.ppf((1 + level) / 2) * deviation for level in levels]
-            bands = [Band(level, mean - step, mean + step) for level, step in zip(levels, steps, strict=True)]
+            bands = [
+                Band(level, mean - step, mean + step)
+                for level, step in zip(levels, steps, strict=True)
+            ]
         else:
-            bands = [Band(level, *means(interval_of(model, rows, level, target)).T) for level in levels]
+            bands = [
+                Band(level, *means(interval_of(model, rows, level, target)).T)
+                for level in levels
+            ]
         points = None if y is None else _points(values, target_of(y, target))
         label = str(getattr(y, "name", None) or "target")
-        return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1, time_unit(X, column))
+        return cls(
+            grid,
+            mean,
+            bands,
+            points,
+            (name, label),
+            kind,
+            n_columns(X) - 1,
+            time_unit(X, column),
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
         self.points_ = None
         if self.points is not None:
             x, y = self.points.T
-            self.points_ = ax.scatter(x, y, s=12, color=GREY, alpha=0.45, linewidths=0, label="rows")
+            self.points_ = ax.scatter(
+                x, y, s=12, color=GREY, alpha=0.45, linewidths=0, label="rows"
+            )
         self.bands_ = [
-            canvas.draw_band(ax, self.grid, (band.low, band.high), BLUE, label=f"{100 * band.coverage:g}%")
+            canvas.draw_band(
+                ax,
+                self.grid,
+                (band.low, band.high),
+                BLUE,
+                label=f"{100 * band.coverage:g}%",
+            )
             for band in self.bands
         ]
-        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
+        line: dict[str, Any] = {
+            "color": BLUE,
+            "linewidth": 1.8,
+            "label": "predicted mean",
+            **kwargs,
+        }
         (self.line_,) = ax.plot(self.grid, self.mean, **line)
         self._label(ax)
 
@@ -209,41 +266,61 @@ class BandDisplay(Display):
         canvas.add_legend(ax)
 
     def _heights(self) -> tuple[float, float]:
-        """Ends of the axis: all of line and bands, and the dots but for the few that are far off."""
-        ends = [self.mean, *(end for band in self.bands for end in (band.low, band.high))]
+        """Ends of the axis: all of line and bands, and the dots but for the few that
+        are far off.
+        """
+        ends = [
+            self.mean,
+            *(end for band in self.bands for end in (band.low, band.high)),
+        ]
         if self.points is not None:
             ends.append(np.quantile(self.points[:, 1], [TAIL, 1 - TAIL]))
-        low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
+        low, high = (
+            min(float(end.min()) for end in ends),
+            max(float(end.max()) for end in ends),
+        )
         room = 0.04 * (high - low) or 0.5
         return low - room, high + room
 
 
-def _along(X: Any, values: NDArray) -> tuple[Any, NDArray[np.float64], Callable[[NDArray], NDArray]]:
-    """Rows to predict, the values of the column that are drawn, and what makes means there of predictions."""
+def _along(
+    X: Any, values: NDArray
+) -> tuple[Any, NDArray[np.float64], Callable[[NDArray], NDArray]]:
+    """Rows to predict, the values of the column that are drawn, and what makes means
+    there of predictions.
+    """
     if n_columns(X) == 1:
         grid = _grid(values)
         return rows_along(X, grid), grid, np.asarray
     known = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
     x = values[known]
-    grid = np.unique(np.quantile(x, np.linspace(TAIL, 1 - TAIL, POINTS), method="inverted_cdf"))
+    grid = np.unique(
+        np.quantile(x, np.linspace(TAIL, 1 - TAIL, POINTS), method="inverted_cdf")
+    )
     weights = _local_weights(x, grid)
     return take(X, known), grid, lambda predicted: weights @ predicted
 
 
 def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
-    """Weights of rows in local linear fits at values of `grid`, shape (G, n); distances are shares of the rows."""
+    """Weights of rows in local linear fits at values of `grid`, shape (G, n);
+    distances are shares of the rows.
+    """
     rank = rankdata(x) / len(x)
     distinct, first = np.unique(x, return_index=True)
     apart = rank - np.interp(grid, distinct, rank[first])[:, np.newaxis]
     near = np.exp(-0.5 * (apart / BANDWIDTH) ** 2)
     sums = [(near * apart**power).sum(axis=1, keepdims=True) for power in range(3)]
     spread = sums[0] * sums[2] - sums[1] ** 2
-    linear = np.where(spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near)
+    linear = np.where(
+        spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near
+    )
     return np.asarray(linear / linear.sum(axis=1, keepdims=True))
 
 
 def _grid(values: NDArray) -> NDArray[np.float64]:
-    """Even steps through the range of a column, but for the few values that are far off, and somewhat beyond."""
+    """Even steps through the range of a column, but for the few values that are far
+    off, and somewhat beyond.
+    """
     known = values[np.isfinite(values)]
     low, high = np.quantile(known, [TAIL, 1 - TAIL], method="inverted_cdf")
     room = BEYOND * (high - low) or 0.5
@@ -281,7 +358,8 @@ class Group(NamedTuple):
 
 
 def grouped(values: NDArray, inside: NDArray) -> list[Group]:
-    """Coverage of tenths of numbers, or of each distinct one where they are few, or of the most frequent texts.
+    """Coverage of tenths of numbers, or of each distinct one where they are few, or of
+    the most frequent texts.
 
     Parameters
     ----------
@@ -291,8 +369,14 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
         Whether the target is within its interval.
     """
     numbers = values.dtype.kind in "biuf"
-    known = ~np.isnan(values.astype(np.float64)) if numbers else values.astype(str) != ""
-    names, of = _numbered(values[known].astype(np.float64)) if numbers else _named(values[known].astype(str))
+    known = (
+        ~np.isnan(values.astype(np.float64)) if numbers else values.astype(str) != ""
+    )
+    names, of = (
+        _numbered(values[known].astype(np.float64))
+        if numbers
+        else _named(values[known].astype(str))
+    )
     groups = [_group(name, inside[known][of == k]) for k, name in enumerate(names)]
     if (of == len(names)).any():
         groups.append(_group("others", inside[known][of == len(names)]))
@@ -306,7 +390,10 @@ def _group(name: str, inside: NDArray) -> Group:
 def _numbered(values: NDArray) -> tuple[list[str], NDArray]:
     distinct, of = np.unique(values, return_inverse=True)
     if len(distinct) <= MOST_GROUPS:
-        return [canvas.short_number(value) if value % 1 else f"{value:.0f}" for value in distinct], of
+        return [
+            canvas.short_number(value) if value % 1 else f"{value:.0f}"
+            for value in distinct
+        ], of
     of = equal_count_bins(values, MOST_GROUPS)
     parts = [values[of == k] for k in range(of.max() + 1)]
     return [_range(part.min(), part.max()) for part in parts], of
@@ -328,12 +415,15 @@ def _named(values: NDArray) -> tuple[list[str], NDArray]:
 
 @dataclass(eq=False, repr=False)
 class CoverageDisplay(Display):
-    """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
+    """Share of targets within prediction intervals, for many coverages, and by groups
+    of rows for one of them.
 
-    The left panel has the measured coverage against the nominal one; right coverage lies on the diagonal. The right
-    panel has the coverage of groups: intervals that are right on average may be too short for some rows and too long
-    for others. Bands and bars are Wilson's 95 % intervals. Groups whose bar does not contain the nominal coverage are
-    marked; one group in 20 is marked by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
+    The left panel has the measured coverage against the nominal one; right coverage
+    lies on the diagonal. The right panel has the coverage of groups: intervals that are
+    right on average may be too short for some rows and too long for others. Bands and
+    bars are Wilson's 95 % intervals. Groups whose bar does not contain the nominal
+    coverage are marked; one group in 20 is marked by chance. `from_estimator` and
+    `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of the line of coverages, as `Axes.plot` takes them.
 
@@ -371,8 +461,12 @@ class CoverageDisplay(Display):
     >>> x = rng.uniform(size=1000)
     >>> y = x * rng.standard_normal(1000)
     >>> ends = {0.5: 0.34, 0.9: 0.95}
-    >>> intervals = {level: np.tile([-end, end], (1000, 1)) for level, end in ends.items()}
-    >>> display = CoverageDisplay.from_predictions(y, intervals, by=x, by_name="x").plot()
+    >>> intervals = {
+    ...     level: np.tile([-end, end], (1000, 1)) for level, end in ends.items()
+    ... }
+    >>> display = CoverageDisplay.from_predictions(
+    ...     y, intervals, by=x, by_name="x"
+    ... ).plot()
     >>> len(display.groups)
     10
     >>> display.figure_.savefig("coverage.png")
@@ -402,12 +496,14 @@ class CoverageDisplay(Display):
         Parameters
         ----------
         model : KernelMachineRegressor
-            Fitted with uncertainty=True; or another model with `predict` and `predict_interval`.
+            Fitted with uncertainty=True; or another model with `predict` and
+            `predict_interval`.
         X : rows of shape (n, d)
             That the model has not seen.
         y : array of shape (n,) or (n, K)
         by : int or str, default="predicted"
-            Groups: tenths by the prediction, or by a column, by number or name; of text the most frequent values.
+            Groups: tenths by the prediction, or by a column, by number or name; of text
+            the most frequent values.
         coverage : float, default=0.9
             Of the intervals that are looked at by groups.
         coverages : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
@@ -422,13 +518,20 @@ class CoverageDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, coverages beyond 0 and 1, and a column or target that there is not.
+            For a model without intervals, coverages beyond 0 and 1, and a column or
+            target that there is not.
         """
         levels = sorted({*coverages, coverage})
         truth = target_of(y, target)
         intervals = {level: interval_of(model, X, level, target) for level in levels}
-        name, values = ("prediction", target_of(model.predict(X), target)) if by == PREDICTED else column_of(X, by)
-        return cls.from_predictions(truth, intervals, by=values, by_name=name, coverage=coverage)
+        name, values = (
+            ("prediction", target_of(model.predict(X), target))
+            if by == PREDICTED
+            else column_of(X, by)
+        )
+        return cls.from_predictions(
+            truth, intervals, by=values, by_name=name, coverage=coverage
+        )
 
     @classmethod
     def from_predictions(
@@ -448,7 +551,8 @@ class CoverageDisplay(Display):
         intervals : dict of float to array of shape (n, 2)
             Lower and upper ends, by coverage.
         by : array of shape (n,), optional
-            Numbers or text by which rows are put into groups; by default the middles of the intervals.
+            Numbers or text by which rows are put into groups; by default the middles of
+            the intervals.
         by_name : str, default=""
         coverage : float, default=0.9
             Of the intervals that are looked at by groups; one of `intervals`.
@@ -466,19 +570,38 @@ class CoverageDisplay(Display):
         truth = target_of(y)
         levels = sorted(intervals)
         if coverage not in intervals or levels[0] <= 0 or levels[-1] >= 1:
-            raise ValueError(f"intervals must be those of coverages within 0 and 1, {coverage:g} among them: {levels}.")
-        ends = {level: np.asarray(own, np.float64) for level, own in intervals.items()}
-        if wrong := [own.shape for own in ends.values() if own.shape != (len(truth), 2)]:
             raise ValueError(
-                f"intervals must be of shape ({len(truth)}, 2), as y has {len(truth)} rows, got {wrong[0]}."
+                f"intervals must be those of coverages within 0 and 1, {coverage:g} "
+                f"among them: {levels}."
             )
-        inside = {level: (own[:, 0] <= truth) & (truth <= own[:, 1]) for level, own in ends.items()}
+        ends = {level: np.asarray(own, np.float64) for level, own in intervals.items()}
+        if wrong := [
+            own.shape for own in ends.values() if own.shape != (len(truth), 2)
+        ]:
+            raise ValueError(
+                f"intervals must be of shape ({len(truth)}, 2), as y has "
+                f"{len(truth)} rows, got {wrong[0]}."
+            )
+        inside = {
+            level: (own[:, 0] <= truth) & (truth <= own[:, 1])
+            for level, own in ends.items()
+        }
         values = ends[coverage].mean(axis=1) if by is None else np.asarray(by)
         if values.shape != truth.shape:
-            raise ValueError(f"by must hold one value for each of the {len(truth)} rows, got shape {values.shape}.")
+            raise ValueError(
+                f"by must hold one value for each of the {len(truth)} rows, got "
+                f"shape {values.shape}."
+            )
         name = by_name or ("middle of the interval" if by is None else "group")
         groups = grouped(values, inside[coverage])
-        return cls(levels, [inside[level].mean() for level in levels], len(truth), groups, name, coverage)
+        return cls(
+            levels,
+            [inside[level].mean() for level in levels],
+            len(truth),
+            groups,
+            name,
+            coverage,
+        )
 
     def _panels(self) -> Panels:
         return side_by_side(WIDTHS)
@@ -491,11 +614,21 @@ class CoverageDisplay(Display):
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
-        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
+        look: dict[str, Any] = {
+            "color": BLUE,
+            "marker": "o",
+            "markersize": 4.5,
+            **kwargs,
+        }
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
         canvas.label_axes(
-            ax, "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows", xlim=(0, 1), ylim=(0, 1)
+            ax,
+            "Nominal coverage",
+            "Coverage measured",
+            f"{self.n_rows:,} rows",
+            xlim=(0, 1),
+            ylim=(0, 1),
         )
 
     def _draw_groups(self, ax: Axes) -> None:
@@ -504,20 +637,44 @@ class CoverageDisplay(Display):
         at = np.arange(len(covered))
         ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
-        look: dict[str, Any] = {"fmt": "none", "ecolor": np.where(off, VERMILION, BLUE), "elinewidth": 1.5}
-        self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
-        self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3)
-        ax.set_yticks(at, canvas.shortened_all([group.name for group in self.groups], GROUP_WIDTH))
+        look: dict[str, Any] = {
+            "fmt": "none",
+            "ecolor": np.where(off, VERMILION, BLUE),
+            "elinewidth": 1.5,
+        }
+        self.errorbars_ = ax.errorbar(
+            covered, at, xerr=np.abs(ends.T - covered), **look
+        )
+        self.points_ = ax.scatter(
+            covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3
+        )
+        ax.set_yticks(
+            at, canvas.shortened_all([group.name for group in self.groups], GROUP_WIDTH)
+        )
         low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
         ax.locator_params(axis="x", nbins=5)
         canvas.percent_ticks(ax.xaxis)
         ax.grid(axis="y", alpha=0.3)
         ax.tick_params(axis="y", length=0)
-        title = f"{100 * self.coverage:g}% intervals, by {canvas.shortened(self.by, BY_WIDTH)}"
-        canvas.label_axes(ax, "Coverage measured", "", title, xlim=(max(low - 0.02, 0), 1), ylim=(len(at) - 0.4, -0.6))
+        title = (
+            f"{100 * self.coverage:g}% intervals, by "
+            f"{canvas.shortened(self.by, BY_WIDTH)}"
+        )
+        canvas.label_axes(
+            ax,
+            "Coverage measured",
+            "",
+            title,
+            xlim=(max(low - 0.02, 0), 1),
+            ylim=(len(at) - 0.4, -0.6),
+        )
 
 
-MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95  # ratio of widths from which axes are logarithmic; of the bars
+MOST_DOTS, WIDE, SURE = (
+    1000,
+    8.0,
+    0.95,
+)  # ratio of widths from which axes are logarithmic; of the bars
 
 
 class WidthBin(NamedTuple):
@@ -528,7 +685,8 @@ class WidthBin(NamedTuple):
     half_width : float
         Mean half width.
     quantile, low, high : float
-        The quantile of the absolute errors at the intervals' coverage, and its 95 % interval by order statistics.
+        The quantile of the absolute errors at the intervals' coverage, and its 95 %
+        interval by order statistics.
     mean : float
         Mean absolute error.
     """
@@ -542,15 +700,17 @@ class WidthBin(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class WidthDisplay(Display):
-    """Absolute error against half the width of the prediction interval, by bins of width.
+    """Absolute error against half the width of the prediction interval, by bins of
+    width.
 
-    Dots are rows: those below the line are within their intervals. If the widths of 90 % intervals follow the errors,
-    the 90 % quantile of each bin's errors is on the line. Above it the intervals are too short, below it too long. If
-    the quantiles do not rise, the widths are not informative. Bars are distribution-free 95 % intervals of the
-    quantiles.
-    `from_estimator` and `from_predictions` collect, and `plot` draws.
+    Dots are rows: those below the line are within their intervals. If the widths of 90
+    % intervals follow the errors, the 90 % quantile of each bin's errors is on the
+    line. Above it the intervals are too short, below it too long. If the quantiles do
+    not rise, the widths are not informative. Bars are distribution-free 95 % intervals
+    of the quantiles. `from_estimator` and `from_predictions` collect, and `plot` draws.
 
-    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes them.
+    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes
+    them.
 
     Parameters
     ----------
@@ -597,14 +757,22 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, coverage: float = 0.9, n_bins: int = 10, target: int = 0
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float = 0.9,
+        n_bins: int = 10,
+        target: int = 0,
     ) -> Self:
         """Predict, and measure errors and widths.
 
         Parameters
         ----------
         model : KernelMachineRegressor
-            Fitted with uncertainty=True; or another model with `predict` and `predict_interval`.
+            Fitted with uncertainty=True; or another model with `predict` and
+            `predict_interval`.
         X : rows of shape (n, d)
             That the model has not seen.
         y : array of shape (n,) or (n, K)
@@ -622,15 +790,24 @@ class WidthDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, a coverage beyond 0 and 1, and a target that there is not.
+            For a model without intervals, a coverage beyond 0 and 1, and a target that
+            there is not.
         """
         truth, interval = target_of(y, target), interval_of(model, X, coverage, target)
         predicted = target_of(model.predict(X), target)
-        return cls.from_predictions(truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins)
+        return cls.from_predictions(
+            truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
+        )
 
     @classmethod
     def from_predictions(
-        cls, y: ArrayLike, interval: ArrayLike, *, coverage: float, predicted: ArrayLike | None = None, n_bins: int = 10
+        cls,
+        y: ArrayLike,
+        interval: ArrayLike,
+        *,
+        coverage: float,
+        predicted: ArrayLike | None = None,
+        n_bins: int = 10,
     ) -> Self:
         """Measure errors and widths.
 
@@ -661,72 +838,117 @@ class WidthDisplay(Display):
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
         covered = interval_coverage(truth, ends)
         if not np.isfinite(ends).all():
-            raise ValueError("Some intervals are infinite, and cannot be drawn: use a smaller coverage.")
+            raise ValueError(
+                "Some intervals are infinite, and cannot be drawn: use a smaller "
+                "coverage."
+            )
         centre = ends.mean(axis=1) if predicted is None else target_of(predicted)
         if centre.shape != truth.shape:
-            raise ValueError(f"predicted must be of shape {truth.shape}, as y is, got {centre.shape}.")
+            raise ValueError(
+                f"predicted must be of shape {truth.shape}, as y is, got "
+                f"{centre.shape}."
+            )
         half, errors = np.diff(ends, axis=1)[:, 0] / 2, np.abs(truth - centre)
         of = equal_count_bins(half, n_bins)
-        bins = [_bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)]
+        bins = [
+            _bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)
+        ]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
         low, high = self._span()
-        least, top = min(one.mean for one in self.bins), max(high, 1.1 * max(one.high for one in self.bins))
+        least, top = (
+            min(one.mean for one in self.bins),
+            max(high, 1.1 * max(one.high for one in self.bins)),
+        )
         heights = (0.0, top)
         if 0 < WIDE * low < high and least > 0:
             heights = (min(low, least) / 20, top)
             ax.set(xscale="log", yscale="log")
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
         dots[:, 1] = np.clip(dots[:, 1], *heights)
-        self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0)
+        self.points_ = ax.scatter(
+            dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0
+        )
         ends = np.array([low, high])
-        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1.2, label="half the width")
+        (self.diagonal_,) = ax.plot(
+            ends, ends, "--", color=GREY, linewidth=1.2, label="half the width"
+        )
         x, q, below, above, mean = np.array(self.bins).T
-        look: dict[str, Any] = {"fmt": "o-", "color": BLUE, "markersize": 5.5, "capsize": 2, "linewidth": 1.5}
+        look: dict[str, Any] = {
+            "fmt": "o-",
+            "color": BLUE,
+            "markersize": 5.5,
+            "capsize": 2,
+            "linewidth": 1.5,
+        }
         look |= {
             "zorder": 3,
             "yerr": np.array([q - below, above - q]),
             "label": f"{100 * self.coverage:g}% quantile of the errors",
         }
         self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
-        (self.means_,) = ax.plot(x, mean, "s-", color=VERMILION, markersize=4, linewidth=1, label="mean of the errors")
+        (self.means_,) = ax.plot(
+            x,
+            mean,
+            "s-",
+            color=VERMILION,
+            markersize=4,
+            linewidth=1,
+            label="mean of the errors",
+        )
         canvas.few_ticks(ax.xaxis, ends, 6)
         canvas.few_ticks(ax.yaxis, np.array(heights), 6)
         across = f"Half the width of the {100 * self.coverage:g}% interval"
         within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
-        canvas.label_axes(ax, across, "Absolute error", title, xlim=(low, high), ylim=heights)
+        canvas.label_axes(
+            ax, across, "Absolute error", title, xlim=(low, high), ylim=heights
+        )
         canvas.add_legend(ax)
 
     def _span(self) -> tuple[float, float]:
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
         room = 1.05
-        return (low / room, high * room) if high > low > 0 else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
+        return (
+            (low / room, high * room)
+            if high > low > 0
+            else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
+        )
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
-    """One bin; the 95 % interval of its quantile lies between two order statistics, by the binomial distribution."""
+    """One bin; the 95 % interval of its quantile lies between two order statistics,
+    by the binomial distribution.
+    """
     ordered, n = np.sort(errors), len(errors)
     first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
     low, high = ordered[max(int(first), 1) - 1], ordered[min(int(beyond) + 1, n) - 1]
     quantile = float(np.quantile(ordered, coverage, method="inverted_cdf"))
-    return WidthBin(float(half.mean()), quantile, float(low), float(high), float(errors.mean()))
+    return WidthBin(
+        float(half.mean()), quantile, float(low), float(high), float(errors.mean())
+    )
 
 
 SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
-SMALL_SIDE, ACROSS, CROWD = 1.7, 5, 0.25  # of one class of several: inches, panels in a row, height of the histogram
+SMALL_SIDE, ACROSS, CROWD = (
+    1.7,
+    5,
+    0.25,
+)  # of one class of several: inches, panels in a row, height of the histogram
 MOST_CLASSES, EVENT_WIDTH, CLASS_WIDTH, CELLS = len(LOOKS), 24, 12, 50
 
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
-    """Frequency of an event against its predicted probability, in bins of about equal counts of rows.
+    """Frequency of an event against its predicted probability, in bins of about equal
+    counts of rows.
 
-    Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the frequencies; the title has the
-    expected calibration error, the mean distance from the diagonal. The histogram below shows how often each
-    probability was predicted. Several classes have a small panel each, with the histogram at its bottom.
+    Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the
+    frequencies; the title has the expected calibration error, the mean distance from
+    the diagonal. The histogram below shows how often each probability was predicted.
+    Several classes have a small panel each, with the histogram at its bottom.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
@@ -764,7 +986,9 @@ class ReliabilityDisplay(Display):
     >>> from bochner.display import ReliabilityDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> display = ReliabilityDisplay.from_estimator(model, X[400:], y[400:], n_bins=5).plot()
+    >>> display = ReliabilityDisplay.from_estimator(
+    ...     model, X[400:], y[400:], n_bins=5
+    ... ).plot()
     >>> len(display.lines_)
     1
     >>> display.figure_.savefig("reliability.png")
@@ -777,11 +1001,20 @@ class ReliabilityDisplay(Display):
 
     def __post_init__(self) -> None:
         self.curves = dict(self.curves)
-        self.counts = {name: np.asarray(own, np.float64) for name, own in self.counts.items()}
+        self.counts = {
+            name: np.asarray(own, np.float64) for name, own in self.counts.items()
+        }
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, each: bool = False, n_bins: int = 15, sample_weight: Any = None
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        each: bool = False,
+        n_bins: int = 15,
+        sample_weight: Any = None,
     ) -> Self:
         """Predict probabilities, and count.
 
@@ -807,9 +1040,19 @@ class ReliabilityDisplay(Display):
             For a model that has no probabilities, and as `from_predictions`.
         """
         if not hasattr(model, "predict_proba"):
-            raise ValueError(f"{type(model).__name__} has no probabilities: give a classifier with predict_proba.")
+            raise ValueError(
+                f"{type(model).__name__} has no probabilities: give a classifier "
+                "with predict_proba."
+            )
         proba, classes = model.predict_proba(X), model.classes_
-        return cls.from_predictions(y, proba, classes=classes, each=each, n_bins=n_bins, sample_weight=sample_weight)
+        return cls.from_predictions(
+            y,
+            proba,
+            classes=classes,
+            each=each,
+            n_bins=n_bins,
+            sample_weight=sample_weight,
+        )
 
     @classmethod
     def from_predictions(
@@ -832,8 +1075,9 @@ class ReliabilityDisplay(Display):
         classes : array of shape (K,), optional
             Labels of the columns of `proba`; by default those of y, sorted.
         each : bool, default=False
-            Each class against the rest, of more than 10 the most frequent ones. Otherwise of two classes the second, of
-            more whether the class of the largest probability is right.
+            Each class against the rest, of more than 10 the most frequent ones.
+            Otherwise of two classes the second, of more whether the class of the
+            largest probability is right.
         n_bins : int, default=15
         sample_weight : array of shape (n,), optional
 
@@ -845,42 +1089,70 @@ class ReliabilityDisplay(Display):
         Raises
         ------
         ValueError
-            For shapes that do not fit, labels that are not among the classes, and probabilities beyond 0 and 1.
+            For shapes that do not fit, labels that are not among the classes, and
+            probabilities beyond 0 and 1.
         """
         p, truth = np.asarray(proba, np.float64), np.asarray(y)
         if p.ndim == 1:
-            return cls._collected({"event": (truth, p)}, "the event", n_bins, sample_weight)
+            return cls._collected(
+                {"event": (truth, p)}, "the event", n_bins, sample_weight
+            )
         labels = np.unique(truth) if classes is None else np.asarray(classes)
         if p.ndim != 2 or p.shape != (len(truth), len(labels)):
-            raise ValueError(f"proba of shape {p.shape} does not fit {len(truth)} rows and {len(labels)} classes.")
+            raise ValueError(
+                f"proba of shape {p.shape} does not fit {len(truth)} rows and "
+                f"{len(labels)} classes."
+            )
         position = {label: k for k, label in enumerate(labels.tolist())}
         if unknown := set(truth.tolist()) - set(position):
-            raise ValueError(f"y has labels that are none of the classes: {sorted(map(str, unknown))[:5]}.")
+            raise ValueError(
+                "y has labels that are none of the classes: "
+                f"{sorted(map(str, unknown))[:5]}."
+            )
         at = np.array([position[label] for label in truth.tolist()])
         if not each:
             event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
-            return cls._collected({event: judged_event(at, p)}, event, n_bins, sample_weight)
-        frequent = np.argsort(-np.bincount(at, minlength=len(labels)), kind="stable")[:MOST_CLASSES]
+            return cls._collected(
+                {event: judged_event(at, p)}, event, n_bins, sample_weight
+            )
+        frequent = np.argsort(-np.bincount(at, minlength=len(labels)), kind="stable")[
+            :MOST_CLASSES
+        ]
         events = {str(labels[k]): (at == k, p[:, k]) for k in np.sort(frequent)}
         display = cls._collected(events, "the class", n_bins, sample_weight)
         return cls(display.curves, display.counts, display.event, len(labels))
 
     @classmethod
     def _collected(
-        cls, events: Mapping[str, tuple[NDArray, NDArray]], event: str, n_bins: int, sample_weight: Any
+        cls,
+        events: Mapping[str, tuple[NDArray, NDArray]],
+        event: str,
+        n_bins: int,
+        sample_weight: Any,
     ) -> Self:
-        curves = {name: reliability(*own, n_bins, sample_weight) for name, own in events.items()}
-        counts = {name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0] for name, (_, p) in events.items()}
+        curves = {
+            name: reliability(*own, n_bins, sample_weight)
+            for name, own in events.items()
+        }
+        counts = {
+            name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
+            for name, (_, p) in events.items()
+        }
         return cls(curves, counts, event)
 
     def _panels(self) -> Panels:
         n = len(self.curves)
         if n > 1:
-            size = (SIZE[0] if n < ACROSS - 1 else PAGE[0], 0.8 + SMALL_SIDE * -(-n // ACROSS))
+            size = (
+                SIZE[0] if n < ACROSS - 1 else PAGE[0],
+                0.8 + SMALL_SIDE * -(-n // ACROSS),
+            )
             return side_by_side([1] * n, size, 0.6 * SMALL_SIDE)
 
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {}))
+            grid = place.subgridspec(
+                2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {})
+            )
             top = figure.add_subplot(grid[0])
             return [top, figure.add_subplot(grid[1], sharex=top)]
 
@@ -888,14 +1160,24 @@ class ReliabilityDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         low, high = _ends_of_axes(list(self.curves.values()))
-        self.lines_, self.bands_, self.histograms_ = list[Any](), list[Any](), list[Any]()
+        self.lines_, self.bands_, self.histograms_ = (
+            list[Any](),
+            list[Any](),
+            list[Any](),
+        )
         alone = len(self.curves) == 1
         for ax, (name, curve) in zip(axes, self.curves.items(), strict=False):
-            (self.diagonal_,) = ax.plot([low, high], [low, high], "--", color=GREY, linewidth=1)
+            (self.diagonal_,) = ax.plot(
+                [low, high], [low, high], "--", color=GREY, linewidth=1
+            )
             self._draw_curve(ax, curve, kwargs)
             share = self.counts[name] / self.counts[name].sum()
             height = 1.0 if alone else CROWD * (high - low) / share.max()
-            steps: dict[str, Any] = {"color": BLUE if alone else GREY, "fill": True, "alpha": 0.35}
+            steps: dict[str, Any] = {
+                "color": BLUE if alone else GREY,
+                "fill": True,
+                "alpha": 0.35,
+            }
             base = 0.0 if alone else low
             edges = np.linspace(0, 1, len(share) + 1)
             self.histograms_.append(
@@ -908,22 +1190,36 @@ class ReliabilityDisplay(Display):
 
     def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
         ends = curve.interval
-        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, "clip_on": False}
+        look: dict[str, Any] = {
+            "color": BLUE,
+            "marker": "o",
+            "markersize": 4.5,
+            "clip_on": False,
+        }
         self.lines_ += ax.plot(curve.probability, curve.frequency, **(look | kwargs))
         if len(ends) > 1:
             band: Any = canvas.draw_band(ax, curve.probability, ends.T, BLUE)
         else:
-            band = ax.vlines(curve.probability, *ends.T, color=BLUE, alpha=0.4, linewidth=4)
+            band = ax.vlines(
+                curve.probability, *ends.T, color=BLUE, alpha=0.4, linewidth=4
+            )
         self.bands_.append(band)
 
     def _label_classes(self, axes: list[Axes]) -> None:
         """A panel for each class, with its name and its calibration error."""
         n, some = len(axes), (self.n_classes or 0) > len(axes)
-        for k, (ax, (name, curve)) in enumerate(zip(axes, self.curves.items(), strict=True)):
+        for k, (ax, (name, curve)) in enumerate(
+            zip(axes, self.curves.items(), strict=True)
+        ):
             first = canvas.in_first_column(ax, axes[0])
-            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {_rounded_percent(curve.error)}"
+            title = (
+                f"{canvas.shortened(name, CLASS_WIDTH)}: error "
+                f"{_rounded_percent(curve.error)}"
+            )
             more = f"{n} of {self.n_classes} classes\n" if some and not k else ""
-            canvas.label_axes(ax, "Probability", "Frequency" if first else "", more + title)
+            canvas.label_axes(
+                ax, "Probability", "Frequency" if first else "", more + title
+            )
             ax.locator_params(nbins=3)
             ax.tick_params(labelleft=first)
 
@@ -935,7 +1231,11 @@ class ReliabilityDisplay(Display):
         canvas.percent_ticks(below.yaxis)
         below.locator_params(axis="y", nbins=3)
         curves = list(self.curves.values())
-        bins = f"{len(curves[0].weight)} bins of equal counts" if len(curves[0].weight) > 1 else "one bin"
+        bins = (
+            f"{len(curves[0].weight)} bins of equal counts"
+            if len(curves[0].weight) > 1
+            else "one bin"
+        )
         title = f"Calibration error {_rounded_percent(curves[0].error)} ({bins})"
         canvas.label_axes(top, "", "Frequency", title)
 
@@ -945,8 +1245,17 @@ def _rounded_percent(share: float) -> str:
 
 
 def _ends_of_axes(curves: list[Reliability]) -> tuple[float, float]:
-    """Ends of both axes: tenths, or hundredths where all is rare or sure, around all probabilities and bands."""
-    values = np.concatenate([np.append(curve.probability, curve.interval) for curve in curves])
+    """Ends of both axes: tenths, or hundredths where all is rare or sure, around all
+    probabilities and bands.
+    """
+    values = np.concatenate(
+        [np.append(curve.probability, curve.interval) for curve in curves]
+    )
     step = 0.1 if np.ptp(values) > 0.15 else 0.02
-    low, high = np.floor(values.min() / step) * step, np.ceil(values.max() / step) * step
-    return max(float(low), 0.0), min(float(high), 1.0) if high > low else float(low + step)
+    low, high = (
+        np.floor(values.min() / step) * step,
+        np.ceil(values.max() / step) * step,
+    )
+    return max(float(low), 0.0), min(float(high), 1.0) if high > low else float(
+        low + step
+    )

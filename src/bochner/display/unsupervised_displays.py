@@ -1,4 +1,6 @@
-"""Draws rows as points of a plane, the scores around them, and what components explain."""
+"""Draws rows as points of a plane, the scores around them, and what components
+explain.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Display, Panels, Values, fitted_attribute, side_by_side
+from bochner.display.base import (
+    SINGLE,
+    Array,
+    Axes,
+    Display,
+    Panels,
+    Values,
+    fitted_attribute,
+    side_by_side,
+)
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
 from bochner.display.row_access import sample
@@ -38,7 +49,9 @@ class Plane(NamedTuple):
 
     @classmethod
     def of(cls, rows: NDArray) -> Plane:
-        """The columns themselves where they are two, or else the first two principal components, their signs fixed."""
+        """The columns themselves where they are two, or else the first two principal
+        components, their signs fixed.
+        """
         d = rows.shape[1]
         if d == 2:
             return cls(np.zeros(2), np.eye(2))
@@ -48,7 +61,10 @@ class Plane(NamedTuple):
         _, directions = np.linalg.eigh(apart.T @ apart)
         directions = directions[:, [-1, -2]].T
         largest = np.abs(directions).argmax(axis=1)
-        return cls(rows.mean(axis=0), directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis])
+        return cls(
+            rows.mean(axis=0),
+            directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis],
+        )
 
     def points(self, rows: NDArray) -> NDArray[np.float64]:
         """Rows in the plane, shape (n, 2)."""
@@ -56,7 +72,9 @@ class Plane(NamedTuple):
 
 
 def _plane_in_table(encoder: Any) -> tuple[list[str], NDArray, NDArray]:
-    """Names of a plane's directions, and shift and scale to units of the table: of two columns, or of components."""
+    """Names of a plane's directions, and shift and scale to units of the table: of
+    two columns, or of components.
+    """
     names = encoder.get_feature_names_out().tolist()
     if len(names) != 2:
         return ["Component 1", "Component 2"], np.zeros(2), np.ones(2)
@@ -86,15 +104,26 @@ def categories(labels: ArrayLike) -> list[Category]:
     distinct, counts = np.unique(names, return_counts=True)
     shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
     short = canvas.shortened_all(shown.tolist(), CATEGORY_WIDTH)
-    found = [Category(short[k], names == name, *canvas.look(k)) for k, name in enumerate(shown.tolist())]
+    found = [
+        Category(short[k], names == name, *canvas.look(k))
+        for k, name in enumerate(shown.tolist())
+    ]
     if len(shown) < len(distinct):
-        found.append(Category(f"{len(distinct) - len(shown)} others", ~np.isin(names, shown), GREY, "."))
+        found.append(
+            Category(
+                f"{len(distinct) - len(shown)} others",
+                ~np.isin(names, shown),
+                GREY,
+                ".",
+            )
+        )
     return found
 
 
 @dataclass(eq=False, repr=False)
 class EmbeddingDisplay(Display):
-    """Rows as points by two of their scores; colours show categories, or numbers on a scale.
+    """Rows as points by two of their scores; colours show categories, or numbers on a
+    scale.
 
     Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
@@ -102,7 +131,8 @@ class EmbeddingDisplay(Display):
     ----------
     scores : array of shape (n, 2)
     labels : array of shape (n,), optional
-        What colours the points: text, or a few whole numbers, are categories; other numbers lie on a scale.
+        What colours the points: text, or a few whole numbers, are categories; other
+        numbers lie on a scale.
     names : tuple of str, default=("Score 1", "Score 2")
         Of the axes.
     label : str, default=""
@@ -134,13 +164,23 @@ class EmbeddingDisplay(Display):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scores.ndim != 2 or self.scores.shape[1] != 2:
-            raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
+            raise ValueError(
+                f"scores must have two columns, got shape {self.scores.shape}."
+            )
         if self.labels is not None and self.labels.shape != (len(self.scores),):
-            raise ValueError(f"labels of shape {self.labels.shape} do not fit {len(self.scores)} rows.")
+            raise ValueError(
+                f"labels of shape {self.labels.shape} do not fit {len(self.scores)} "
+                "rows."
+            )
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, labels: ArrayLike | None = None, *, components: tuple[int, int] = (0, 1)
+        cls,
+        model: Any,
+        X: Any,
+        labels: ArrayLike | None = None,
+        *,
+        components: tuple[int, int] = (0, 1),
     ) -> Self:
         """Transform rows; of more than 20,000 some of them, evenly spaced.
 
@@ -165,11 +205,18 @@ class EmbeddingDisplay(Display):
         """
         scores = np.asarray(model.transform(X))
         if not all(0 <= one < scores.shape[1] for one in components):
-            raise ValueError(f"components must be two of the {scores.shape[1]} scores of the model, got {components}.")
+            raise ValueError(
+                f"components must be two of the {scores.shape[1]} scores of the "
+                f"model, got {components}."
+            )
         step = -(-len(scores) // MOST_POINTS)
         some = None if labels is None else np.asarray(labels)[::step]
         first, second = components
-        return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
+        return cls(
+            scores[::step][:, [first, second]],
+            some,
+            (f"Score {first + 1}", f"Score {second + 1}"),
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self.points_: list[Any] = []
@@ -181,8 +228,14 @@ class EmbeddingDisplay(Display):
         elif self._are_categories():
             self._draw_categories({"s": size} | kwargs)
         else:
-            self._scatter(every, {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"} | kwargs)
-            self.colorbar_ = canvas.add_colour_bar(self.points_[0], self.ax_, self.label)
+            self._scatter(
+                every,
+                {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"}
+                | kwargs,
+            )
+            self.colorbar_ = canvas.add_colour_bar(
+                self.points_[0], self.ax_, self.label
+            )
         canvas.label_axes(self.ax_, *self.names)
 
     def _are_categories(self) -> bool:
@@ -191,25 +244,33 @@ class EmbeddingDisplay(Display):
         if labels.dtype.kind not in "iuf":
             return True
         distinct = np.unique(labels[np.isfinite(labels)])
-        return len(distinct) <= MOST_NUMBERS and bool((distinct == np.round(distinct)).all())
+        return len(distinct) <= MOST_NUMBERS and bool(
+            (distinct == np.round(distinct)).all()
+        )
 
     def _draw_categories(self, points: dict[str, Any]) -> None:
         """Points of each of the most frequent categories, and of the others in grey."""
         for name, rows, colour, marker in categories(np.asarray(self.labels)):
-            self._scatter(rows, {"color": [colour], "marker": marker, "label": name} | points)
+            self._scatter(
+                rows, {"color": [colour], "marker": marker, "label": name} | points
+            )
         canvas.add_legend(self.ax_, title=self.label or None)
 
     def _scatter(self, rows: Any, points: dict[str, Any]) -> None:
-        self.points_.append(self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points)))
+        self.points_.append(
+            self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points))
+        )
 
 
 @dataclass(eq=False)
 class ClusterDisplay(Display):
-    """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured by cluster, and sizes.
+    """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured
+    by cluster, and sizes.
 
-    Given rows are drawn in their two columns, in the units of these, or by their first two principal components if they
-    have more columns. Without them the training rows are drawn, by the first two principal components of the
-    coordinates in which they were clustered. A number marks the median of each cluster.
+    Given rows are drawn in their two columns, in the units of these, or by their first
+    two principal components if they have more columns. Without them the training rows
+    are drawn, by the first two principal components of the coordinates in which they
+    were clustered. A number marks the median of each cluster.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
@@ -240,7 +301,9 @@ class ClusterDisplay(Display):
     >>> from bochner import SpectralClustering
     >>> from bochner.display import ClusterDisplay
     >>> X, _ = make_moons(300, noise=0.05, random_state=0)
-    >>> display = ClusterDisplay.from_estimator(SpectralClustering(2, random_state=0).fit(X), X).plot()
+    >>> display = ClusterDisplay.from_estimator(
+    ...     SpectralClustering(2, random_state=0).fit(X), X
+    ... ).plot()
     >>> [bar.get_height() for bar in display.bars_] == display.sizes.tolist()
     True
     """
@@ -251,15 +314,24 @@ class ClusterDisplay(Display):
     names: Sequence[str] = ("First coordinate", "Second coordinate")
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any = None, *, max_rows: int = MOST_ROWS, random_state: int = 0) -> Self:
-        """Collect the training rows of a fitted model, or predict the clusters of given rows.
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any = None,
+        *,
+        max_rows: int = MOST_ROWS,
+        random_state: int = 0,
+    ) -> Self:
+        """Collect the training rows of a fitted model, or predict the clusters of given
+        rows.
 
         Parameters
         ----------
         model : SpectralClustering or KernelKMeans
             Fitted.
         X : array, sparse matrix or data frame of shape (n, d), optional
-            Rows to draw; by default the training rows, in the coordinates in which they were clustered.
+            Rows to draw; by default the training rows, in the coordinates in which they
+            were clustered.
         max_rows : int, default=2000
             If there are more rows, this many are drawn at random.
         random_state : int, default=0
@@ -270,16 +342,31 @@ class ClusterDisplay(Display):
         ClusterDisplay
             Nothing is drawn yet.
         """
-        labels, n_clusters = fitted_attribute(model, "labels_"), len(fitted_attribute(model, "centers_"))
+        labels, n_clusters = (
+            fitted_attribute(model, "labels_"),
+            len(fitted_attribute(model, "centers_")),
+        )
         labels = labels if X is None else np.asarray(model.predict(X))
-        rows, sizes = sample(np.arange(len(labels)), max_rows, random_state), np.bincount(labels, minlength=n_clusters)
-        names, shift, scale = ["First coordinate", "Second coordinate"], np.zeros(2), np.ones(2)
+        rows, sizes = (
+            sample(np.arange(len(labels)), max_rows, random_state),
+            np.bincount(labels, minlength=n_clusters),
+        )
+        names, shift, scale = (
+            ["First coordinate", "Second coordinate"],
+            np.zeros(2),
+            np.ones(2),
+        )
         if X is None:
             seen = fitted_attribute(model, "embedding_")
         else:
             seen = dense(model.encoder_.encode(X, np.float64))
             names, shift, scale = _plane_in_table(model.encoder_)
-        return cls(shift + scale * Plane.of(seen[rows]).points(seen[rows]), labels[rows], sizes, names)
+        return cls(
+            shift + scale * Plane.of(seen[rows]).points(seen[rows]),
+            labels[rows],
+            sizes,
+            names,
+        )
 
     def _panels(self) -> Panels:
         return side_by_side([3, 2])
@@ -289,24 +376,41 @@ class ClusterDisplay(Display):
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            points: dict[str, Any] = {"s": 10, "color": colour, "marker": marker, "alpha": 0.7, "linewidths": 0}
+            points: dict[str, Any] = {
+                "s": 10,
+                "color": colour,
+                "marker": marker,
+                "alpha": 0.7,
+                "linewidths": 0,
+            }
             own = self.points[self.labels == k]
             self.points_.append(left.scatter(*own.T, **(points | kwargs)))
             if len(own):
-                middle = own[np.argmin(np.abs(own - np.median(own, axis=0)).sum(axis=1))]
-                box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
-                left.annotate(str(k), middle, ha="center", va="center", fontsize="small", bbox=box)
+                middle = own[
+                    np.argmin(np.abs(own - np.median(own, axis=0)).sum(axis=1))
+                ]
+                box = {
+                    "boxstyle": "circle,pad=0.2",
+                    "facecolor": "white",
+                    "edgecolor": colour,
+                }
+                left.annotate(
+                    str(k), middle, ha="center", va="center", fontsize="small", bbox=box
+                )
         x, y = map(canvas.shortened, self.names)
         canvas.label_axes(left, x, y, "Rows by cluster")
         self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
         right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         right.locator_params(axis="x", integer=True)
-        canvas.label_axes(right, "Cluster", "Rows", "Rows of each cluster; dashed: the mean")
+        canvas.label_axes(
+            right, "Cluster", "Rows", "Rows of each cluster; dashed: the mean"
+        )
 
 
 @dataclass(eq=False, repr=False)
 class LabelDisplay(Display):
-    """Rows in two components: colours show classes, shades how certain these are, and large markers known labels.
+    """Rows in two components: colours show classes, shades how certain these are, and
+    large markers known labels.
 
     Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
@@ -337,7 +441,9 @@ class LabelDisplay(Display):
     >>> from bochner.display import LabelDisplay
     >>> X, moon = make_moons(500, noise=0.05, random_state=0)
     >>> y = np.where(np.arange(500) < 8, moon, -1)
-    >>> display = LabelDisplay.from_estimator(SemiSupervisedClassifier(random_state=0).fit(X, y), X, y).plot()
+    >>> display = LabelDisplay.from_estimator(
+    ...     SemiSupervisedClassifier(random_state=0).fit(X, y), X, y
+    ... ).plot()
     >>> sum(len(marks.get_offsets()) for marks in display.known_.values())
     8
     """
@@ -352,14 +458,26 @@ class LabelDisplay(Display):
         super().__post_init__()
         self.known = self.known.astype(bool)
         n = len(self.points)
-        if self.points.shape != (n, 2) or {a.shape for a in (self.labels, self.certainty, self.known)} != {(n,)}:
-            raise ValueError("points must have two columns, and a label, certainty and mark for each row.")
+        if self.points.shape != (n, 2) or {
+            a.shape for a in (self.labels, self.certainty, self.known)
+        } != {(n,)}:
+            raise ValueError(
+                "points must have two columns, and a label, certainty and mark for "
+                "each row."
+            )
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: ArrayLike | None = None, *, max_rows: int = 2000, random_state: int = 0
+        cls,
+        model: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        max_rows: int = 2000,
+        random_state: int = 0,
     ) -> Self:
-        """Predict the classes of rows, and place them by their two columns, or by two principal components of more.
+        """Predict the classes of rows, and place them by their two columns, or by two
+        principal components of more.
 
         Parameters
         ----------
@@ -369,7 +487,8 @@ class LabelDisplay(Display):
         y : array of shape (n,), optional
             Labels as in the fit, -1, None or NaN where there is none.
         max_rows : int, default=2000
-            Maximum number of rows with a label, and of those without one; of more, this many are drawn at random.
+            Maximum number of rows with a label, and of those without one; of more, this
+            many are drawn at random.
         random_state : int, default=0
 
         Returns
@@ -390,17 +509,24 @@ class LabelDisplay(Display):
         if y is not None:
             marks = checked_marks(y, model, "-1")
             if marks.shape != (len(p),):
-                raise ValueError(f"y of shape {marks.shape} does not fit {len(p)} rows.")
+                raise ValueError(
+                    f"y of shape {marks.shape} does not fit {len(p)} rows."
+                )
             known = labelled(marks)
             labels[known] = marks[known].astype(classes.dtype)
-        parts = [sample(np.flatnonzero(rows), max_rows, random_state) for rows in (known, ~known)]
+        parts = [
+            sample(np.flatnonzero(rows), max_rows, random_state)
+            for rows in (known, ~known)
+        ]
         some = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
         names, shift, scale = _plane_in_table(model.encoder_)
         rows = dense(rows if rows.shape[1] == 2 else model.features_.coordinates(rows))
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
         points = shift + scale * Plane.of(rows).points(rows[some])
-        return cls(points, labels[some], certainty[some], known[some], (names[0], names[1]))
+        return cls(
+            points, labels[some], certainty[some], known[some], (names[0], names[1])
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import to_rgba
@@ -413,11 +539,22 @@ class LabelDisplay(Display):
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
             faint = {"s": SMALL, "color": shades, "marker": marker, "linewidths": 0}
-            large = {"s": LARGE, "color": [colour], "marker": marker, "label": name, "zorder": 3}
+            large = {
+                "s": LARGE,
+                "color": [colour],
+                "marker": marker,
+                "label": name,
+                "zorder": 3,
+            }
             self.points_[name] = self._scatter(free, faint | kwargs)
-            self.known_[name] = self._scatter(own, large | {"edgecolors": "black", "linewidths": 1.0} | kwargs)
+            self.known_[name] = self._scatter(
+                own, large | {"edgecolors": "black", "linewidths": 1.0} | kwargs
+            )
         canvas.add_legend(self.ax_, list(self.known_.values()))
-        title = f"{self.known.sum():,} of {len(self.known):,} rows with a label; shades: certainty"
+        title = (
+            f"{self.known.sum():,} of {len(self.known):,} rows with a label; "
+            "shades: certainty"
+        )
         x, y = (canvas.shortened(name, CATEGORY_WIDTH) for name in self.names)
         canvas.label_axes(self.ax_, x, y, title)
 
@@ -425,17 +562,22 @@ class LabelDisplay(Display):
         return self.ax_.scatter(*self.points[rows].T, **look)
 
 
-SIDE, BESIDE = 60, 0.15  # points along a side of the contours; share of the range around the rows
+SIDE, BESIDE = (
+    60,
+    0.15,
+)  # points along a side of the contours; share of the range around the rows
 LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
 
 
 @dataclass(eq=False, repr=False)
 class NoveltyDisplay(Display):
-    """Rows in a plane, which of them are novel, the scores around them, and the histogram of the scores.
+    """Rows in a plane, which of them are novel, the scores around them, and the
+    histogram of the scores.
 
-    The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
-    principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
-    `from_estimator` collects, and `plot` draws.
+    The plane is that of the two columns, in their own units, where the detector sees
+    two; else that of the first two principal components of the encoded rows, with the
+    scores of the plane itself, where all other components are 0. `from_estimator`
+    collects, and `plot` draws.
 
     Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
@@ -480,7 +622,9 @@ class NoveltyDisplay(Display):
     names: Sequence[str] = ("x0", "x1")
 
     @classmethod
-    def from_estimator(cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Self:
+    def from_estimator(
+        cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0
+    ) -> Self:
         """Collect rows and their scores.
 
         Parameters
@@ -489,7 +633,8 @@ class NoveltyDisplay(Display):
             Fitted.
         X : array, sparse matrix or data frame of shape (n, d)
         max_rows : int, default=1000
-            Of more rows, this many are drawn at random; the contours' plane is that of all.
+            Of more rows, this many are drawn at random; the contours' plane is that of
+            all.
         random_state : int, default=0
 
         Returns
@@ -499,15 +644,23 @@ class NoveltyDisplay(Display):
         """
         offset = float(fitted_attribute(detector, "offset_"))
         if isinstance(X, str | PathLike):
-            raise TypeError("NoveltyDisplay draws rows in memory, not a path: read some rows of the file first.")
+            raise TypeError(
+                "NoveltyDisplay draws rows in memory, not a path: read some rows of "
+                "the file first."
+            )
         scores = detector.score_samples(X)
         rows = dense(detector.encoder_.encode(X, np.float64))
         plane = Plane.of(rows)
         kept = sample(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[kept])
-        axes = [np.linspace(*ends, SIDE) for ends in zip(*canvas.box_around(points, BESIDE), strict=True)]
+        axes = [
+            np.linspace(*ends, SIDE)
+            for ends in zip(*canvas.box_around(points, BESIDE), strict=True)
+        ]
         grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
-        surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(SIDE, SIDE)
+        surface = detector.score_encoded(
+            plane.centre + grid @ plane.directions
+        ).reshape(SIDE, SIDE)
         names, shift, scale = _plane_in_table(detector.encoder_)
         axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
         return cls(shift + scale * points, scores[kept], offset, axes, surface, names)
@@ -522,9 +675,17 @@ class NoveltyDisplay(Display):
     def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
-        self.contours_ = ax.contourf(*self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5)
+        self.contours_ = ax.contourf(
+            *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
+        )
         if surface.min() < self.offset < surface.max():
-            ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION, linewidths=1.2)
+            ax.contour(
+                *self.axes,
+                surface,
+                levels=[self.offset],
+                colors=VERMILION,
+                linewidths=1.2,
+            )
         novel = self.scores < self.offset
         look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
         dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
@@ -539,12 +700,15 @@ class NoveltyDisplay(Display):
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
         ax.hist(np.clip(self.scores, low, None), bins=40, color=GREY)
         self.offset_line_ = ax.axvline(self.offset, color=VERMILION)
-        canvas.label_axes(ax, "Score: mean log share", "Rows", f"Offset {self.offset:.2f}")
+        canvas.label_axes(
+            ax, "Score: mean log share", "Rows", f"Offset {self.offset:.2f}"
+        )
 
 
 @dataclass(eq=False, repr=False)
 class ScreeDisplay(Display):
-    """Share of the variance of each component, as bars, and the cumulative share, as a line.
+    """Share of the variance of each component, as bars, and the cumulative share, as a
+    line.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
@@ -566,7 +730,9 @@ class ScreeDisplay(Display):
     >>> from bochner import KernelPCA
     >>> from bochner.display import ScreeDisplay
     >>> X, _ = load_digits(return_X_y=True)
-    >>> display = ScreeDisplay.from_estimator(KernelPCA(10, random_state=0).fit(X)).plot()
+    >>> display = ScreeDisplay.from_estimator(
+    ...     KernelPCA(10, random_state=0).fit(X)
+    ... ).plot()
     >>> len(display.bars_)
     10
     """
@@ -590,17 +756,28 @@ class ScreeDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,), total = axes, np.cumsum(self.ratios)
-        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, ("each component", "cumulative"), kwargs)
+        self.bars_, self.line_ = _draw_bars(
+            ax, self.ratios, total, ("each component", "cumulative"), kwargs
+        )
         canvas.percent_ticks(ax.yaxis)
-        title = f"{len(total)} components explain {100 * total[-1]:.3g}% of the variance"
+        title = (
+            f"{len(total)} components explain {100 * total[-1]:.3g}% of the variance"
+        )
         highest = max(float(total[-1]) * 1.08, 1e-12)
-        canvas.label_axes(ax, "Component", "Share of the variance", title, ylim=(0, highest))
+        canvas.label_axes(
+            ax, "Component", "Share of the variance", title, ylim=(0, highest)
+        )
 
 
 def _draw_bars(
-    ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str], bar_look: dict[str, Any]
+    ax: Axes,
+    bars: NDArray,
+    line: NDArray | None,
+    legend: tuple[str, str],
+    bar_look: dict[str, Any],
 ) -> tuple[Any, Any]:
-    """Draw values of numbered components as bars, others as a line if there are any, with their legend.
+    """Draw values of numbered components as bars, others as a line if there are any,
+    with their legend.
 
     Returns
     -------
@@ -611,7 +788,9 @@ def _draw_bars(
     numbers, drawn = np.arange(1, len(bars) + 1), None
     columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
     if line is not None:
-        (drawn,) = ax.plot(numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1])
+        (drawn,) = ax.plot(
+            numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1]
+        )
         canvas.add_legend(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return columns, drawn
@@ -619,7 +798,8 @@ def _draw_bars(
 
 @dataclass(eq=False, repr=False)
 class CorrelationDisplay(Display):
-    """Correlation of each pair of scores: training rows as bars, other rows as a line; and the first pair of scores.
+    """Correlation of each pair of scores: training rows as bars, other rows as a line;
+    and the first pair of scores.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
@@ -649,7 +829,9 @@ class CorrelationDisplay(Display):
     >>> images = load_digits().images
     >>> left, right = images[:, :, :4].reshape(-1, 32), images[:, :, 4:].reshape(-1, 32)
     >>> model = KernelCCA(5, random_state=0).fit(left[:500], right[:500])
-    >>> display = CorrelationDisplay.from_estimator(model, left[500:], right[500:]).plot()
+    >>> display = CorrelationDisplay.from_estimator(
+    ...     model, left[500:], right[500:]
+    ... ).plot()
     >>> len(display.bars_)
     5
     """
@@ -661,19 +843,28 @@ class CorrelationDisplay(Display):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.others is not None and self.others.shape != self.correlations.shape:
-            raise ValueError(f"others have shape {self.others.shape}, and correlations {self.correlations.shape}.")
-        if self.scores is not None and (self.scores.ndim != 2 or self.scores.shape[1] != 2):
-            raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
+            raise ValueError(
+                f"others have shape {self.others.shape}, and correlations "
+                f"{self.correlations.shape}."
+            )
+        if self.scores is not None and (
+            self.scores.ndim != 2 or self.scores.shape[1] != 2
+        ):
+            raise ValueError(
+                f"scores must have two columns, got shape {self.scores.shape}."
+            )
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
-        """Take the correlations of a fitted model, and those of other rows if they are given.
+        """Take the correlations of a fitted model, and those of other rows if they are
+        given.
 
         Parameters
         ----------
         model : fitted `KernelCCA`
         X, y : what its `transform` takes, optional
-            Rows other than the training rows. Of more than 20,000 some of the scores are drawn, evenly spaced.
+            Rows other than the training rows. Of more than 20,000 some of the scores
+            are drawn, evenly spaced.
 
         Returns
         -------
@@ -689,31 +880,47 @@ class CorrelationDisplay(Display):
         if X is None:
             return cls(known)
         if y is None:
-            raise ValueError("X comes without y: give the second table of the same rows.")
+            raise ValueError(
+                "X comes without y: give the second table of the same rows."
+            )
         A, B = (np.asarray(scores) for scores in model.transform(X, y))
-        first = np.column_stack([A[:, :1], B[:, :1]])[:: max(-(-len(A) // MOST_POINTS), 1)]
-        return cls(known, model.correlations_of(X, y), first if first.shape[1] == 2 else None)
+        first = np.column_stack([A[:, :1], B[:, :1]])[
+            :: max(-(-len(A) // MOST_POINTS), 1)
+        ]
+        return cls(
+            known, model.correlations_of(X, y), first if first.shape[1] == 2 else None
+        )
 
     def _panels(self) -> Panels:
-        return side_by_side([1], SINGLE) if self.scores is None else side_by_side([3, 2])
+        return (
+            side_by_side([1], SINGLE) if self.scores is None else side_by_side([3, 2])
+        )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_correlations(axes[0], kwargs)
-        self.points_ = None if self.scores is None else self._draw_scores(axes[1], self.scores)
+        self.points_ = (
+            None if self.scores is None else self._draw_scores(axes[1], self.scores)
+        )
 
     def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         legend = ("training rows", "other rows")
-        self.bars_, self.line_ = _draw_bars(ax, self.correlations, self.others, legend, kwargs)
+        self.bars_, self.line_ = _draw_bars(
+            ax, self.correlations, self.others, legend, kwargs
+        )
         shown = self.correlations if self.others is None else self.others
         lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
         where = "training rows" if self.others is None else "other rows"
         mean = float(shown.mean()) if len(shown) else 0.0
         ends = (lowest - 0.05 if lowest < 0 else 0.0, 1.05)
-        canvas.label_axes(ax, "Pair", "Correlation", f"Mean {mean:.2f} on {where}", ylim=ends)
+        canvas.label_axes(
+            ax, "Pair", "Correlation", f"Mean {mean:.2f} on {where}", ylim=ends
+        )
 
     def _draw_scores(self, ax: Axes, scores: NDArray) -> Any:
         """The first pair, in the colour of the rows that they are of."""
         size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
         canvas.label_axes(ax, "First score of X", "First score of y")
         colour = BLUE if self.others is None else VERMILION
-        return ax.scatter(scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour)
+        return ax.scatter(
+            scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour
+        )

@@ -1,9 +1,21 @@
-"""Dense linear algebra on all threads: products, Cholesky factors, LAPACK's own routines, leading eigenvectors."""
+"""Dense linear algebra on all threads: products, Cholesky factors, LAPACK's own
+routines, leading eigenvectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char, c_char_p, c_int, c_void_p, py_object, pythonapi
+from ctypes import (
+    CFUNCTYPE,
+    PYFUNCTYPE,
+    byref,
+    c_char,
+    c_char_p,
+    c_int,
+    c_void_p,
+    py_object,
+    pythonapi,
+)
 from functools import cache
 from typing import Any, TypeVar
 
@@ -24,7 +36,9 @@ def _routine(name: str, n_arguments: int) -> Callable[..., None]:
     library = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
     capsule = library.__pyx_capi__[name]
     named = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))
-    pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(
+        ("PyCapsule_GetPointer", pythonapi)
+    )
     return CFUNCTYPE(None, *[c_void_p] * n_arguments)(pointer(capsule, named(capsule)))
 
 
@@ -38,13 +52,17 @@ def _call(routine: str, *arguments: Any) -> int:
 
 
 def _invoke(routine: str, *arguments: Any) -> None:
-    """Call a routine on text, integers, arrays, of which the first decides the precision, and pointers as they are."""
+    """Call a routine on text, integers, arrays, of which the first decides the
+    precision, and pointers as they are.
+    """
     array = next(one for one in arguments if isinstance(one, np.ndarray))
     dtype, pointers = array.dtype, list[Any]()
     for one in arguments:
         if isinstance(one, np.ndarray):
             if one.dtype != dtype:
-                raise TypeError(f"Arrays of types {one.dtype} and {dtype} do not match.")
+                raise TypeError(
+                    f"Arrays of types {one.dtype} and {dtype} do not match."
+                )
             pointers.append(one.ctypes.data)
         elif isinstance(one, str):
             pointers.append(_letter(one))
@@ -60,15 +78,23 @@ def _letter(text: str) -> Any:
 
 
 def _leading(matrix: NDArray) -> int:
-    """Distance of the columns of a matrix in Fortran's order, whose columns are contiguous."""
+    """Distance of the columns of a matrix in Fortran's order, whose columns are
+    contiguous.
+    """
     size, (rows, columns) = matrix.itemsize, matrix.strides
-    if (rows != size and len(matrix) > 1) or columns % size or (columns < size * len(matrix) and matrix.shape[1] > 1):
+    if (
+        (rows != size and len(matrix) > 1)
+        or columns % size
+        or (columns < size * len(matrix) and matrix.shape[1] > 1)
+    ):
         raise ValueError("The matrix is not in Fortran order.")
     return max(columns // size if matrix.shape[1] > 1 else len(matrix), 1)
 
 
 def potrf(matrix: NDArray) -> None:
-    """Overwrite the lower triangle, in either order, by the lower Cholesky factor; LinAlgError where there is none."""
+    """Overwrite the lower triangle, in either order, by the lower Cholesky factor;
+    LinAlgError where there is none.
+    """
     fortran = matrix.strides[0] <= matrix.strides[1]
     factor = matrix if fortran else matrix.T
     if _call("potrf", "L" if fortran else "U", len(factor), factor, _leading(factor)):
@@ -82,60 +108,106 @@ def trtrs(lower: NDArray, B: NDArray) -> None:
 
 
 def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
-    """Overwrite the vector b by the solution of L x = b, or L'x = b, L in either order; nothing is copied to do so."""
+    """Overwrite the vector b by the solution of L x = b, or L'x = b, L in either
+    order; nothing is copied to do so.
+    """
     fortran = lower.flags.f_contiguous
     factor = lower if fortran else lower.T
     way = "T" if transposed == fortran else "N"
-    _invoke("trsv", "L" if fortran else "U", way, "N", len(b), factor, _leading(factor), b, 1)
+    _invoke(
+        "trsv",
+        "L" if fortran else "U",
+        way,
+        "N",
+        len(b),
+        factor,
+        _leading(factor),
+        b,
+        1,
+    )
 
 
 def potrs(lower: NDArray, B: NDArray) -> None:
     """Overwrite B by the solution X of L L'X = B, L in either order."""
     fortran = lower.flags.f_contiguous
     factor = lower if fortran else lower.T
-    _call("potrs", "L" if fortran else "U", *B.shape, factor, _leading(factor), B, _leading(B))
+    _call(
+        "potrs",
+        "L" if fortran else "U",
+        *B.shape,
+        factor,
+        _leading(factor),
+        B,
+        _leading(B),
+    )
 
 
 def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Reduce a symmetric matrix to a tridiagonal one by Householder reflections, and overwrite it by their vectors.
+    """Reduce a symmetric matrix to a tridiagonal one by Householder reflections, and
+    overwrite it by their vectors.
 
     Returns
     -------
     diagonal, beside, factors : arrays of shape (n,), (n - 1,), (n - 1,)
-        Of the tridiagonal matrix T = Q'A Q, and of the reflections H_i = I - factors_i v_i v_i', Q = H_1 ... H_(n-1).
-        v_i is 0 up to entry i, 1 at the next one, and below the subdiagonal of column i of the matrix beyond.
+        Of the tridiagonal matrix T = Q'A Q, and of the reflections H_i = I - factors_i
+        v_i v_i', Q = H_1 ... H_(n-1). v_i is 0 up to entry i, 1 at the next one, and
+        below the subdiagonal of column i of the matrix beyond.
     """
     n = len(matrix)
-    diagonal, (beside, factors) = np.empty(n, matrix.dtype), np.empty((2, max(n - 1, 1)), matrix.dtype)
+    diagonal, (beside, factors) = (
+        np.empty(n, matrix.dtype),
+        np.empty((2, max(n - 1, 1)), matrix.dtype),
+    )
     work = np.empty(64 * n, matrix.dtype)
-    _call("sytrd", "L", n, matrix, _leading(matrix), diagonal, beside, factors, work, len(work))
+    _call(
+        "sytrd",
+        "L",
+        n,
+        matrix,
+        _leading(matrix),
+        diagonal,
+        beside,
+        factors,
+        work,
+        len(work),
+    )
     return diagonal, beside[: n - 1], factors[: n - 1]
 
 
 def pttrf(diagonal: NDArray, beside: NDArray) -> None:
-    """Overwrite a tridiagonal matrix by D and what stands beside the diagonal of L, L D L' the matrix.
+    """Overwrite a tridiagonal matrix by D and what stands beside the diagonal of L, L D
+    L' the matrix.
 
     LinAlgError where it is not positive definite.
     """
-    if _call("pttrf", len(diagonal), diagonal, beside) or not diagonal[-1] > 0:  # which is NaN where another one is
+    if (
+        _call("pttrf", len(diagonal), diagonal, beside) or not diagonal[-1] > 0
+    ):  # which is NaN where another one is
         raise LinAlgError("The matrix is not positive definite.")
 
 
 def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
-    """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf` makes them."""
+    """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf`
+    makes them.
+    """
     _call("pttrs", *B.shape, pivots, ratios, B, _leading(B))
 
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
-SINGLE = 2  # right-hand sides that are solved for one by one, as LAPACK copies the factor
+SINGLE = (
+    2  # right-hand sides that are solved for one by one, as LAPACK copies the factor
+)
 FEW = 16  # right-hand sides, for which inverses of blocks do not pay
-SHIFTS = 40  # each three times as large as the last: from the rounding of a number to far beyond it
+# Each three times as large as the last: from the rounding of a number to far beyond it
+SHIFTS = 40
 R = TypeVar("R")
 
 
 def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return A B, shape (n, m), by tiles of its rows, or of its columns where there are few rows."""
+    """Return A B, shape (n, m), by tiles of its rows, or of its columns where there
+    are few rows.
+    """
     (n, k), m = A.shape, B.shape[1]
     if out is None:
         out = np.empty((n, m), np.result_type(A, B))
@@ -154,7 +226,9 @@ def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def gram(A: NDArray, out: NDArray) -> NDArray:
-    """Write A'A into `out`, of shape (D, D), by panels of its columns; symmetric to the bit."""
+    """Write A'A into `out`, of shape (D, D), by panels of its columns; symmetric to
+    the bit.
+    """
     D = A.shape[1]
     if D <= TILE:
         with single_threaded_blas():
@@ -172,9 +246,11 @@ def gram(A: NDArray, out: NDArray) -> NDArray:
 
 
 def cholesky(matrix: NDArray) -> NDArray:
-    """Return the lower Cholesky factor of a symmetric C-ordered matrix, of which the lower triangle is overwritten.
+    """Return the lower Cholesky factor of a symmetric C-ordered matrix, of which the
+    lower triangle is overwritten.
 
-    Entries above the diagonal stay what they were. Raises LinAlgError where the matrix is not positive definite.
+    Entries above the diagonal stay what they were. Raises LinAlgError where the matrix
+    is not positive definite.
     """
     n = len(matrix)
     for k in range(0, n, PANEL):
@@ -199,8 +275,11 @@ def cholesky(matrix: NDArray) -> NDArray:
     return matrix
 
 
-def with_least_shift(factorise: Callable[[float], R], shift: float, rounding: float, largest: float) -> R:
-    """Return ``factorise(shift)``, with as much more of a shift as rounding makes necessary.
+def with_least_shift(
+    factorise: Callable[[float], R], shift: float, rounding: float, largest: float
+) -> R:
+    """Return ``factorise(shift)``, with as much more of a shift as rounding makes
+    necessary.
 
     Parameters
     ----------
@@ -208,14 +287,16 @@ def with_least_shift(factorise: Callable[[float], R], shift: float, rounding: fl
         LinAlgError where the shifted matrix is not positive definite.
     shift : float
     rounding : float
-        Error of the entries of the matrix, at least that of `largest` in double precision.
+        Error of the entries of the matrix, at least that of `largest` in double
+        precision.
     largest : float
         A bound of the eigenvalues.
 
     Raises
     ------
     LinAlgError
-        Where the matrix holds values that are not numbers, or errors larger than `largest`.
+        Where the matrix holds values that are not numbers, or errors larger than
+        `largest`.
     """
     rounding = max(rounding, np.finfo(np.float64).eps * largest)
     for _ in range(SHIFTS):
@@ -225,7 +306,10 @@ def with_least_shift(factorise: Callable[[float], R], shift: float, rounding: fl
             if not np.isfinite(largest):
                 break
             shift, rounding = shift + rounding, 3 * rounding
-    raise LinAlgError("The matrix contains NaN or infinity, or rounding errors larger than its diagonal.")
+    raise LinAlgError(
+        "The matrix contains NaN or infinity, or rounding errors larger than its "
+        "diagonal."
+    )
 
 
 def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
@@ -240,8 +324,11 @@ def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
     return with_least_shift(factorise, shift, rounding, float(np.abs(diagonal).sum()))
 
 
-def cholesky_below(matrix: NDArray, diagonal: NDArray, shift: float, rounding: float) -> NDArray:
-    """Overwrite the lower triangle of a matrix by the factor of what is above its diagonal, which stays there.
+def cholesky_below(
+    matrix: NDArray, diagonal: NDArray, shift: float, rounding: float
+) -> NDArray:
+    """Overwrite the lower triangle of a matrix by the factor of what is above its
+    diagonal, which stays there.
 
     So one matrix is enough for any number of shifts. See `with_least_shift`.
 
@@ -262,7 +349,9 @@ def cholesky_below(matrix: NDArray, diagonal: NDArray, shift: float, rounding: f
 
 
 def copy_triangle(matrix: NDArray, below: bool) -> None:
-    """Overwrite what is below the diagonal by what is above it, or the other way round."""
+    """Overwrite what is below the diagonal by what is above it, or the other way
+    round.
+    """
     whole = matrix if below else matrix.T
 
     def tile(part: slice) -> None:
@@ -273,15 +362,22 @@ def copy_triangle(matrix: NDArray, below: bool) -> None:
     in_threads(tile, _tiles(0, len(matrix), PANEL))
 
 
-def solve_lower(lower: NDArray, B: NDArray, transposed: bool = False, dtype: DTypeLike | None = None) -> NDArray:
-    """Solve L X = B, or L'X = B, for the columns of B, of shape (D, m); what is above the diagonal of L is not read.
+def solve_lower(
+    lower: NDArray, B: NDArray, transposed: bool = False, dtype: DTypeLike | None = None
+) -> NDArray:
+    """Solve L X = B, or L'X = B, for the columns of B, of shape (D, m); what is above
+    the diagonal of L is not read.
 
-    A block of rows after the other: the inverses of the blocks on the diagonal make products of all of it. L is rounded
-    to another precision block by block, where one is asked for.
+    A block of rows after the other: the inverses of the blocks on the diagonal make
+    products of all of it. L is rounded to another precision block by block, where one
+    is asked for.
     """
     n, dtype = len(lower), lower.dtype if dtype is None else np.dtype(dtype)
     blocks = _tiles(0, n, PANEL)
-    inverses = in_threads(lambda own: _inverse(lower[own, own].astype(dtype, copy=False), transposed), blocks)
+    inverses = in_threads(
+        lambda own: _inverse(lower[own, own].astype(dtype, copy=False), transposed),
+        blocks,
+    )
     steps = list(zip(blocks, inverses, strict=True))
 
     def tile(part: slice) -> NDArray:
@@ -328,7 +424,9 @@ LEAST_EDGE = 1e-3  # of the damped part, over the largest eigenvalue
 
 
 def binary_unit(largest: Any) -> Any:
-    """The power of two above each number, in units of which squares neither overflow nor vanish; 1 for zero."""
+    """The power of two above each number, in units of which squares neither overflow
+    nor vanish; 1 for zero.
+    """
     return np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1021, 1023))
 
 
@@ -337,7 +435,8 @@ SMALLEST = 1e-12  # eigenvalue that tells of a direction, over the largest
 
 @single_threaded_blas()
 def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Largest eigenvalues of a matrix that has none below zero, and their vectors; fewer where others are zero.
+    """Largest eigenvalues of a matrix that has none below zero, and their vectors;
+    fewer where others are zero.
 
     Parameters
     ----------
@@ -362,22 +461,34 @@ def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     kept = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
     values, vectors = values[kept], vectors[:, kept]
     largest = np.abs(vectors).argmax(axis=0)
-    return values, vectors * np.where(vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0)
+    return values, vectors * np.where(
+        vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0
+    )
 
 
-def _filtered(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _filtered(
+    matrix: Any, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same by filtered subspace iteration, the smallest first.
 
-    Each round damps what is below the least of the block by a Chebyshev polynomial (Zhou, Saad, Tiago and Chelikowsky,
-    2006). Its work does not depend on the gaps: of a graph in many parts the value one is as frequent as these, where
-    Lanczos' method stalls.
+    Each round damps what is below the least of the block by a Chebyshev polynomial
+    (Zhou, Saad, Tiago and Chelikowsky, 2006). Its work does not depend on the gaps: of
+    a graph in many parts the value one is as frequent as these, where Lanczos' method
+    stalls.
     """
     start = np.random.default_rng(0).standard_normal((matrix.shape[0], count + SPARE))
     Q = np.linalg.qr(start)[0]
     for _ in range(ROUNDS):
         values, inner = np.linalg.eigh(Q.T @ (matrix @ Q))
         Q = Q @ inner
-        half = max(float(values[0]), LEAST_EDGE * float(values[-1]), np.finfo(np.float64).tiny) / 2
+        half = (
+            max(
+                float(values[0]),
+                LEAST_EDGE * float(values[-1]),
+                np.finfo(np.float64).tiny,
+            )
+            / 2
+        )
         before, now = Q, (matrix @ Q) / half - Q
         for _ in range(DEGREE - 1):
             before, now = now, 2 * ((matrix @ now) / half - now) - before

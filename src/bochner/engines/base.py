@@ -1,4 +1,6 @@
-"""Where work runs: what every engine offers, and sums over parts of the rows by any of them."""
+"""Where work runs: what every engine offers, and sums over parts of the rows by any
+of them.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,27 @@ T = TypeVar("T")
 
 
 class EngineError(RuntimeError):
-    """Work could not be done where it was sent: workers or a scheduler that are lost, or of another version."""
+    """Work could not be done where it was sent: workers or a scheduler that are
+    lost, or of another version.
+    """
 
 
 class Engine(Protocol):
     """A place that work can be given to: threads, processes, a cluster.
 
-    Work and its arguments are plain objects that can be pickled, where they have to travel. Work may say with an
-    attribute `n_bytes` what memory a call takes, and with ``whole_worker = True`` that it uses all threads of its
-    worker; any other has one. An engine may have a method ``watch(handle, done)``, which lets it call ``done()`` in the
-    thread that waits for a result, once that of the handle is there; an attribute `n_processes`, the workers that keep
-    results each for itself; and `worker_memory`, the bytes that work may take on each of these, or None.
+    Work and its arguments are plain objects that can be pickled, where they have to
+    travel. Work may say with an attribute `n_bytes` what memory a call takes, and with
+    ``whole_worker = True`` that it uses all threads of its worker; any other has one.
+    An engine may have a method ``watch(handle, done)``, which lets it call ``done()``
+    in the thread that waits for a result, once that of the handle is there; an
+    attribute `n_processes`, the workers that keep results each for itself; and
+    `worker_memory`, the bytes that work may take on each of these, or None.
 
     Attributes
     ----------
     is_remote : bool
-        Whether work runs in other processes: what it is given travels, and is never changed by work done elsewhere.
+        Whether work runs in other processes: what it is given travels, and is never
+        changed by work done elsewhere.
     keeps_results : bool
         Whether results stay where they were made until they are asked for.
     n_workers : int
@@ -41,7 +48,9 @@ class Engine(Protocol):
         """Works that can run at a time, about."""
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Give work away; a handle of its result. Arguments may be handles, which the work gets the results of."""
+        """Give work away; a handle of its result. Arguments may be handles, which
+        the work gets the results of.
+        """
 
     def share(self, value: Any) -> Any:
         """A handle of a value that many calls take."""
@@ -57,10 +66,12 @@ def reduce(
     shared: Any = None,
     advance: Callable[[int], object] | None = None,
 ) -> Any:
-    """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary tree.
+    """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary
+    tree.
 
-    Each result must have ``+=``, and is added to in place. The order of the additions is that of the parts, whatever
-    the engine and its speed: the same bits on one thread and on many machines.
+    Each result must have ``+=``, and is added to in place. The order of the additions
+    is that of the parts, whatever the engine and its speed: the same bits on one thread
+    and on many machines.
 
     Parameters
     ----------
@@ -69,7 +80,9 @@ def reduce(
         Called with the index of each part that is done, by engines that can watch work.
     """
     advance = advance if hasattr(engine, "watch") else None
-    return engine.result(_sum(engine, parts, work, engine.share(shared), (0, len(parts)), advance))
+    return engine.result(
+        _sum(engine, parts, work, engine.share(shared), (0, len(parts)), advance)
+    )
 
 
 def _sum(
@@ -80,7 +93,9 @@ def _sum(
     place: tuple[int, int],
     advance: Callable[[int], object] | None,
 ) -> Any:
-    """A handle of the sum over a range of parts: of the largest power of two of them that is not all, and the rest."""
+    """A handle of the sum over a range of parts: of the largest power of two of them
+    that is not all, and the rest.
+    """
     first, stop = place
     if stop - first == 1:
         leaf = engine.submit(work, parts[first], common)
@@ -88,7 +103,10 @@ def _sum(
             engine.watch(leaf, partial(advance, first))  # type: ignore[attr-defined]
         return leaf
     middle = first + (1 << (stop - first - 1).bit_length() - 1)
-    halves = [_sum(engine, parts, work, common, half, advance) for half in ((first, middle), (middle, stop))]
+    halves = [
+        _sum(engine, parts, work, common, half, advance)
+        for half in ((first, middle), (middle, stop))
+    ]
     return engine.submit(_sum_of if engine.is_remote else sum_in_place, *halves)
 
 
@@ -101,16 +119,26 @@ class RangeSum(NamedTuple):
 
 
 def with_sum(sums: list[RangeSum], own: RangeSum) -> list[RangeSum]:
-    """Sums over consecutive ranges and the next one, neighbours added where the tree of `reduce` does; in place."""
+    """Sums over consecutive ranges and the next one, neighbours added where the tree
+    of `reduce` does; in place.
+    """
     sums = [*sums, own]
-    while len(sums) > 1 and sums[-2].size == sums[-1].size and sums[-2].first % (2 * sums[-1].size) == 0:
+    while (
+        len(sums) > 1
+        and sums[-2].size == sums[-1].size
+        and sums[-2].first % (2 * sums[-1].size) == 0
+    ):
         left, right = sums[-2:]
-        sums[-2:] = [RangeSum(left.first, 2 * left.size, sum_in_place(left.total, right.total))]
+        sums[-2:] = [
+            RangeSum(left.first, 2 * left.size, sum_in_place(left.total, right.total))
+        ]
     return sums
 
 
 def whole(sums: Sequence[RangeSum]) -> Any:
-    """The sum over all parts, as `reduce` returns it, of ranges that are added as far as `with_sum` does; in place."""
+    """The sum over all parts, as `reduce` returns it, of ranges that are added as
+    far as `with_sum` does; in place.
+    """
     total = sums[-1].total
     for one in reversed(sums[:-1]):
         total = sum_in_place(one.total, total)
@@ -137,5 +165,7 @@ def sum_in_place(left: Any, right: Any) -> Any:
 
 
 def _sum_of(left: Any, right: Any) -> Any:
-    """The sum, which leaves both as they are: what has to be done again finds them so."""
+    """The sum, which leaves both as they are: what has to be done again finds them
+    so.
+    """
     return sum_in_place(deepcopy(left), right)

@@ -1,4 +1,6 @@
-"""One BLAS thread inside of the library, whose own threads share the work: the same bits whatever else runs."""
+"""One BLAS thread inside of the library, whose own threads share the work: the same
+bits whatever else runs.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,26 @@ from threadpoolctl import LibController, ThreadpoolController
 class _Library:
     """How to read and to set the number of threads of a BLAS library.
 
-    OpenBLAS is asked itself: threadpoolctl looks its functions up at every call, and heeds only the first thread that
-    has set a number.
+    OpenBLAS is asked itself: threadpoolctl looks its functions up at every call, and
+    heeds only the first thread that has set a number.
     """
 
     def __init__(self, library: LibController) -> None:
-        self.threads, self.set_threads = library.get_num_threads, library.set_num_threads
+        self.threads, self.set_threads = (
+            library.get_num_threads,
+            library.set_num_threads,
+        )
         self.is_of_a_thread = getattr(library, "threading_layer", "") == "openmp"
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
-            get, put = (f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set"))
-            if not self.is_of_a_thread and hasattr(library.dynlib, get) and hasattr(library.dynlib, put):
+            get, put = (
+                f"{prefix}openblas_{verb}_num_threads{suffix}"
+                for verb in ("get", "set")
+            )
+            if (
+                not self.is_of_a_thread
+                and hasattr(library.dynlib, get)
+                and hasattr(library.dynlib, put)
+            ):
                 self.threads = PYFUNCTYPE(c_int)(_address(library, get))
                 self.set_threads = PYFUNCTYPE(None, c_int)(_address(library, put))
 
@@ -36,15 +48,21 @@ def _address(library: LibController, name: str) -> Any:
 
 
 class _Limits:
-    """One thread for some BLAS libraries, set by the first of the users and lifted by the last.
+    """One thread for some BLAS libraries, set by the first of the users and lifted by
+    the last.
 
-    Others may set the number of threads meanwhile, as libraries do that limit BLAS for themselves and then give back
-    what they had found. Whoever comes next sets it to one again, and the last one gives back what the others had set.
-    An interrupt may end either method anywhere: a user that leaves once more undoes whatever was done.
+    Others may set the number of threads meanwhile, as libraries do that limit BLAS for
+    themselves and then give back what they had found. Whoever comes next sets it to one
+    again, and the last one gives back what the others had set. An interrupt may end
+    either method anywhere: a user that leaves once more undoes whatever was done.
     """
 
     def __init__(self, libraries: Sequence[_Library]) -> None:
-        self.libraries, self.former, self.users = libraries, [1] * len(libraries), list[ref]()
+        self.libraries, self.former, self.users = (
+            libraries,
+            [1] * len(libraries),
+            list[ref](),
+        )
 
     def enter(self, user: ref) -> None:
         found = [library.threads() for library in self.libraries]
@@ -72,13 +90,22 @@ class _Own(local):
 
 
 class _Process:
-    """BLAS libraries of the process: most have one limit for all threads, those on OpenMP one for each."""
+    """BLAS libraries of the process: most have one limit for all threads, those on
+    OpenMP one for each.
+    """
 
     def __init__(self) -> None:
-        self.lock = RLock()  # a user may be let go in the midst of what its own thread does here
-        libraries = [_Library(one) for one in ThreadpoolController().select(user_api="blas").lib_controllers]
+        self.lock = (
+            RLock()
+        )  # a user may be let go in the midst of what its own thread does here
+        libraries = [
+            _Library(one)
+            for one in ThreadpoolController().select(user_api="blas").lib_controllers
+        ]
         self.each = [library for library in libraries if library.is_of_a_thread]
-        self.shared = _Limits([library for library in libraries if not library.is_of_a_thread])
+        self.shared = _Limits(
+            [library for library in libraries if not library.is_of_a_thread]
+        )
         self.own = _Own()
 
     def enter(self, user: ref) -> None:
@@ -109,7 +136,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _known() -> _Process:
-    """The libraries, looked for at the first use, when NumPy's and SciPy's are there."""
+    """The libraries, looked for at the first use, when NumPy's and SciPy's are
+    there.
+    """
     global _process
     if _process is not None:
         return _process
@@ -120,13 +149,15 @@ def _known() -> _Process:
 
 
 class single_threaded_blas(ContextDecorator):
-    """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left.
+    """One BLAS thread; the former number comes back when the last of the callers that
+    overlap in time has left.
 
-    The number of threads decides in which order BLAS adds, and so the last bits of its results. Here it is always the
-    same, however many threads call at once, so that a seed gives one model. It serves as a decorator too.
+    The number of threads decides in which order BLAS adds, and so the last bits of its
+    results. Here it is always the same, however many threads call at once, so that a
+    seed gives one model. It serves as a decorator too.
 
-    An interrupt may come before the first line of `__exit__`, which is not called again: then the number comes back
-    when the object is let go.
+    An interrupt may come before the first line of `__exit__`, which is not called
+    again: then the number comes back when the object is let go.
     """
 
     def __enter__(self) -> None:

@@ -1,25 +1,38 @@
-"""What work costs, in seconds, by which ways to do it are compared and sizes are chosen.
+"""What work costs, in seconds, by which ways to do it are compared and sizes are
+chosen.
 
-These are the costs of two cores with AVX-512, on all threads and in single precision. They are the same on every
-machine, so that maps, sizes, precisions and solvers are too.
+These are the costs of two cores with AVX-512, on all threads and in single precision.
+They are the same on every machine, so that maps, sizes, precisions and solvers are too.
 """
 
 from __future__ import annotations
 
-GRAM = 5e-12  # a multiplication and addition of Z'Z, of which n rows of D features take n D^2
+# A multiplication and addition of Z'Z, of which n rows of D features take n D^2
+GRAM = 5e-12
 PRODUCT = 1e-11  # a multiplication and addition of a product of two matrices
 DOUBLE = 2.0  # times as much that products take in double precision
-REDUCTION = 4e-11  # an operation of the reduction to a tridiagonal matrix: 4/3 D^3 of them, bound by memory
+# An operation of the reduction to a tridiagonal matrix: 4/3 D^3 of them, bound by
+# memory
+REDUCTION = 4e-11
 FEATURE = 5e-10  # a Fourier feature of a row of 16 columns, rounded to 8 bits
-BYTE_PASS, FLOAT_PASS = 4.5e-11, 1.8e-10  # an entry, there and back, of stored features of 8 bits and of 32
+BYTE_PASS, FLOAT_PASS = (
+    4.5e-11,
+    1.8e-10,
+)  # an entry, there and back, of stored features of 8 bits and of 32
 BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # the same for each further vector
-FACTOR_ENTRY = 1.5e-10  # an entry of a preconditioner's factors that is read for one vector
+FACTOR_ENTRY = (
+    1.5e-10  # an entry of a preconditioner's factors that is read for one vector
+)
 BIN = 5e-9  # the number of a bin of a row of 16 columns
 BIN_PASS = 4e-10  # an entry, there and back for one vector, of stored bins
 
 
-def path_seconds(n_rows: int, n_columns: int, n_features: float, n_outputs: int) -> float:
-    """Seconds of a direct solution in double precision: features, sums, the path of solutions and its errors."""
+def path_seconds(
+    n_rows: int, n_columns: int, n_features: float, n_outputs: int
+) -> float:
+    """Seconds of a direct solution in double precision: features, sums, the path of
+    solutions and its errors.
+    """
     D, seen = n_features, min(n_rows, 1 << 12)
     features = n_rows * D * (FEATURE + max(n_columns - 16, 0) / 2 * PRODUCT)
     sums = n_rows * D * (D * GRAM + n_outputs * PRODUCT)

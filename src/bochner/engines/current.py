@@ -12,23 +12,29 @@ from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.settings import current
 
-_clients: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # of Dask clusters that were given without one
+_clients: WeakKeyDictionary[Any, Any] = (
+    WeakKeyDictionary()
+)  # of Dask clusters that were given without one
 
 
 def current_engine() -> Engine:
-    """The engine of the current settings; the threads of this process where they name none."""
+    """The engine of the current settings; the threads of this process where they
+    name none.
+    """
     return as_engine(current().engine)
 
 
 def as_engine(given: Any) -> Engine:
-    """What runs work, of what users have: a client of Dask, an executor, an engine; None for threads.
+    """What runs work, of what users have: a client of Dask, an executor, an engine;
+    None for threads.
 
     Raises
     ------
     TypeError
         Where it is nothing of this kind.
     ImportError
-        Where the library that it needs is not installed, with the command that installs it.
+        Where the library that it needs is not installed, with the command that installs
+        it.
     """
     if given is None:
         return LOCAL
@@ -38,19 +44,25 @@ def as_engine(given: Any) -> Engine:
         return DaskEngine(client)
     if isinstance(given, Executor):
         return FuturesEngine(given)
-    if not isinstance(given, type) and all(hasattr(given, one) for one in ("submit", "share", "result", "is_remote")):
+    if not isinstance(given, type) and all(
+        hasattr(given, one) for one in ("submit", "share", "result", "is_remote")
+    ):
         return given
     if isinstance(given, str) and "://" in given:
         raise TypeError(
-            f"engine must be a Client of the scheduler, not its address: dask.distributed.Client({given!r})."
+            "engine must be a Client of the scheduler, not its address: "
+            f"dask.distributed.Client({given!r})."
         )
     raise TypeError(
-        f"engine must be a dask.distributed.Client, an executor of concurrent.futures or None, got {given!r}."
+        "engine must be a dask.distributed.Client, an executor of "
+        f"concurrent.futures or None, got {given!r}."
     )
 
 
 def _client(given: Any) -> Any:
-    """The client of Dask that somebody means, by a client itself, a cluster, or an executor that a client has made."""
+    """The client of Dask that somebody means, by a client itself, a cluster, or an
+    executor that a client has made.
+    """
     dask = sys.modules.get("distributed")
     if dask is None or not hasattr(dask, "Client"):
         return None

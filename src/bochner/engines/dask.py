@@ -1,4 +1,6 @@
-"""The workers of a Dask cluster as an engine: whether they live, what memory they have, and why work is lost."""
+"""The workers of a Dask cluster as an engine: whether they live, what memory they
+have, and why work is lost.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
 
 LOOK = 5.0  # seconds between two looks at the cluster, at most
 IDLE = 5  # times the patience that a cluster may do nothing
-OWN_SHARE = 0.6  # of the memory limit of a worker: Dask begins to spill there, and cannot spill what is in use
+# Of the memory limit of a worker: Dask begins to spill there, and cannot spill what is
+# in use
+OWN_SHARE = 0.6
 
-_same: WeakSet[Client] = WeakSet()  # clients of clusters whose workers have the versions of this process
+_same: WeakSet[Client] = (
+    WeakSet()
+)  # clients of clusters whose workers have the versions of this process
 
 
 class Cluster:
@@ -47,7 +53,10 @@ class Cluster:
     def name(self) -> str:
         """How users know it."""
         scheduler = self.client.scheduler
-        return f"The Dask scheduler at {getattr(scheduler, 'address', 'an unknown address')}"
+        return (
+            "The Dask scheduler at "
+            f"{getattr(scheduler, 'address', 'an unknown address')}"
+        )
 
     def begin_to_look(self) -> None:
         """Count the times from now on."""
@@ -62,13 +71,18 @@ class Cluster:
         EngineError
             Where the scheduler does not answer.
         """
-        lost = f"{self.name} does not answer: check that it runs, connect a new Client, and start again."
+        lost = (
+            f"{self.name} does not answer: check that it runs, connect a new "
+            "Client, and start again."
+        )
         deadline = monotonic() + self.patience
         while self.client.status != "running":
             if self.client.status in ("closing", "closed") or monotonic() > deadline:
                 raise EngineError(lost)
             sleep(0.05)
-        found = within(self.patience, lambda: self.client.scheduler_info(n_workers=-1), lost)
+        found = within(
+            self.patience, lambda: self.client.scheduler_info(n_workers=-1), lost
+        )
         if self.client.status != "running":
             raise EngineError(lost)
         return found["workers"]
@@ -79,10 +93,14 @@ class Cluster:
         Raises
         ------
         EngineError
-            Where it is lost, has had no workers for some time, or none of them does anything.
+            Where it is lost, has had no workers for some time, or none of them does
+            anything.
         """
         now = monotonic()
-        if now - self.looked < min(LOOK, self.patience / 4) and self.client.status == "running":
+        if (
+            now - self.looked < min(LOOK, self.patience / 4)
+            and self.client.status == "running"
+        ):
             return
         workers, self.looked = self.workers(), now
         if workers:
@@ -93,13 +111,16 @@ class Cluster:
             raise EngineError(self._without_workers())
         if now - self.was_busy > IDLE * self.patience:
             raise EngineError(
-                f"{self.name} has work, but none of its {len(workers)} workers has made progress for "
-                f"{IDLE * self.patience:.0f} s{_paused(workers)}: restart the cluster and start again."
+                f"{self.name} has work, but none of its {len(workers)} workers has "
+                "made progress for "
+                f"{IDLE * self.patience:.0f} s{_paused(workers)}: restart the "
+                "cluster and start again."
             )
 
     def _without_workers(self) -> str:
         return (
-            f"{self.name} has had no workers for {self.patience:.0f} s: they may have died for lack of memory, or have "
+            f"{self.name} has had no workers for {self.patience:.0f} s: they may "
+            "have died for lack of memory, or have "
             "not started; check their logs, start workers, and start again."
         )
 
@@ -112,14 +133,21 @@ class Cluster:
         return workers
 
     def worker_memory(self) -> int | None:
-        """Bytes that work may take on the smallest worker; None where workers have no limit."""
+        """Bytes that work may take on the smallest worker; None where workers have
+        no limit.
+        """
         limit, _ = self._smallest()
         return int(OWN_SHARE * limit) or None
 
     def _smallest(self) -> tuple[int, int]:
-        """Memory limit, 0 for none, and threads of the worker that has the least memory for a thread."""
+        """Memory limit, 0 for none, and threads of the worker that has the least
+        memory for a thread.
+        """
         if self._memory is None:
-            workers = [(one["memory_limit"] or 0, one["nthreads"]) for one in self._wait_for_one().values()]
+            workers = [
+                (one["memory_limit"] or 0, one["nthreads"])
+                for one in self._wait_for_one().values()
+            ]
             limited = [one for one in workers if one[0]]
             self._memory = min(limited, key=lambda one: one[0] / one[1], default=(0, 1))
         return self._memory
@@ -135,8 +163,10 @@ class Cluster:
         free = OWN_SHARE * limit / threads
         if limit and need > free:
             raise MemoryError(
-                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free on a worker (tasks at a time: "
-                f"{threads}; memory_limit of {as_size(limit)}). Use a smaller n_components, fewer "
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are "
+                "free on a worker (tasks at a time: "
+                f"{threads}; memory_limit of {as_size(limit)}). Use a smaller "
+                "n_components, fewer "
                 "threads a worker, or workers with a larger memory_limit."
             )
 
@@ -146,7 +176,8 @@ class Cluster:
         Raises
         ------
         EngineError
-            Naming a worker that has no bochner, or another version of it, of NumPy or of Python.
+            Naming a worker that has no bochner, or another version of it, of NumPy or
+            of Python.
         """
         if self.client in _same:
             return
@@ -154,10 +185,15 @@ class Cluster:
         ask, own = _asker(), _asker()()
         call = lambda: self.client.run(ask, on_error="return")  # noqa: E731
         found = within(
-            self.patience, call, f"{self.name} has workers that do not answer: restart them and start again."
+            self.patience,
+            call,
+            f"{self.name} has workers that do not answer: restart them and start "
+            "again.",
         )
         for address, versions in found.items():
-            if versions != own and not isinstance(versions, Exception):  # of workers that have left meanwhile
+            if versions != own and not isinstance(
+                versions, Exception
+            ):  # of workers that have left meanwhile
                 raise EngineError(_difference(address, versions, own))
         _same.add(self.client)
 
@@ -182,8 +218,14 @@ def _asker() -> Callable[[], dict[str, str]]:
 
 def _difference(address: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
     other = [name for name in ours if theirs[name] != ours[name]]
-    there, here = (", ".join(f"{name} {of[name] or 'missing'}" for name in other) for of in (theirs, ours))
-    return f"The worker at {address} has {there}, and this process has {here}: install the same versions everywhere."
+    there, here = (
+        ", ".join(f"{name} {of[name] or 'missing'}" for name in other)
+        for of in (theirs, ours)
+    )
+    return (
+        f"The worker at {address} has {there}, and this process has {here}: "
+        "install the same versions everywhere."
+    )
 
 
 def _paused(workers: dict[str, Any]) -> str:
@@ -192,48 +234,67 @@ def _paused(workers: dict[str, Any]) -> str:
 
 
 def _is_busy(worker: dict[str, Any]) -> bool:
-    """Whether a worker computes, or gets what it computes with; also where it does not tell."""
+    """Whether a worker computes, or gets what it computes with; also where it does
+    not tell.
+    """
     counts = (worker.get("metrics") or {}).get("task_counts")
-    return counts is None or any(counts.get(state) for state in ("executing", "flight", "long-running"))
+    return counts is None or any(
+        counts.get(state) for state in ("executing", "flight", "long-running")
+    )
 
 
-LOST = "The Dask scheduler was lost: check that it runs, connect a new Client, and start again."
+LOST = (
+    "The Dask scheduler was lost: check that it runs, connect a new Client, and "
+    "start again."
+)
 
 
 def explained(error: BaseException, connected: bool) -> EngineError | None:
-    """What to say where the cluster, not the work, has failed; None of what the work itself has raised.
+    """What to say where the cluster, not the work, has failed; None of what the work
+    itself has raised.
 
     Parameters
     ----------
     error : BaseException
     connected : bool
-        Whether the client is still connected to its scheduler: where not, works are given up for no reason.
+        Whether the client is still connected to its scheduler: where not, works are
+        given up for no reason.
     """
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
     if isinstance(error, KilledWorker):
         worker = error.last_worker
-        limit = f", whose memory_limit is {as_size(worker.memory_limit)}," if worker.memory_limit else ""
+        limit = (
+            f", whose memory_limit is {as_size(worker.memory_limit)},"
+            if worker.memory_limit
+            else ""
+        )
         return EngineError(
-            f"{error.allowed_failures + 1} workers have died on the same task, the last of them at "
-            f"{worker.address}{limit} most likely for lack of memory: use a smaller n_components, fewer threads a "
-            "worker, or workers with a larger memory_limit, and check the workers' logs."
+            f"{error.allowed_failures + 1} workers have died on the same task, the "
+            "last of them at "
+            f"{worker.address}{limit} most likely for lack of memory: use a smaller "
+            "n_components, fewer threads a "
+            "worker, or workers with a larger memory_limit, and check the workers' "
+            "logs."
         )
     if isinstance(error, CancelledError):
         if not connected or getattr(error, "reason", "") == "scheduler-connection-lost":
             return EngineError(LOST)
         return EngineError(
-            f"Dask has given up the work ({str(error).splitlines()[0]}): scattered data are lost with their worker; "
+            f"Dask has given up the work ({str(error).splitlines()[0]}): scattered "
+            "data are lost with their worker; "
             "give collections or files, and start again."
         )
     if isinstance(error, ModuleNotFoundError) and error.name == "bochner":
         return EngineError(
-            "bochner is not installed on a worker of the Dask cluster: install the same version everywhere."
+            "bochner is not installed on a worker of the Dask cluster: install the "
+            "same version everywhere."
         )
     if isinstance(error, CommClosedError):
         return EngineError(
-            f"The connection to the Dask cluster was lost ({error}): connect a new Client, and start again."
+            f"The connection to the Dask cluster was lost ({error}): connect a new "
+            "Client, and start again."
         )
     return None
 
@@ -244,19 +305,21 @@ CANCEL = 10.0  # seconds that a cluster may take to give up work
 
 
 class DaskEngine:
-    """The workers of a Dask cluster. Work begins at once; results stay on the workers until they are asked for.
+    """The workers of a Dask cluster. Work begins at once; results stay on the workers
+    until they are asked for.
 
-    No work is bound to a worker and all of it can be done again, so that it survives workers that die. What it is given
-    may hold futures and lazy objects of Dask, however deep: the work gets what comes of them, and partitions are let go
-    when it is done.
+    No work is bound to a worker and all of it can be done again, so that it survives
+    workers that die. What it is given may hold futures and lazy objects of Dask,
+    however deep: the work gets what comes of them, and partitions are let go when it is
+    done.
 
     Parameters
     ----------
     client : distributed.Client
         One that is not asynchronous.
     patience : float, default=60
-        Seconds to wait for a scheduler that does not answer or a cluster that has no workers; five times as long for
-        one that does nothing.
+        Seconds to wait for a scheduler that does not answer or a cluster that has no
+        workers; five times as long for one that does nothing.
 
     Raises
     ------
@@ -269,7 +332,8 @@ class DaskEngine:
     def __init__(self, client: Client, patience: float = 60.0) -> None:
         if client.asynchronous:
             raise TypeError(
-                "engine must be a Client that is not asynchronous: make it with Client(..., asynchronous=False), or "
+                "engine must be a Client that is not asynchronous: make it with "
+                "Client(..., asynchronous=False), or "
                 "fit in a separate thread with asyncio.to_thread."
             )
         self.client, self.cluster = client, Cluster(client, patience)
@@ -278,7 +342,9 @@ class DaskEngine:
     @property
     def n_workers(self) -> int:
         """Threads of all workers."""
-        return max(sum(worker["nthreads"] for worker in self.cluster.workers().values()), 1)
+        return max(
+            sum(worker["nthreads"] for worker in self.cluster.workers().values()), 1
+        )
 
     @property
     def n_processes(self) -> int:
@@ -287,7 +353,9 @@ class DaskEngine:
 
     @property
     def worker_memory(self) -> int | None:
-        """Bytes that work may take on the smallest worker, for all of its threads; None where workers have no limit."""
+        """Bytes that work may take on the smallest worker, for all of its threads;
+        None where workers have no limit.
+        """
         return self.cluster.worker_memory()
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future:
@@ -313,7 +381,10 @@ class DaskEngine:
         import dask
 
         data, outside = pack(Call(work, arguments), _stays_out)
-        name, silent = f"bochner-{name_of(work)}-{uuid4().hex}", "distributed.admin.large-graph-warning-threshold"
+        name, silent = (
+            f"bochner-{name_of(work)}-{uuid4().hex}",
+            "distributed.admin.large-graph-warning-threshold",
+        )
         with nullcontext() if len(data) < LARGE else dask.config.set({silent: "1 TB"}):
             if all(_is_future(one) for one in outside):
                 return self.client.submit(_do, data, *outside, key=name, fifo_timeout=0)
@@ -322,11 +393,15 @@ class DaskEngine:
             return self.client.compute(lazy, fifo_timeout=0)
 
     def share(self, value: Any) -> Any:
-        """A value that the cluster keeps, made by a task: scattered ones die with their worker."""
+        """A value that the cluster keeps, made by a task: scattered ones die with
+        their worker.
+        """
         return None if value is None else self.submit(itself, value)
 
     def watch(self, handle: Future, done: Callable[[], object]) -> None:
-        """Call ``done()`` while a result is waited for, once that of the handle is there."""
+        """Call ``done()`` while a result is waited for, once that of the handle is
+        there.
+        """
         self._watched.append((handle, done))
 
     def result(self, handle: Any) -> Any:
@@ -335,7 +410,8 @@ class DaskEngine:
         Raises
         ------
         EngineError
-            Where the cluster is lost, has no workers, does nothing, or its workers die of this work.
+            Where the cluster is lost, has no workers, does nothing, or its workers die
+            of this work.
         """
         if not _is_future(handle):
             return handle
@@ -357,7 +433,9 @@ class DaskEngine:
             self._watched = []
 
     def _tell(self) -> None:
-        """Call what is to be called of the results that are there, which are kept for it no longer."""
+        """Call what is to be called of the results that are there, which are kept
+        for it no longer.
+        """
         watched, self._watched = self._watched, []
         for future, done in watched:
             if future.status == "finished":
@@ -382,7 +460,9 @@ def _is_future(item: Any) -> bool:
 
 
 def _stays_out(item: Any) -> bool:
-    return _is_future(item) or (hasattr(type(item), "__dask_graph__") and _is_lazy(item))
+    return _is_future(item) or (
+        hasattr(type(item), "__dask_graph__") and _is_lazy(item)
+    )
 
 
 def _is_lazy(item: Any) -> bool:
@@ -392,7 +472,9 @@ def _is_lazy(item: Any) -> bool:
 
 
 def _culled(item: Any) -> Any:
-    """A lazy object with the part of its graph that it needs, as the whole of it would travel with each partition."""
+    """A lazy object with the part of its graph that it needs, as the whole of it
+    would travel with each partition.
+    """
     from dask import delayed
     from dask.delayed import Delayed
     from dask.optimization import cull
@@ -426,14 +508,20 @@ def pack(value: Any, stays_out: Callable[[Any], bool]) -> tuple[bytes, list[Any]
 
 
 def unpack(data: bytes, values: Sequence[Any]) -> Any:
-    """A value of what `pack` made of it, with these values in the place of the objects that were left out."""
+    """A value of what `pack` made of it, with these values in the place of the
+    objects that were left out.
+    """
     return _Unpacker(io.BytesIO(data), values).load()
 
 
 class _Packer(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO, stays_out: Callable[[Any], bool]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.stays_out, self.left_out, self.places = stays_out, list[Any](), dict[int, int]()
+        self.stays_out, self.left_out, self.places = (
+            stays_out,
+            list[Any](),
+            dict[int, int](),
+        )
 
     def persistent_id(self, item: Any) -> int | None:
         """Place of an object among those that are left out."""

@@ -1,4 +1,6 @@
-"""Any executor of `concurrent.futures` as an engine: its own processes, loky's, MPI's, Dask's."""
+"""Any executor of `concurrent.futures` as an engine: its own processes, loky's,
+MPI's, Dask's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ import os
 import pickle
 import platform
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,20 +39,27 @@ class Packed:
 
 
 class FuturesEngine:
-    """The workers of an executor. Work begins when its result is asked for; results come here, and are added here.
+    """The workers of an executor. Work begins when its result is asked for; results
+    come here, and are added here.
 
     Parameters
     ----------
     executor : concurrent.futures.Executor
-        Of processes, on this machine or on others; of threads, each of which does a work by itself.
+        Of processes, on this machine or on others; of threads, each of which does a
+        work by itself.
     patience : float, default=600
-        Seconds to wait while no work is done at all. Few executors notice that a process stands still.
+        Seconds to wait while no work is done at all. Few executors notice that a
+        process stands still.
     """
 
     is_remote, keeps_results = True, False
 
     def __init__(self, executor: Executor, patience: float = PATIENCE) -> None:
-        self.executor, self.patience, self._watched = executor, patience, dict[Task, Callable[[], object]]()
+        self.executor, self.patience, self._watched = (
+            executor,
+            patience,
+            dict[Task, Callable[[], object]](),
+        )
 
     @property
     def n_workers(self) -> int:
@@ -64,16 +80,20 @@ class FuturesEngine:
         return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
     def watch(self, handle: Task, done: Callable[[], object]) -> None:
-        """Call ``done()`` while a result is waited for, once that of the handle is there."""
+        """Call ``done()`` while a result is waited for, once that of the handle is
+        there.
+        """
         self._watched[handle] = done
 
     def result(self, handle: Task | Packed) -> Any:
-        """Let the workers do what waits for nothing, a few works ahead, and do here what waits for their results.
+        """Let the workers do what waits for nothing, a few works ahead, and do here
+        what waits for their results.
 
         Raises
         ------
         EngineError
-            Where a process of the executor has died, it takes no work, or does none for as long as its patience.
+            Where a process of the executor has died, it takes no work, or does none for
+            as long as its patience.
         """
         if isinstance(handle, Packed):
             return handle.value()
@@ -86,19 +106,25 @@ class FuturesEngine:
                 done = wait(running, self.patience, FIRST_COMPLETED).done
                 if not done:
                     raise EngineError(
-                        f"The executor has finished no work for {self.patience:g} s: a process of it may stand "
-                        "still. Make a new one and start again; if it only is slow, give it more time: "
-                        "engine=bochner.engines.futures.FuturesEngine(executor, patience=3600)."
+                        f"The executor has finished no work for {self.patience:g} s: "
+                        "a process of it may stand "
+                        "still. Make a new one and start again; if it only is slow, "
+                        "give it more time: "
+                        "engine=bochner.engines.futures.FuturesEngine(executor, "
+                        "patience=3600)."
                     )
                 for future in done:
                     self._finish(running.pop(future), future.result())
         except BrokenExecutor as error:
             raise EngineError(
-                f"A process of the executor has died ({error}), most likely for lack of memory: use a smaller "
+                f"A process of the executor has died ({error}), most likely for lack "
+                "of memory: use a smaller "
                 "n_components or fewer processes, make a new executor, and start again."
             ) from error
         except CancelledError as error:
-            raise EngineError("The executor has given up the work: make a new one, and start again.") from error
+            raise EngineError(
+                "The executor has given up the work: make a new one, and start again."
+            ) from error
         finally:
             self._watched = {}
             for future in running:
@@ -112,7 +138,10 @@ class FuturesEngine:
         except BrokenExecutor:
             raise
         except RuntimeError as error:
-            raise EngineError(f"The executor accepts no work ({error}): make a new one, and start again.") from error
+            raise EngineError(
+                f"The executor accepts no work ({error}): make a new one, and start "
+                "again."
+            ) from error
 
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)
@@ -128,4 +157,7 @@ def _do(call: Call) -> Any:
 
 
 def _values(arguments: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(argument.value() if isinstance(argument, Packed) else argument for argument in arguments)
+    return tuple(
+        argument.value() if isinstance(argument, Packed) else argument
+        for argument in arguments
+    )

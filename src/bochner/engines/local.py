@@ -24,7 +24,9 @@ from bochner.settings import as_size, current, free_addresses, resident_bytes
 
 
 def free_bytes() -> int | None:
-    """Bytes that are free by the account of the system, the container and the process; None where unknown."""
+    """Bytes that are free by the account of the system, the container and the
+    process; None where unknown.
+    """
     figures = [] if (addresses := free_addresses()) is None else [addresses]
     try:
         meminfo = Path("/proc/meminfo").read_text()
@@ -42,7 +44,9 @@ def free_bytes() -> int | None:
 
 
 def give_back() -> None:
-    """Return to the system what has been freed: malloc and Arrow keep it for the next who asks, but it counts."""
+    """Return to the system what has been freed: malloc and Arrow keep it for the
+    next who asks, but it counts.
+    """
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and hasattr(arrow, "default_memory_pool"):
         arrow.default_memory_pool().release_unused()
@@ -51,7 +55,9 @@ def give_back() -> None:
 
 @cache
 def _trim() -> Callable[[int], int]:
-    """Function malloc_trim of the GNU C library, or one that does nothing where there is another library."""
+    """Function malloc_trim of the GNU C library, or one that does nothing where
+    there is another library.
+    """
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
@@ -64,7 +70,15 @@ class Task:
     Its methods are called by one thread at a time.
     """
 
-    __slots__ = ("arguments", "awaited", "done", "followers", "missing", "value", "work")
+    __slots__ = (
+        "arguments",
+        "awaited",
+        "done",
+        "followers",
+        "missing",
+        "value",
+        "work",
+    )
 
     def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
         self.work, self.arguments, self.value, self.done = work, arguments, None, False
@@ -77,7 +91,10 @@ class Task:
     def lead(self, follower: Task) -> bool:
         """Note what takes the result; whether it has to wait."""
         if self.done and self.followers and not self.awaited:
-            raise ValueError("This result has been handed over: submit all work that needs it before asking for any.")
+            raise ValueError(
+                "This result has been handed over: submit all work that needs it "
+                "before asking for any."
+            )
         self.followers.append(follower)
         self.awaited += 1
         return not self.done
@@ -89,12 +106,17 @@ class Task:
 
     def take_arguments(self) -> list[Any]:
         """The arguments, which are not kept."""
-        values = [argument.hand_over() if isinstance(argument, Task) else argument for argument in self.arguments]
+        values = [
+            argument.hand_over() if isinstance(argument, Task) else argument
+            for argument in self.arguments
+        ]
         self.arguments = ()
         return values
 
     def hand_over(self) -> Any:
-        """The result, which the last one that waited for it takes along: sums of sums leave nothing behind."""
+        """The result, which the last one that waited for it takes along: sums of
+        sums leave nothing behind.
+        """
         value, self.awaited = self.value, self.awaited - 1
         if not self.awaited:
             self.value = None
@@ -103,7 +125,11 @@ class Task:
     def finish(self, value: Any) -> list[Task]:
         """Keep the result; the tasks that need nothing more."""
         self.value, self.done = value, True
-        return [follower for follower in self.followers if follower.is_ready_after_one_more()]
+        return [
+            follower
+            for follower in self.followers
+            if follower.is_ready_after_one_more()
+        ]
 
 
 def ready_tasks(task: Task) -> list[Task]:
@@ -112,10 +138,16 @@ def ready_tasks(task: Task) -> list[Task]:
         return []
     if not task.missing:
         return [task]
-    return [leaf for argument in task.arguments if isinstance(argument, Task) for leaf in ready_tasks(argument)]
+    return [
+        leaf
+        for argument in task.arguments
+        if isinstance(argument, Task)
+        for leaf in ready_tasks(argument)
+    ]
 
 
-STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
+# Rows; compiled loops that are cut at its multiples run in whole vector registers
+STEP = 64
 MOST_SHARDS = 16
 OWN_SHARE = 0.25  # of the free memory, for all threads together
 T = TypeVar("T")
@@ -123,9 +155,15 @@ R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads to use: the processors that this process may, at most ``NUMBA_NUM_THREADS`` where that is set."""
+    """Threads to use: the processors that this process may, at most
+    ``NUMBA_NUM_THREADS`` where that is set.
+    """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
-    return min(_processors(), int(limit)) if limit.isdecimal() and int(limit) else _processors()
+    return (
+        min(_processors(), int(limit))
+        if limit.isdecimal() and int(limit)
+        else _processors()
+    )
 
 
 @lru_cache(maxsize=1)
@@ -135,16 +173,23 @@ def _processors() -> int:
 
 
 class Abandoned(BaseException):
-    """Work that is left because other work of the same call has failed, or was interrupted."""
+    """Work that is left because other work of the same call has failed, or was
+    interrupted.
+    """
 
 
-def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None = None) -> list[R]:
-    """Return ``[work(item) for item in items]``, computed by the caller and as many threads as are free.
+def in_threads(
+    work: Callable[[T], R], items: Sequence[T], threads: int | None = None
+) -> list[R]:
+    """Return ``[work(item) for item in items]``, computed by the caller and as many
+    threads as are free.
 
-    Each takes the next item when it has done its last one. Nobody waits for a thread that has not begun, and work
-    inside of such work gets the threads that have nothing left to do, so that any number of callers come to an end and
-    no processor waits for the longest item. BLAS runs on one thread inside. The work must release the GIL to gain.
-    After a failure no further items are taken. The caller's settings hold in all threads.
+    Each takes the next item when it has done its last one. Nobody waits for a thread
+    that has not begun, and work inside of such work gets the threads that have nothing
+    left to do, so that any number of callers come to an end and no processor waits for
+    the longest item. BLAS runs on one thread inside. The work must release the GIL to
+    gain. After a failure no further items are taken. The caller's settings hold in all
+    threads.
 
     Parameters
     ----------
@@ -159,7 +204,9 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
         shared = [tasks]
         try:
-            with suppress(RuntimeError):  # no thread can be started: a limit on their number or on memory
+            with suppress(
+                RuntimeError
+            ):  # no thread can be started: a limit on their number or on memory
                 for _ in range(threads - 1):
                     _pool.submit(partial(copy_context().run, _help, shared))
             tasks.drain()
@@ -167,20 +214,25 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
             tasks.stop()
             raise
         finally:
-            shared.clear()  # what nobody has begun stays in the pool, and must hold nothing
+            # What nobody has begun stays in the pool, and must hold nothing
+            shared.clear()
             with tasks.crew.resting():
                 tasks.wait()
     return tasks.outcome()
 
 
 def pause() -> None:
-    """A place where long work may be left: raises `Abandoned` where other work of the same call has failed."""
+    """A place where long work may be left: raises `Abandoned` where other work of
+    the same call has failed.
+    """
     if _mine.tasks is not None and _mine.tasks.failed:
         raise Abandoned
 
 
 class at_most:
-    """Let what the caller computes inside use so many threads at most, its own among them; None for as before."""
+    """Let what the caller computes inside use so many threads at most, its own among
+    them; None for as before.
+    """
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads
@@ -194,20 +246,26 @@ class at_most:
 
 
 def _allowed() -> int:
-    """Threads that the calling thread may use: inside of work itself, and those that have nothing left to do."""
+    """Threads that the calling thread may use: inside of work itself, and those that
+    have nothing left to do.
+    """
     most = n_threads() if _mine.most is None else min(_mine.most, n_threads())
     return most if _mine.tasks is None else min(most, 1 + _mine.tasks.crew.n_free)
 
 
 class _Mine(local):
-    """What a thread knows of itself: the tasks that it works on, and how many threads it may use where not all."""
+    """What a thread knows of itself: the tasks that it works on, and how many
+    threads it may use where not all.
+    """
 
     tasks: _Tasks | None = None
     most: int | None = None
 
 
 class _Crew:
-    """The threads that work for one caller, itself among them, at most so many at a time."""
+    """The threads that work for one caller, itself among them, at most so many at a
+    time.
+    """
 
     def __init__(self, size: int) -> None:
         self.size, self.active, self.lock = size, 1, Lock()
@@ -241,16 +299,29 @@ class _Crew:
 
 
 class _Tasks(Generic[T, R]):
-    """Items that threads of a crew take one after the other; inside of work on an item of other tasks, or of none."""
+    """Items that threads of a crew take one after the other; inside of work on an
+    item of other tasks, or of none.
+    """
 
-    def __init__(self, work: Callable[[T], R], items: Sequence[T], outer: _Tasks | None, crew: _Crew) -> None:
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        items: Sequence[T],
+        outer: _Tasks | None,
+        crew: _Crew,
+    ) -> None:
         self.work, self.items, self.results = work, items, [None] * len(items)
         self.outer, self.crew = outer, crew
         self.lock, self.taken, self.failures = Lock(), 0, dict[int, BaseException]()
-        self.helping, self.ended = list[Any](), False  # locks that helpers hold as long as they work
+        self.helping, self.ended = (
+            list[Any](),
+            False,
+        )  # locks that helpers hold as long as they work
 
     def help(self) -> None:
-        """Take items, unless enough others work for the same caller, or it has ended."""
+        """Take items, unless enough others work for the same caller, or it has
+        ended.
+        """
         if self.crew.enter():
             with (own := Lock()):
                 with self.lock:
@@ -262,7 +333,9 @@ class _Tasks(Generic[T, R]):
                     self.crew.leave()
 
     def wait(self) -> None:
-        """Wait for those who help, also where an interrupt comes meanwhile; nobody begins any more."""
+        """Wait for those who help, also where an interrupt comes meanwhile; nobody
+        begins any more.
+        """
         try:
             self._wait()
         except BaseException:
@@ -294,7 +367,9 @@ class _Tasks(Generic[T, R]):
 
     @property
     def failed(self) -> bool:
-        """Whether an item has failed, or no more are wanted, here or where this is inside of."""
+        """Whether an item has failed, or no more are wanted, here or where this is
+        inside of.
+        """
         own = bool(self.failures) or self.taken > len(self.items)
         return own or (self.outer is not None and self.outer.failed)
 
@@ -311,9 +386,15 @@ class _Tasks(Generic[T, R]):
             self.taken = len(self.items) + 1
 
     def outcome(self) -> list[Any]:
-        """The results; or an interrupt is raised, or the first of the items' failures."""
+        """The results; or an interrupt is raised, or the first of the items'
+        failures.
+        """
         if self.failures:
-            interrupts = [k for k, failure in self.failures.items() if not isinstance(failure, Exception)]
+            interrupts = [
+                k
+                for k, failure in self.failures.items()
+                if not isinstance(failure, Exception)
+            ]
             raise self.failures[min(interrupts or self.failures)]
         if self.failed:
             raise Abandoned
@@ -327,14 +408,19 @@ def _help(shared: Sequence[_Tasks]) -> None:
 
 
 class _Pool:
-    """Threads that take work from a queue as long as the process lives; one is started where all others have work.
+    """Threads that take work from a queue as long as the process lives; one is started
+    where all others have work.
 
-    An interrupt inside of a lock that is written in Python, as those of `concurrent.futures` are, can leave it locked
-    for ever. Here are locks and queues of C only.
+    An interrupt inside of a lock that is written in Python, as those of
+    `concurrent.futures` are, can leave it locked for ever. Here are locks and queues of
+    C only.
     """
 
     def __init__(self) -> None:
-        self.size, self.queue = max(os.cpu_count() or 1, 2), SimpleQueue[Callable[[], object]]()
+        self.size, self.queue = (
+            max(os.cpu_count() or 1, 2),
+            SimpleQueue[Callable[[], object]](),
+        )
         self.lock, self.started, self.idle = Lock(), 0, 0
 
     def submit(self, work: Callable[[], object]) -> None:
@@ -354,7 +440,9 @@ class _Pool:
             work = self.queue.get()
             with self.lock:
                 self.idle -= 1
-            with suppress(BaseException):  # of the threads' own affairs, for tasks keep what their work raises
+            with suppress(
+                BaseException
+            ):  # of the threads' own affairs, for tasks keep what their work raises
                 work()
             del work
 
@@ -372,12 +460,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP, least: int = STEP) -> None:
-    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `least` rows or more, on all threads.
+def for_rows(
+    work: Callable[[int, int], object], n_rows: int, step: int = STEP, least: int = STEP
+) -> None:
+    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `least`
+    rows or more, on all threads.
 
-    Pieces begin at multiples of `step`: where the work goes through its rows by so many, a result that is written row
-    by row does not depend on the number of threads. Every core works on its own rows in its own cache: for the tall,
-    thin products of feature maps this is 1.4 times as fast as one product on all threads.
+    Pieces begin at multiples of `step`: where the work goes through its rows by so
+    many, a result that is written row by row does not depend on the number of threads.
+    Every core works on its own rows in its own cache: for the tall, thin products of
+    feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
     most = min(units, n_rows // least)
@@ -391,7 +483,8 @@ def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP, 
 
 
 def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, int]]:
-    """Ranges that cover ``range(n_rows)``, a power of two of them, of at least so many rows where there are several.
+    """Ranges that cover ``range(n_rows)``, a power of two of them, of at least so many
+    rows where there are several.
 
     They depend on the numbers given alone, and never on threads.
     """
@@ -402,9 +495,11 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
 
 
 def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
-    """Return the sum of ``work(item)`` over the items, on all threads, added in the fixed binary tree of `reduce`.
+    """Return the sum of ``work(item)`` over the items, on all threads, added in the
+    fixed binary tree of `reduce`.
 
-    Who has done the later half of a sum adds it to the other, so that no handles of tasks are made.
+    Who has done the later half of a sum adds it to the other, so that no handles of
+    tasks are made.
     """
     halves, lock = dict[tuple[int, int], R](), Lock()
 
@@ -418,7 +513,11 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
                     if other is None:
                         halves[first, size] = total
                         return
-                total = sum_in_place(total, other) if k == first else sum_in_place(other, total)
+                total = (
+                    sum_in_place(total, other)
+                    if k == first
+                    else sum_in_place(other, total)
+                )
             k, size = first, 2 * size
         halves[0, size] = total
 
@@ -429,8 +528,8 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
 class LocalEngine:
     """The threads of this process. Work begins when its result is asked for.
 
-    Work that has an attribute `n_bytes`, the memory that each call takes beside its arguments, runs on so many threads
-    that a quarter of what is free holds them.
+    Work that has an attribute `n_bytes`, the memory that each call takes beside its
+    arguments, runs on so many threads that a quarter of what is free holds them.
     """
 
     is_remote, keeps_results = False, True
@@ -452,7 +551,9 @@ class LocalEngine:
         return value
 
     def result(self, handle: Task) -> Any:
-        """Do the work that a result needs, on all threads; who has done a task goes on with what waited for it."""
+        """Do the work that a result needs, on all threads; who has done a task goes
+        on with what waited for it.
+        """
         ready = ready_tasks(handle)
         in_threads(self._run, ready, _affordable(ready))
         return handle.value
@@ -479,7 +580,9 @@ LOCAL = LocalEngine()
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may still take, by the system and by the limit of the settings; None where unknown."""
+    """Bytes that this process may still take, by the system and by the limit of the
+    settings; None where unknown.
+    """
     free, limit, base = free_bytes(), current().memory_limit, current().memory_base
     if limit is None:
         return free
@@ -491,16 +594,19 @@ def available_memory() -> int | None:
 
 
 def limited(n_bytes: int) -> int:
-    """Bytes that one block of several may take: so many, or a sixteenth of the memory limit.
+    """Bytes that one block of several may take: so many, or a sixteenth of the memory
+    limit.
 
-    By the limit alone and not by what is free, on which the bits of sums must not depend.
+    By the limit alone and not by what is free, on which the bits of sums must not
+    depend.
     """
     limit = current().memory_limit
     return n_bytes if limit is None else min(n_bytes, limit // 16)
 
 
 def require_memory(n_bytes: int, what: str, cure: str) -> None:
-    """Raise MemoryError, before any work, where `n_bytes` for `what` exceed the memory at hand.
+    """Raise MemoryError, before any work, where `n_bytes` for `what` exceed the memory
+    at hand.
 
     Parameters
     ----------
@@ -513,4 +619,6 @@ def require_memory(n_bytes: int, what: str, cure: str) -> None:
     """
     available = available_memory()
     if available is not None and n_bytes > available:
-        raise MemoryError(f"{what} needs {as_size(n_bytes)} and {as_size(available)} are free. {cure}")
+        raise MemoryError(
+            f"{what} needs {as_size(n_bytes)} and {as_size(available)} are free. {cure}"
+        )

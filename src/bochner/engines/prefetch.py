@@ -18,8 +18,9 @@ DEPTH = 2
 def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     """Yield the items, of which a thread keeps so many ready.
 
-    What they raise is raised here, in its place. A consumer that stops early waits for the item that is being made, and
-    for the end of the thread; generators are closed there.
+    What they raise is raised here, in its place. A consumer that stops early waits for
+    the item that is being made, and for the end of the thread; generators are closed
+    there.
 
     Parameters
     ----------
@@ -28,15 +29,24 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     depth : int, default=2
         Items that wait at most; one more is being made meanwhile.
     """
-    # Queues of C: an interrupt inside of those in Python, or of their events, can leave a lock locked for ever.
-    ready, room, stopped = SimpleQueue[tuple[bool, Any]](), SimpleQueue[None](), list[bool]()
+    # Queues of C: an interrupt inside of those in Python, or of their events, can leave
+    # a lock locked for ever.
+    ready, room, stopped = (
+        SimpleQueue[tuple[bool, Any]](),
+        SimpleQueue[None](),
+        list[bool](),
+    )
     for _ in range(depth):
         room.put(None)
     arguments = _fill, items, ready, room, stopped
-    thread = Thread(target=copy_context().run, args=arguments, name="bochner-ahead", daemon=True)
+    thread = Thread(
+        target=copy_context().run, args=arguments, name="bochner-ahead", daemon=True
+    )
     try:
         thread.start()
-    except RuntimeError:  # no more threads can be started: each item is made when it is asked for
+    except (
+        RuntimeError
+    ):  # no more threads can be started: each item is made when it is asked for
         with _closed(items):
             yield from items
         return
@@ -63,12 +73,15 @@ def most_waiting(n_lanes: int) -> int:
 
 
 def in_turn(lanes: Sequence[Iterator[T]]) -> Generator[T]:
-    """Yield an item of each lane in turn until all are at their end, of which each has a thread that reads ahead.
+    """Yield an item of each lane in turn until all are at their end, of which each has
+    a thread that reads ahead.
 
     Their order is the same however fast the threads are.
     """
     with ExitStack() as stack:
-        left = [stack.enter_context(closing(prefetched(_alone(lane)))) for lane in lanes]
+        left = [
+            stack.enter_context(closing(prefetched(_alone(lane)))) for lane in lanes
+        ]
         while left:
             for lane in list(left):
                 try:
@@ -84,9 +97,14 @@ def _alone(items: Iterator[T]) -> Iterator[T]:
 
 
 def _fill(
-    items: Iterator[Any], ready: SimpleQueue[tuple[bool, Any]], room: SimpleQueue[None], stopped: list[bool]
+    items: Iterator[Any],
+    ready: SimpleQueue[tuple[bool, Any]],
+    room: SimpleQueue[None],
+    stopped: list[bool],
 ) -> None:
-    """Put pairs (True, item), and at the end (False, what was raised); nothing more once the consumer has stopped."""
+    """Put pairs (True, item), and at the end (False, what was raised); nothing more
+    once the consumer has stopped.
+    """
     failure = None
     try:
         with _closed(items):

@@ -14,7 +14,9 @@ def no_advance(rows: int) -> None:
 
 
 def is_watched() -> bool:
-    """Whether standard error is a terminal, or this is a notebook that can show a bar, which takes ipywidgets."""
+    """Whether standard error is a terminal, or this is a notebook that can show a
+    bar, which takes ipywidgets.
+    """
     if sys.stderr.isatty():
         return True
     if "IPython" not in sys.modules or not _has_widgets():
@@ -34,10 +36,11 @@ def _has_widgets() -> bool:
 
 @contextmanager
 def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
-    """Yield ``advance(rows)``, which moves a bar on standard error or in a notebook; silent where nobody watches.
+    """Yield ``advance(rows)``, which moves a bar on standard error or in a notebook;
+    silent where nobody watches.
 
-    It tells how many rows a second are done and how long the rest will take. Where the total is not known (None) the
-    bar pulses.
+    It tells how many rows a second are done and how long the rest will take. Where the
+    total is not known (None) the bar pulses.
     """
     if not shown or not is_watched():
         yield no_advance
@@ -45,8 +48,17 @@ def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    share = [] if total is None else [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
-    columns = TextColumn("{task.description}"), BarColumn(), *share, TextColumn("{task.fields[speed]}")
+    share = (
+        []
+        if total is None
+        else [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
+    )
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *share,
+        TextColumn("{task.fields[speed]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total, speed="")
 

@@ -21,7 +21,9 @@ T = TypeVar("T")
 
 
 def begun(call: Callable[[], T]) -> Future[T]:
-    """Begin a call in a thread of its own, which does not keep the process from ending."""
+    """Begin a call in a thread of its own, which does not keep the process from
+    ending.
+    """
     future: Future[T] = Future()
 
     def run() -> None:
@@ -57,12 +59,16 @@ _AWAY: ContextVar[bool] = ContextVar("away", default=False)
 
 
 def is_away() -> bool:
-    """Whether this is work that another process has given away, whose connections a fork may have copied."""
+    """Whether this is work that another process has given away, whose connections a
+    fork may have copied.
+    """
     return _AWAY.get()
 
 
 def _carried() -> dict[str, Any]:
-    """Settings that hold for work wherever it is done; those of memory and files are this process's own."""
+    """Settings that hold for work wherever it is done; those of memory and files are
+    this process's own.
+    """
     return {"device": current().device}
 
 
@@ -103,7 +109,8 @@ class Call:
         """
         if self.version != __version__:
             raise EngineError(
-                f"A worker has bochner {__version__}, but its task comes from version {self.version}: install the "
+                f"A worker has bochner {__version__}, but its task comes from "
+                f"version {self.version}: install the "
                 "same version everywhere."
             )
         own: dict[str, Any] = {"engine": None, "memory_limit": None}

@@ -1,4 +1,6 @@
-"""The scikit-learn faces, imported at their first use, so that the command reads their parameters at once."""
+"""The scikit-learn faces, imported at their first use, so that the command reads
+their parameters at once.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,7 +10,10 @@ if TYPE_CHECKING:
     from bochner.estimators.regressor import KernelMachineRegressor
 
 __all__ = ["KernelMachineClassifier", "KernelMachineRegressor"]
-_HOMES = {"KernelMachineClassifier": "classifier", "KernelMachineRegressor": "regressor"}
+_HOMES = {
+    "KernelMachineClassifier": "classifier",
+    "KernelMachineRegressor": "regressor",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,11 @@
-"""Probabilities from scores: by a link of two numbers or, where rows suffice and it is better, by an isotonic curve.
+"""Probabilities from scores: by a link of two numbers or, where rows suffice and it is
+better, by an isotonic curve.
 
-One curve g of rising probability serves the scores of all classes, p_k = g(f_k) / sum of g(f_j), so that the most
-probable class stays the one that is predicted. For each class a curve of its own did no better: seven types of forest,
-50,000 rows, log loss .1763 with seven curves, .1769 with one, .1858 by the link; calibration error .45, .41 and 1.27 %.
+One curve g of rising probability serves the scores of all classes, p_k = g(f_k) / sum
+of g(f_j), so that the most probable class stays the one that is predicted. For each
+class a curve of its own did no better: seven types of forest, 50,000 rows, log loss
+.1763 with seven curves, .1769 with one, .1858 by the link; calibration error .45, .41
+and 1.27 %.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ LARGEST_SCORE, BEYOND = 2.0, 1e-6
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
-def fit_curve(scores: NDArray, members: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def fit_curve(
+    scores: NDArray, members: NDArray, weight: NDArray
+) -> NDArray[np.float64]:
     """Fit a curve by isotonic regression to the scores of all classes.
 
     Parameters
@@ -41,7 +46,8 @@ def fit_curve(scores: NDArray, members: NDArray, weight: NDArray) -> NDArray[np.
     Returns
     -------
     array of shape (2, m)
-        Scores, ascending, and probabilities at these. One row's worth of doubt is left at both ends.
+        Scores, ascending, and probabilities at these. One row's worth of doubt is left
+        at both ends.
     """
     doubt = 1 / (np.count_nonzero(weight) + 2)
     curve = IsotonicRegression(y_min=doubt, y_max=1 - doubt, out_of_bounds="clip")
@@ -58,9 +64,14 @@ def curve_probabilities(scores: NDArray, curve: NDArray) -> NDArray[np.float64]:
 
 
 def curve_if_better(
-    scores: NDArray, members: NDArray, weight: NDArray, probabilities: NDArray, most: float = MOST_SCORES
+    scores: NDArray,
+    members: NDArray,
+    weight: NDArray,
+    probabilities: NDArray,
+    most: float = MOST_SCORES,
 ) -> NDArray[np.float64] | None:
-    """A curve, where its log loss on rows that it was not fitted to is clearly less; else None.
+    """A curve, where its log loss on rows that it was not fitted to is clearly less;
+    else None.
 
     Parameters
     ----------
@@ -83,24 +94,29 @@ def curve_if_better(
             scores[~others], fit_curve(scores[others], members[others], weight[others])
         )
     tiny = np.finfo(np.float64).tiny
-    gain = (members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))).sum(axis=1)
+    gain = (
+        members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))
+    ).sum(axis=1)
     mean, noise = mean_and_error(gain, weight)
     return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
 
 
 def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Fit p = softmax(a f + b f^3), f one score per class, to held-out scores by maximum likelihood.
+    """Fit p = softmax(a f + b f^3), f one score per class, to held-out scores by
+    maximum likelihood.
 
-    Squared loss on targets of -1 and 1 makes f an estimate of 2 p - 1, whose logit is 2 artanh f =
-    2 f + 2 f^3 / 3 + ...; a > 0 and b >= 0 keep the order of the classes, so that the most probable is the one that is
-    predicted. One row's worth of doubt is shared by all classes, as in Platt's method.
+    Squared loss on targets of -1 and 1 makes f an estimate of 2 p - 1, whose logit is 2
+    artanh f = 2 f + 2 f^3 / 3 + ...; a > 0 and b >= 0 keep the order of the classes, so
+    that the most probable is the one that is predicted. One row's worth of doubt is
+    shared by all classes, as in Platt's method.
 
     Parameters
     ----------
     scores : array of shape (n, K)
         Leave-one-out scores; K >= 2.
     targets : array of shape (n, K)
-        From -1 to 1 at the row's class; between where equal rows are of several classes.
+        From -1 to 1 at the row's class; between where equal rows are of several
+        classes.
     weight : array of shape (n,)
 
     Returns
@@ -109,26 +125,39 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
         a and b.
     """
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    return _most_likely(np.stack([f, f**3]), targets, weight, [2.0, 2 / 3], [(1e-2, 50.0), (0.0, 50.0)])
+    return _most_likely(
+        np.stack([f, f**3]), targets, weight, [2.0, 2 / 3], [(1e-2, 50.0), (0.0, 50.0)]
+    )
 
 
-def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Fit p = softmax(a f) to held-out scores by maximum likelihood: what `fit_link` finds, with b = 0.
+def fit_temperature(
+    scores: NDArray, targets: NDArray, weight: NDArray
+) -> NDArray[np.float64]:
+    """Fit p = softmax(a f) to held-out scores by maximum likelihood: what `fit_link`
+    finds, with b = 0.
 
-    For scores that are logarithms of probabilities themselves, but for a factor, whatever their size is (Guo, Pleiss,
-    Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017).
+    For scores that are logarithms of probabilities themselves, but for a factor,
+    whatever their size is (Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern
+    Neural Networks", ICML 2017).
     """
     share, target = weight / weight.sum(), _doubted(targets, weight)
 
     def loss(log_a: float) -> float:
-        return float(-share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1))
+        return float(
+            -share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1)
+        )
 
-    found = minimize_scalar(loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4})
+    found = minimize_scalar(
+        loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4}
+    )
     return np.array([np.exp(found.x), 0.0])
 
 
-def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> NDArray[np.float64]:
-    """Fit p = softmax(a f + b f^3 + c g), f and g scores of the same rows by two losses, by maximum likelihood.
+def fit_stack(
+    squared: HeldOutPredictions, logistic: HeldOutPredictions
+) -> NDArray[np.float64]:
+    """Fit p = softmax(a f + b f^3 + c g), f and g scores of the same rows by two
+    losses, by maximum likelihood.
 
     Parameters
     ----------
@@ -147,9 +176,15 @@ def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> NDAr
 
 
 def _most_likely(
-    basis: NDArray, targets: NDArray, weight: NDArray, start: list[float], bounds: list[tuple[float, float]]
+    basis: NDArray,
+    targets: NDArray,
+    weight: NDArray,
+    start: list[float],
+    bounds: list[tuple[float, float]],
 ) -> NDArray[np.float64]:
-    """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p = softmax of it; shape (B,)."""
+    """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p
+    = softmax of it; shape (B,).
+    """
     share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
 
     def loss(factors: NDArray) -> tuple[float, NDArray]:
@@ -161,7 +196,9 @@ def _most_likely(
 
 
 def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
-    """Log-odds scores, shape (n, K), of the scores by both losses side by side, shape (n, 2K); see `fit_stack`."""
+    """Log-odds scores, shape (n, K), of the scores by both losses side by side,
+    shape (n, 2K); see `fit_stack`.
+    """
     K = both.shape[1] // 2
     squared, logistic = both[:, :K].astype(np.float64), both[:, K:].astype(np.float64)
     unit = 2 if K == 1 else 1  # one score of two classes is the difference of theirs
@@ -170,15 +207,21 @@ def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
 
 
 def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Shares of the classes in each row, (n, K), one row's worth of which is shared by all classes."""
+    """Shares of the classes in each row, (n, K), one row's worth of which is shared
+    by all classes.
+    """
     doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)
     return class_shares(targets, doubt)
 
 
 def probabilities(
-    scores: NDArray, link: NDArray, curve: NDArray | None = None, largest: float = LARGEST_SCORE
+    scores: NDArray,
+    link: NDArray,
+    curve: NDArray | None = None,
+    largest: float = LARGEST_SCORE,
 ) -> NDArray[np.float64]:
-    """Class probabilities, shape (n, K), of scores of shape (n, K), by a curve where there is one.
+    """Class probabilities, shape (n, K), of scores of shape (n, K), by a curve where
+    there is one.
 
     The link takes scores up to the largest.
     """
@@ -190,12 +233,18 @@ def probabilities(
 def _logits(scores: NDArray, link: NDArray, largest: float) -> NDArray[np.float64]:
     """Logarithms of the probabilities, but for a constant of each row, (n, K)."""
     f = np.clip(scores, -largest, largest)
-    rest = BEYOND * (scores - f)  # of two classes beyond the largest score the larger one is still more probable
+    rest = BEYOND * (
+        scores - f
+    )  # of two classes beyond the largest score the larger one is still more probable
     return link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest
 
 
-def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
-    """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
+def link_of(
+    predictions: HeldOutPredictions | None, n_classes: int
+) -> NDArray[np.float64]:
+    """The link of scores and probabilities that suits predictions for rows left out;
+    a common one without such.
+    """
     if n_classes < 2 or predictions is None:
         return np.array([2.0, 2 / 3])
     return fit_link(*by_class(predictions))
@@ -208,29 +257,44 @@ def curve_of(
     largest: float = LARGEST_SCORE,
     limit: float = np.inf,
 ) -> NDArray[np.float64] | None:
-    """The curve of scores and probabilities where that is better than the link for rows left out; else None.
+    """The curve of scores and probabilities where that is better than the link for rows
+    left out; else None.
 
-    A time limit of the fit, in seconds of the usual machine, makes the scores fewer of which there is one.
+    A time limit of the fit, in seconds of the usual machine, makes the scores fewer of
+    which there is one.
     """
     if n_classes < 2 or predictions is None:
         return None
     scores, targets, weight = by_class(predictions.distinct())
     most = min(POLICY.timed_scores * limit, MOST_SCORES)
-    return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest), most)
+    return curve_if_better(
+        scores,
+        (targets + 1) / 2,
+        weight,
+        probabilities(scores, link, largest=largest),
+        most,
+    )
 
 
 def set_thresholds_of(
-    predictions: HeldOutPredictions | None, link: NDArray, curve: NDArray | None, largest: float = LARGEST_SCORE
+    predictions: HeldOutPredictions | None,
+    link: NDArray,
+    curve: NDArray | None,
+    largest: float = LARGEST_SCORE,
 ) -> NDArray[np.float64] | None:
-    """Thresholds of sets of classes (see `bochner.solvers.conformal`); None without predictions for rows left out.
+    """Thresholds of sets of classes (see `bochner.solvers.conformal`); None without
+    predictions for rows left out.
 
-    The two numbers of the link were fitted to the same rows, which costs next to nothing: at 95 %, seven types of
-    forest, 97.02 % were covered after 30 rows, and 97.04 % with a link of 30 other rows; 95.16 % both after 100.
+    The two numbers of the link were fitted to the same rows, which costs next to
+    nothing: at 95 %, seven types of forest, 97.02 % were covered after 30 rows, and
+    97.04 % with a link of 30 other rows; 95.16 % both after 100.
     """
     if predictions is None:
         return None
     scores, targets, weight = by_class(predictions)
-    return thresholds_of(probabilities(scores, link, curve, largest), (targets + 1) / 2, weight)
+    return thresholds_of(
+        probabilities(scores, link, curve, largest), (targets + 1) / 2, weight
+    )
 
 
 class ByClass(NamedTuple):
@@ -243,20 +307,35 @@ class ByClass(NamedTuple):
 
 def by_class(predictions: HeldOutPredictions) -> ByClass:
     """Predictions with a column for each class, also of two."""
-    return ByClass(per_class(predictions.predicted), both_classes(predictions.targets), predictions.weight)
+    return ByClass(
+        per_class(predictions.predicted),
+        both_classes(predictions.targets),
+        predictions.weight,
+    )
 
 
-def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
+def log_losses(
+    predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE
+) -> NDArray[np.float64]:
     """Log loss of each row, shape (n,)."""
     scores, targets, _ = by_class(predictions)
-    return -(class_shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)).sum(axis=1)
+    return -(
+        class_shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)
+    ).sum(axis=1)
 
 
 def log_loss_of_rows(targets: NDArray, p: NDArray) -> NDArray[np.float64]:
-    """Log loss of each row, shape (n,), by targets from -1 to 1 and probabilities of the classes, (n, C)."""
-    return -(class_shares(both_classes(targets)) * np.log(np.maximum(p, np.finfo(np.float64).eps))).sum(axis=1)
+    """Log loss of each row, shape (n,), by targets from -1 to 1 and probabilities of
+    the classes, (n, C).
+    """
+    return -(
+        class_shares(both_classes(targets))
+        * np.log(np.maximum(p, np.finfo(np.float64).eps))
+    ).sum(axis=1)
 
 
 def per_class(scores: NDArray) -> NDArray:
-    """One score per class; of two classes, of which only the second is fitted, half the score each way."""
+    """One score per class; of two classes, of which only the second is fitted, half
+    the score each way.
+    """
     return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores

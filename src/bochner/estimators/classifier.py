@@ -19,7 +19,13 @@ from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import interpretation
-from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of, stacked_scores
+from bochner.estimators.calibration import (
+    curve_of,
+    per_class,
+    probabilities,
+    set_thresholds_of,
+    stacked_scores,
+)
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import (
     ClassFit,
@@ -58,117 +64,146 @@ FEW_ROWS = 20
 class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification in linear time, by random features.
 
-    As in Rahimi and Recht (2007), the fit is least squares on targets of -1 and 1; other losses are tried besides. K
-    classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities are
-    calibrated by a monotone link, or by an isotonic curve if there are enough rows. Either is fitted to the exact
-    leave-one-out scores of up to 4,096 training rows or, with conjugate gradients, to the scores of validation rows. Up
-    to 250 distinct rows the model is by default the exact kernel machine with one Gaussian lengthscale. This
-    lengthscale, the ridge penalty and the scaling of the columns are then selected by leave-one-out log loss, and the
-    model keeps the training rows.
+    As in Rahimi and Recht (2007), the fit is least squares on targets of -1 and 1;
+    other losses are tried besides. K classes are K right-hand sides of one
+    factorisation, or of one run of conjugate gradients. Probabilities are calibrated by
+    a monotone link, or by an isotonic curve if there are enough rows. Either is fitted
+    to the exact leave-one-out scores of up to 4,096 training rows or, with conjugate
+    gradients, to the scores of validation rows. Up to 250 distinct rows the model is by
+    default the exact kernel machine with one Gaussian lengthscale. This lengthscale,
+    the ridge penalty and the scaling of the columns are then selected by leave-one-out
+    log loss, and the model keeps the training rows.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and nothing is learned. A name
-        ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
-        "rationalquadratic") is a kernel of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
+        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and
+        nothing is learned. A name ("gaussian", "laplacian", "hat", "smoothbins",
+        "cauchy", "matern12", "matern32", "matern52", "rationalquadratic") is a kernel
+        of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
         and "smoothbins" have bins. "auto" selects the kernel.
-    features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
-        "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the one with the lowest validation loss, or a linear model if it is as
-        good (with a named kernel "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
-        must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
-        lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
-        or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
+    features : FeatureMap, transformer or str, default="auto"
+        "fourier" is `FourierFeatures`, for smooth targets; "binning" is
+        `BinningFeatures`, for local, rough targets; "hybrid" is both side by side;
+        "auto" is the one with the lowest validation loss, or a linear model if it is as
+        good (with a named kernel "fourier"). A map is copied and drawn with its own
+        kernel and size: `kernel` must be "auto", and `n_components` has no effect. A
+        `ConcatenatedFeatures` without weights gets the weights of lowest validation
+        loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as
+        `Nystroem`, or a pipeline of them, is fitted on at most 4,096 encoded rows, and
+        wrapped in `TransformerFeatures`.
     n_components : int or "auto", default="auto"
-        Number of Fourier features, of binning grids, or of each. For Fourier features "auto" is 2 n, between 128 and
-        2,048, fewer beyond half a million rows, and up to 8,192 if that lowers the validation loss. For grids it is 50
-        million / n, between 50 and 800, and fewer for many outputs.
+        Number of Fourier features, of binning grids, or of each. For Fourier features
+        "auto" is 2 n, between 128 and 2,048, fewer beyond half a million rows, and up
+        to 8,192 if that lowers the validation loss. For grids it is 50 million / n,
+        between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
-        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
-        each column. "full": a learned linear map on top (see `bochner.selection.learn_metric`). "auto" has the lowest
-        loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
-        With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
-        is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
-        "ard", with a warning.
+        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned
+        lengthscale and monotone warp for each column. "full": a learned linear map on
+        top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
+        validation rows, which are set aside before anything is learned (about a fifth
+        of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
+        columns, "auto" is "isotropic". For bins the linear map is learned from 2,000 to
+        200,000 dense rows with two or more numeric columns; otherwise "full" falls back
+        to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
-        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a path with "auto", the value of
-        lowest exact leave-one-out error is selected. This error is computed on up to 4,096 rows; with "loo" on all
-        rows, in a second pass. "gcv" minimises generalised cross-validation, without a second pass. "loo" and "gcv"
-        need the direct solver and Fourier features. With "cg" the validation error decides.
+        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a
+        path with "auto", the value of lowest exact leave-one-out error is selected.
+        This error is computed on up to 4,096 rows; with "loo" on all rows, in a second
+        pass. "gcv" minimises generalised cross-validation, without a second pass. "loo"
+        and "gcv" need the direct solver and Fourier features. With "cg" the validation
+        error decides.
     loss : {"auto", "squared", "logistic", "squared_hinge"}, default="auto"
-        What the fit minimises, plus the ridge penalty. "squared" has a closed-form solution. "logistic" is the log loss
-        of softmax(f), with alpha = 1 / C of scikit-learn; it ranks rare classes better. "squared_hinge" is
-        max(0, 1 - y f)^2 of each class against the others. These two use Newton's method; with alpha="auto" bins of
-        the single columns are part of their features. "auto" is "squared" if `alpha` is given, with fewer than 1,000
-        rows, or beyond 200 million rows times classes times grids. Otherwise it may also be a stack of the scores by
-        the squared and the logistic loss, if this has a clearly lower log loss on validation rows, or a linear model by
-        the logistic loss, if its log loss is as low.
+        What the fit minimises, plus the ridge penalty. "squared" has a closed-form
+        solution. "logistic" is the log loss of softmax(f), with alpha = 1 / C of
+        scikit-learn; it ranks rare classes better. "squared_hinge" is max(0, 1 - y f)^2
+        of each class against the others. These two use Newton's method; with
+        alpha="auto" bins of the single columns are part of their features. "auto" is
+        "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
+        rows times classes times grids. Otherwise it may also be a stack of the scores
+        by the squared and the logistic loss, if this has a clearly lower log loss on
+        validation rows, or a linear model by the logistic loss, if its log loss is as
+        low.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
-        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
-        that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
-        and for large problems that "cg" is estimated to solve in less than half the time. "exact" uses the n x n kernel
-        matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
-        gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
+        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
+        conjugate gradients on features that are stored in memory if they fit. "auto" is
+        "cg" for bins, for a Gram matrix that does not fit in memory, and for large
+        problems that "cg" is estimated to solve in less than half the time. "exact"
+        uses the n x n kernel matrix of all rows in place of features: factorised up to
+        20,000 rows, and solved by preconditioned conjugate gradients beyond. It is the
+        model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
-        Relative error of the "cg" solution, in the norm of the matrix of the equations; for "exact" at most 1e-3. If
-        alpha is selected, "cg" may stop earlier: at the iteration of lowest validation loss, as in any model with
-        learned bins, or, by default, when the predictions of validation rows have settled. With `tol` below 5e-3, or a
-        given alpha below 1e-8 n where there may be bins, all is computed in double precision.
+        Relative error of the "cg" solution, in the norm of the matrix of the equations;
+        for "exact" at most 1e-3. If alpha is selected, "cg" may stop earlier: at the
+        iteration of lowest validation loss, as in any model with learned bins, or, by
+        default, when the predictions of validation rows have settled. With `tol` below
+        5e-3, or a given alpha below 1e-8 n where there may be bins, all is computed in
+        double precision.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the weights of their rows; as in scikit-learn.
+        Weights of the classes, which multiply the weights of their rows; as in
+        scikit-learn.
     time_limit : float or None, default=None
-        Time limit of a fit in seconds, without compilation. It leads to fewer candidates, steps and grids, or to more
-        grids than by default. None sets no limit. The exact solver ignores it.
+        Time limit of a fit in seconds, without compilation. It leads to fewer
+        candidates, steps and grids, or to more grids than by default. None sets no
+        limit. The exact solver ignores it.
     random_state : int, RandomState or None, default=None
         Seed of the features, and of the samples used for selection.
     verbose : int, default=0
         If positive, show progress on a terminal.
     numeric_features : sequence of int or str, "all" or None, default=None
-        Columns, by number or name, whose integers are quantities; "all" for all columns. In others of 3 to 32 different
-        integers a fit of 2,000 rows or more takes these for codes of categories where the mean targets of the integers
-        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)`` name such columns.
+        Columns, by number or name, whose integers are quantities; "all" for all
+        columns. In others of 3 to 32 different integers a fit of 2,000 rows or more
+        takes these for codes of categories where the mean targets of the integers
+        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
+        name such columns.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     class_count_ : array of shape (K,)
-        Weight of the rows of each class. A class without any, because its rows weigh nothing or none has come yet, has
-        the probability 0 and is not predicted.
+        Weight of the rows of each class. A class without any, because its rows weigh
+        nothing or none has come yet, has the probability 0 and is not predicted.
     kernel_ : Kernel or None
-        In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
-        (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel between rows as they are see `kernel_matrix`.
-    features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
-        The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
+        In units of the encoded columns, or of the learned coordinates; None if the map
+        has no single kernel (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel
+        between rows as they are see `kernel_matrix`.
+    features_ : FeatureMap
+        The fitted map; for the exact solver `KernelRows`, the kernel with all training
+        rows.
     metric_ : Metric or None
-        The learned metric (of the last map, if there are several), or that of the kernel's lengthscales.
+        The learned metric (of the last map, if there are several), or that of the
+        kernel's lengthscales.
     report_ : Report or None
-        The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
+        The candidates and why one was selected: ``print(model.report_)``. None if
+        nothing was learned.
     importance_ : Importance
-        Permutation importance of the columns with standard errors, on rows that the evaluated function has not seen:
-        validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
-        training rows where there was no such function, with dense features and conjugate gradients, and with bins and
-        a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more
-        exact values, call `importance`. After `partial_fit` it is measured when it is read; after `refit` it is still
-        that of `fit`.
+        Permutation importance of the columns with standard errors, on rows that the
+        evaluated function has not seen: validation rows by the function without them,
+        or rows left out one at a time. Its `rows` say which; they are training rows
+        where there was no such function, with dense features and conjugate gradients,
+        and with bins and a given `alpha`. No attribute with more than 160 columns, or
+        where a time limit left no time: then, and for more exact values, call
+        `importance`. After `partial_fit` it is measured when it is read; after `refit`
+        it is still that of `fit`.
     feature_importances_ : array of shape (d,)
-        The same as shares: values below zero are zero, and the sum is 1. It raises where there is no `importance_`.
-        Shares of columns in the learned distance are ``metric_.relevance_``.
+        The same as shares: values below zero are zero, and the sum is 1. It raises
+        where there is no `importance_`. Shares of columns in the learned distance are
+        ``metric_.relevance_``.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
         Why this solver was used, in words.
     n_iter_ : int or None
         Number of iterations of conjugate gradients; None if there were none.
     residual_ : float or None
-        Norm of the residual of the equations over that of their right-hand side, the largest over the targets; None if
-        there were no iterations.
+        Norm of the residual of the equations over that of their right-hand side, the
+        largest over the targets; None if there were no iterations.
     encoder_ : TableEncoder
         Turns input rows into the numeric columns of the kernel.
     alpha_ : float
         The ridge penalty of the fit.
     alphas_ : array of shape (A,)
         The ridge penalties tried, ascending.
-    alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
+    alpha_scores_ : array of shape (A,), or None if alpha was given or learned
         Criterion of each: mean squared error, summed over the classes.
     loss_ : {"squared", "logistic", "squared_hinge", "stacked"}
     loss_reason_ : str
@@ -176,49 +211,57 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     n_steps_ : int or None
         Number of Newton steps; None if the loss needs none.
     feature_weights_ : array of shape (D, K), (D, 1) for two classes
-        If `loss_` is "stacked", of shape (D, 2K) or (D, 2): by the squared loss, and then by the logistic one.
+        If `loss_` is "stacked", of shape (D, 2K) or (D, 2): by the squared loss, and
+        then by the logistic one.
     intercept_ : array of shape (K,) or (1,), twice as long if `loss_` is "stacked"
     stack_ : array of shape (3,) or None
-        a, b and c of the scores a f + b f^3 + c g, with f and g those by the squared and by the logistic loss.
+        a, b and c of the scores a f + b f^3 + c g, with f and g those by the squared
+        and by the logistic loss.
     link_ : array of shape (2,)
-        a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two classes f is -s / 2 and s / 2,
-        with s the score.
+        a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two
+        classes f is -s / 2 and s / 2, with s the score.
     curve_ : array of shape (2, m) or None
-        An isotonic curve for all classes in place of the link: scores, ascending, and values that p is proportional to.
-        It is used if there are at least 1,000 validation rows and its cross-validated log loss is clearly lower.
+        An isotonic curve for all classes in place of the link: scores, ascending, and
+        values that p is proportional to. It is used if there are at least 1,000
+        validation rows and its cross-validated log loss is clearly lower.
     set_thresholds_ : array of shape (2, m) or None
-        Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None without validation rows.
+        Thresholds of `predict_set`, ascending, and the coverage that each guarantees;
+        None without validation rows.
     background_ : array of shape (B, D'), or None
-        Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
+        Encoded training rows, 100 at most and 200 kB, drawn by their weights: what
+        `explain` compares rows with.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
     Raises
     ------
     ValueError, TypeError
-        At fit: parameters out of range; infinite values; missing values in sparse matrices;
-        negative weights; a target that is missing, continuous, or different in every row; "binning" with a kernel that
-        is not a mixture of hats, such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
+        At fit: parameters out of range; infinite values; missing values in sparse
+        matrices; negative weights; a target that is missing, continuous, or different
+        in every row; "binning" with a kernel that is not a mixture of hats, such as
+        Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, if the D^2 moments of the direct solver, or blocks of the exact one, do not fit in the free
-        memory.
+        Before any work, if the D^2 moments of the direct solver, or blocks of the exact
+        one, do not fit in the free memory.
 
     Warns
     -----
     ConvergenceWarning
-        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a `tol` below 1e-2, in proportion
-        to its logarithm).
+        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a
+        `tol` below 1e-2, in proportion to its logarithm).
     UserWarning
-        At fit, if a requested device is not used, if metric="full" learns no linear map, if most rows are alone in
-        their bins, which then carry no information about new rows, or if there is a label -1 besides 0, 1, ..., which
-        may mark rows without a label.
-        For later rows, if most values of a column of categories are levels that the fit did not see, or if a column
-        has missing values that had none in the fit.
+        At fit, if a requested device is not used, if metric="full" learns no linear
+        map, if most rows are alone in their bins, which then carry no information about
+        new rows, or if there is a label -1 besides 0, 1, ..., which may mark rows
+        without a label. For later rows, if most values of a column of categories are
+        levels that the fit did not see, or if a column has missing values that had none
+        in the fit.
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007. Rudi, Carratino and Rosasco,
-    "FALKON: An Optimal Large Scale Kernel Method", NIPS 2017 (preconditioned conjugate gradients).
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
+    Rudi, Carratino and Rosasco, "FALKON: An Optimal Large Scale Kernel Method", NIPS
+    2017 (preconditioned conjugate gradients).
 
     Examples
     --------
@@ -234,8 +277,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(size=(1200, 2))
     >>> y = np.floor(4 * X).sum(axis=1) % 2 == 0
-    >>> model = KernelMachineClassifier(features="binning", random_state=0).fit(X[:900], y[:900])
-    >>> bool(model.score(X[900:], y[900:]) > 0.85), model.solver_, model.features_.n_features_out > 800
+    >>> model = KernelMachineClassifier(features="binning", random_state=0).fit(
+    ...     X[:900], y[:900]
+    ... )
+    >>> (
+    ...     bool(model.score(X[900:], y[900:]) > 0.85),
+    ...     model.solver_,
+    ...     model.features_.n_features_out > 800,
+    ... )
     (True, 'cg', True)
     """
 
@@ -289,19 +338,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     @any_arrays
     @single_threaded_blas()
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> KernelMachineClassifier:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
-            sample. Arrays of any library work too; Fourier features of PyTorch's tensors are computed on their device.
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            The rows of paths, folders and sources need not fit in memory; if there are
+            many, the model is selected on a sample. Arrays of any library work too;
+            Fourier features of PyTorch's tensors are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha is selected, only ratios of
-            weights matter. What is learned on samples of the rows may differ from that of equal rows within its noise.
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
+            is selected, only ratios of weights matter. What is learned on samples of
+            the rows may differ from that of equal rows within its noise.
 
         Returns
         -------
@@ -311,16 +364,20 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     @any_arrays
     @single_threaded_blas()
-    def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit the same model on other rows, without a new selection; for example on all rows, after scoring it.
+    def refit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> KernelMachineClassifier:
+        """Fit the same model on other rows, without a new selection; for example on all
+        rows, after scoring it.
 
-        The encoder, the kernel or learned metric, the draws of the map, the ridge penalty, the calibration of the
-        probabilities and, for bins, the number of iterations are kept. Bins and coefficients are those of the new rows.
-        If rows are read in passes, bins keep their columns.
+        The encoder, the kernel or learned metric, the draws of the map, the ridge
+        penalty, the calibration of the probabilities and, for bins, the number of
+        iterations are kept. Bins and coefficients are those of the new rows. If rows
+        are read in passes, bins keep their columns.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
             Rows with the same columns as in the fit.
         y : array of shape (n,)
             Labels, among those of the fit.
@@ -350,12 +407,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return self._refit(X, y, sample_weight)
 
     @any_arrays
-    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
-        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> Self:
+        """Select everything but the coefficients on a sample of the rows, before
+        `partial_fit` adds all rows.
 
-        The encoder, the classes, the kernel or learned metric and the draws of the map are then fixed. The features are
-        Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha and to calibrate
-        probabilities; they are not part of the sums.
+        The encoder, the classes, the kernel or learned metric and the draws of the map
+        are then fixed. The features are Fourier features, or hashed bins. At most 4,096
+        rows of the sample are kept to select alpha and to calibrate probabilities; they
+        are not part of the sums.
 
         Parameters
         ----------
@@ -371,8 +432,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Raises
         ------
         ValueError
-            If the parameters need all rows at once: another loss than the squared one, class_weight="balanced",
-            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
+            If the parameters need all rows at once: another loss than the squared one,
+            class_weight="balanced", solver="exact", alpha="loo", or a map whose columns
+            are sparse and too many.
 
         Examples
         --------
@@ -382,39 +444,53 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         >>> y = np.where(np.square(X).sum(axis=1) > 0.6, "out", "in")
         >>> model = KernelMachineClassifier(random_state=0).prepare(X[:1000], y[:1000])
         >>> for first in range(0, 3000, 500):
-        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
+        ...     model = model.partial_fit(
+        ...         X[first : first + 500], y[first : first + 500]
+        ...     )
         >>> bool(model.score(X, y) > 0.97)
         True
         """
         self._prepare_parts(X, y, sample_weight, classes)
-        self.class_count_ = np.zeros(len(self.classes_))  # the rows that prepare the sums are not part of them
+        self.class_count_ = np.zeros(
+            len(self.classes_)
+        )  # the rows that prepare the sums are not part of them
         return self
 
     @available_if(KernelMachine._can_sum)
     @any_arrays
     @single_threaded_blas()
     def partial_fit(
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, half_life: float | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
-        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
-        fewer than 256, again whenever the number of rows has doubled, until there are 256. A model that is saved before
-        then holds these rows. The coefficients are computed at first use.
+        On the first call everything else is selected on these rows, unless `prepare`
+        has been called; where they are fewer than 256, again whenever the number of
+        rows has doubled, until there are 256. A model that is saved before then holds
+        these rows. The coefficients are computed at first use.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         y : array of shape (n,) or str
         classes : array of shape (K,), optional
-            All labels that may occur; needed only on the first call, if `prepare` was not called.
+            All labels that may occur; needed only on the first call, if `prepare` was
+            not called.
         sample_weight : array of shape (n,) or str, optional
         half_life : float, optional
-            Number of rows after which a row counts half: before n rows are added, the sums of all earlier ones are
-            scaled by 2^(-n / half_life), and the rows of a batch decay alike, by their distance from the last one. So
-            batches of any size give the same sums, and the same `class_count_`. Time is counted in rows, whatever their
-            weights are, and `alpha` does not decay. All that is chosen before, by the first rows or by `prepare`, is
-            chosen without decay. None, the default, forgets nothing.
+            Number of rows after which a row counts half: before n rows are added, the
+            sums of all earlier ones are scaled by 2^(-n / half_life), and the rows of a
+            batch decay alike, by their distance from the last one. So batches of any
+            size give the same sums, and the same `class_count_`. Time is counted in
+            rows, whatever their weights are, and `alpha` does not decay. All that is
+            chosen before, by the first rows or by `prepare`, is chosen without decay.
+            None, the default, forgets nothing.
 
         Returns
         -------
@@ -423,17 +499,31 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if `half_life` is no positive number; if columns differ, or labels are not among the
-            classes; after `fit` or `finalize`, which keep no sums. The model then stays as it was.
+            As in `prepare`; if `half_life` is no positive number; if columns differ, or
+            labels are not among the classes; after `fit` or `finalize`, which keep no
+            sums. The model then stays as it was.
         """
         X, y, sample_weight = self._open_part(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
-        return self._add_part(X, y, sample_weight, half_life, classes=self.classes_ if classes is None else classes)
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit: name "
+                    "all labels."
+                )
+        elif classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
+            raise ValueError(
+                f"classes are not those of the first call, {self.classes_.tolist()}."
+            )
+        return self._add_part(
+            X,
+            y,
+            sample_weight,
+            half_life,
+            classes=self.classes_ if classes is None else classes,
+        )
 
     def __add__(self, other: Any) -> Self:
         merged = super().__add__(other)
@@ -449,28 +539,44 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return target
         if isinstance(self.class_weight, str):
             labels, number = np.unique(target.y, return_inverse=True)
-            factor = _balancing_factors(np.bincount(number, target.weight, len(labels)).astype(float))[number]
+            factor = _balancing_factors(
+                np.bincount(number, target.weight, len(labels)).astype(float)
+            )[number]
         else:
             factor = compute_sample_weight(self.class_weight, target.y)
-        weight = checked_weight(factor if target.weight is None else target.weight * factor, X)
+        weight = checked_weight(
+            factor if target.weight is None else target.weight * factor, X
+        )
         return target._replace(weight=weight)
 
-    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> CheckedRows:
+    def _stream_with_class_weights(
+        self, stream: Stream, overview: TableSummary
+    ) -> CheckedRows:
         """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
             return super()._stream_with_class_weights(stream, overview)
-        labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
+        labels, totals = (
+            np.array(list(overview.classes)),
+            np.array(list(overview.classes.values())),
+        )
         if isinstance(self.class_weight, str):
             factors = _balancing_factors(totals)
         else:
-            factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
+            factors = np.array(
+                [self.class_weight.get(label, 1.0) for label in overview.classes]
+            )
         order = np.argsort(labels)
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        sample, summary = weighted.weighed(overview.sample), replace(overview, weight=float(totals @ factors))
+        sample, summary = (
+            weighted.weighed(overview.sample),
+            replace(overview, weight=float(totals @ factors)),
+        )
         return CheckedRows(*sample, replace(stream, roles=weighted), summary)
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
-        self._store_classes(distinct(target.y) if classes is None else np.unique(classes), len(target.y))
+        self._store_classes(
+            distinct(target.y) if classes is None else np.unique(classes), len(target.y)
+        )
         self._refuse_other_targets(target, in_parts=True)
         self.class_count_ = np.zeros(len(self.classes_))
         self._count_targets(target)
@@ -478,16 +584,22 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     def _count_targets(self, target: Target, left: float = 1.0) -> None:
         class_numbers = np.searchsorted(self.classes_, target.y)
-        self.class_count_ = left * self.class_count_ + np.bincount(class_numbers, target.weight, len(self.classes_))
+        self.class_count_ = left * self.class_count_ + np.bincount(
+            class_numbers, target.weight, len(self.classes_)
+        )
 
     def _learn_target_of(self, overview: TableSummary) -> Targets:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
         classes = np.array(labels, dtype=object if text else None)
-        check_classification_targets(np.repeat(classes, 2))  # which warns of a single row for each class
+        check_classification_targets(
+            np.repeat(classes, 2)
+        )  # which warns of a single row for each class
         order = np.argsort(classes)
         self._store_classes(classes[order], overview.n_rows or 0)
-        self.class_count_ = np.array(list((overview.classes or {}).values()), np.float64)[order]
+        self.class_count_ = np.array(
+            list((overview.classes or {}).values()), np.float64
+        )[order]
         return self._known_targets()
 
     def _store_classes(self, classes: NDArray, n_rows: int) -> None:
@@ -497,7 +609,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         caution_numbers(classes)
         if len(classes) == n_rows > FEW_ROWS:
             raise ValueError(
-                f"The target has a different label in each of the {n_rows} rows: it looks like an identifier."
+                f"The target has a different label in each of the {n_rows} rows: it "
+                "looks like an identifier."
             )
 
     def _known_targets(self) -> Signs:
@@ -507,26 +620,51 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         new = np.setdiff1d(distinct(target.y), self.classes_)[:5].tolist()
         if new and in_parts:
             raise ValueError(
-                f"y holds {new}, which are not among the classes {self.classes_[:20].tolist()}: name all classes in "
+                f"y holds {new}, which are not among the classes "
+                f"{self.classes_[:20].tolist()}: name all classes in "
                 "the first call, with classes=."
             )
         if new:
-            raise ValueError(f"The model was fitted to other classes than {new}: fit it again.")
+            raise ValueError(
+                f"The model was fitted to other classes than {new}: fit it again."
+            )
 
     def _choose(self, rows: Prepared) -> Choice | None:
-        """The model learned from the data, or of few rows the one that their leave-one-out errors choose."""
+        """The model learned from the data, or of few rows the one that their
+        leave-one-out errors choose.
+        """
         choice = super()._choose(rows)
-        return _choose_few(self, rows) if choice is None and rows.way == "whole" else choice
+        return (
+            _choose_few(self, rows)
+            if choice is None and rows.way == "whole"
+            else choice
+        )
 
     def _by_loss(
-        self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
+        self,
+        design: Design,
+        solution: RidgeSolution,
+        problem: RidgeProblem,
+        rows: Prepared,
+        target: Target,
     ) -> ClassFit:
         loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
-        found = fit_classes(design, solution, problem, loss, given_alphas(self.alpha), groups)
-        return or_linear(found, design, solution, problem) if loss == "auto" and self._request.is_open else found
+        found = fit_classes(
+            design, solution, problem, loss, given_alphas(self.alpha), groups
+        )
+        return (
+            or_linear(found, design, solution, problem)
+            if loss == "auto" and self._request.is_open
+            else found
+        )
 
     def _by_loss_in_passes(
-        self, passes: Design, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared
+        self,
+        passes: Design,
+        design: Design,
+        solution: RidgeSolution,
+        problem: RidgeProblem,
+        rows: Prepared,
     ) -> ClassFit:
         loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
         if loss == "squared":
@@ -535,12 +673,22 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
 
     def _loss_to_fit(self, design: Design, rows: Prepared) -> str:
-        """The loss, or "auto" where there is time and reason to compare; a given alpha has another meaning by each."""
+        """The loss, or "auto" where there is time and reason to compare; a given
+        alpha has another meaning by each.
+        """
         if self.loss != "auto":
             return self.loss
-        few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
+        few, timely = (
+            rows.source.n_counted < POLICY.fewest_compared,
+            rows.budget.has(POLICY.other_loss_share),
+        )
         timely = timely and comparison_seconds(design) <= rows.budget.left
-        compares = given_alphas(self.alpha) is None and not few and timely and self.solver_ != "exact"
+        compares = (
+            given_alphas(self.alpha) is None
+            and not few
+            and timely
+            and self.solver_ != "exact"
+        )
         return "auto" if compares else "squared"
 
     def _store(
@@ -553,17 +701,35 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         super()._store(solution, choice)
         if found is None:
-            found = as_squared(solution)._replace(reason="other losses need all rows at once")
+            found = as_squared(solution)._replace(
+                reason="other losses need all rows at once"
+            )
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self._request.budget().seconds)
-        few = None if choice is None else choice.predictions  # by choices without the rows
-        self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
+        self.curve_ = curve_of(
+            seen,
+            found.link,
+            len(self.classes_),
+            largest,
+            self._request.budget().seconds,
+        )
+        few = (
+            None if choice is None else choice.predictions
+        )  # by choices without the rows
+        self.set_thresholds_ = set_thresholds_of(
+            few or seen, found.link, self.curve_, largest
+        )
         self._keep_features(found.features)
         self.intercept_ = found.intercept
-        self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
+        self.alpha_, self.n_steps_, self._start = (
+            found.alpha,
+            found.n_steps,
+            found.start,
+        )
         if found.is_linear and self.report_ is not None:
-            self.report_ = replace(self.report_, chosen=LINEAR.name, reason=found.reason)
+            self.report_ = replace(
+                self.report_, chosen=LINEAR.name, reason=found.reason
+            )
             self.metric_ = interpretation.metric_of(found.features, None, 0)
         self.feature_weights_, self.stack_ = found.coef, found.stack
 
@@ -589,10 +755,17 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if self.loss_ == "squared":
             super()._go_on(design, problem)
             return
-        K, features = len(self.intercept_) // (1 + (self.loss_ == "stacked")), self.features_
+        K, features = (
+            len(self.intercept_) // (1 + (self.loss_ == "stacked")),
+            self.features_,
+        )
         begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
         inner = features.but_last() if self._start.linear else features
-        most = 2 * POLICY.most_passes if given_alphas(self.alpha) is None else POLICY.most_iterations
+        most = (
+            2 * POLICY.most_passes
+            if given_alphas(self.alpha) is None
+            else POLICY.most_iterations
+        )
         own = design.source.gathered, self.loss_, self.alpha_, begun, problem, most
         coef, intercept = go_on_in_passes(design, *own)
         if self.loss_ == "stacked":
@@ -600,32 +773,52 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 replace(problem, alpha=self._start.alpha),
                 self.feature_weights_[: inner.n_features_out, :K],
             )
-            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start)
+            solution = solve(
+                self.solver_,
+                design.of(design.source, inner, True),
+                squared,
+                start=start,
+            )
             self.n_iter_, self.residual_ = solution.n_iter, solution.residual
-            both = side_by_side(solution, as_squared(solution)._replace(coef=coef, intercept=intercept), True)
+            both = side_by_side(
+                solution,
+                as_squared(solution)._replace(coef=coef, intercept=intercept),
+                True,
+            )
             coef, intercept = both.coef, both.intercept
         self.feature_weights_, self.intercept_ = coef, intercept
 
     def _scores(
-        self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        function: Any = None,
+        features: FeatureMap | None = None,
     ) -> NDArray[np.float64]:
-        scores, stack = super()._scores(X, n_jobs, function, features), getattr(self, "stack_", None)
+        scores, stack = (
+            super()._scores(X, n_jobs, function, features),
+            getattr(self, "stack_", None),
+        )
         return scores if stack is None else stacked_scores(scores, stack)
 
     @rowwise()
-    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def decision_function(
+        self, X: Any, n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
         """Scores of the classes.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         n_jobs : int or None, default=None
-            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+            Maximum number of threads. None and -1 use all that the process may use. The
+            result does not depend on it.
 
         Returns
         -------
         array of shape (n,) or (n, K)
-            For two classes the score of ``classes_[1]``, positive if that class is predicted.
+            For two classes the score of ``classes_[1]``, positive if that class is
+            predicted.
         """
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
@@ -636,39 +829,50 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         n_jobs : int or None, default=None
-            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+            Maximum number of threads. None and -1 use all that the process may use. The
+            result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
+            A Parquet or CSV file (by its suffix), to which predictions are written
+            block by block.
 
         Returns
         -------
         array of shape (n,), or Path
-            In the library and on the device of X, unless labels are strings. For a Dask array, a Dask array; for a Dask
-            data frame, a series with its index; neither is computed yet. With `out`, the path of the file.
+            In the library and on the device of X, unless labels are strings. For a Dask
+            array, a Dask array; for a Dask data frame, a series with its index; neither
+            is computed yet. With `out`, the path of the file.
         """
         scores = self._per_class(self._scores(X, n_jobs))
-        return self.classes_[np.where(self.class_count_ > 0, scores, -np.inf).argmax(axis=1)]
+        return self.classes_[
+            np.where(self.class_count_ > 0, scores, -np.inf).argmax(axis=1)
+        ]
 
     @rowwise(class_columns)
-    def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
-        """Predict class probabilities, calibrated on leave-one-out or validation scores.
+    def predict_proba(
+        self, X: Any, n_jobs: int | None = None, *, out: Any = None
+    ) -> Any:
+        """Predict class probabilities, calibrated on leave-one-out or validation
+        scores.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         n_jobs : int or None, default=None
-            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+            Maximum number of threads. None and -1 use all that the process may use. The
+            result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
+            A Parquet or CSV file (by its suffix), to which predictions are written
+            block by block.
 
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`, in the library and on the device of X. For a Dask array, a Dask array; for a
-            Dask data frame, one with its index and a column for each class; neither is computed yet. With `out`, the
-            path of the file.
+            In the order of `classes_`, in the library and on the device of X. For a
+            Dask array, a Dask array; for a Dask data frame, one with its index and a
+            column for each class; neither is computed yet. With `out`, the path of the
+            file.
         """
         return self._probabilities(self._scores(X, n_jobs))
 
@@ -678,20 +882,30 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
         """Probabilities of the classes, shape (n, C), of scores of shape (n, K)."""
-        shares = probabilities(self._per_class(scores), self.link_, self.curve_, largest_score(self.loss_))
+        shares = probabilities(
+            self._per_class(scores), self.link_, self.curve_, largest_score(self.loss_)
+        )
         if not (self.class_count_ > 0).all():
-            shares = np.where(self.class_count_ > 0, np.maximum(shares, np.finfo(np.float64).tiny), 0.0)
+            shares = np.where(
+                self.class_count_ > 0,
+                np.maximum(shares, np.finfo(np.float64).tiny),
+                0.0,
+            )
             shares /= shares.sum(axis=1, keepdims=True)
         return shares
 
     @rowwise()
-    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, n_jobs: int | None = None
+    ) -> NDArray[np.bool_]:
         """Predict sets of classes that contain the true class with a given probability.
 
-        A set has the most probable class, and the next ones until their total probability exceeds a threshold: one
-        class for rows that are certain, more for rows in doubt. The threshold comes from the rows that calibrate the
-        probabilities: validation rows, cross-validation, or leave-one-out. Of up to 250 distinct rows it comes from
-        leave-one-out scores by choices of the kernel and penalty without a tenth of the rows.
+        A set has the most probable class, and the next ones until their total
+        probability exceeds a threshold: one class for rows that are certain, more for
+        rows in doubt. The threshold comes from the rows that calibrate the
+        probabilities: validation rows, cross-validation, or leave-one-out. Of up to 250
+        distinct rows it comes from leave-one-out scores by choices of the kernel and
+        penalty without a tenth of the rows.
 
         Parameters
         ----------
@@ -699,7 +913,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         coverage : float, default=0.9
             Between 0 and 1, exclusive.
         n_jobs : int or None, default=None
-            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+            Maximum number of threads. None and -1 use all that the process may use. The
+            result does not depend on it.
 
         Returns
         -------
@@ -709,18 +924,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Raises
         ------
         ValueError
-            If `coverage` is out of range, or needs more calibration rows: 9 are needed for 0.9, 99 for 0.99.
+            If `coverage` is out of range, or needs more calibration rows: 9 are needed
+            for 0.9, 99 for 0.99.
 
         Notes
         -----
-        For new rows from the same distribution, sets of the model *without the calibration rows* contain the true class
-        with a probability of at least `coverage`, over draws of all rows (split conformal prediction; Vovk, Gammerman
-        and Shafer 2005), as far as these rows did not select the model. The fitted model has seen them too. This keeps
-        the coverage as far as a few rows do not change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive
-        inference with the jackknife+", 2021, Theorem 5). The coverage holds on average over all rows, not within each
-        class. If the most probable class is right more often than `coverage`, sets contain it alone, and cover as
-        often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
-        Coverage", 2020, without their random part (see `bochner.solvers.conformal`).
+        For new rows from the same distribution, sets of the model *without the
+        calibration rows* contain the true class with a probability of at least
+        `coverage`, over draws of all rows (split conformal prediction; Vovk, Gammerman
+        and Shafer 2005), as far as these rows did not select the model. The fitted
+        model has seen them too. This keeps the coverage as far as a few rows do not
+        change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive inference
+        with the jackknife+", 2021, Theorem 5). The coverage holds on average over all
+        rows, not within each class. If the most probable class is right more often than
+        `coverage`, sets contain it alone, and cover as often. The scores are the
+        adaptive ones of Romano, Sesia and Candes, "Classification with Valid and
+        Adaptive Coverage", 2020, without their random part (see
+        `bochner.solvers.conformal`).
 
         Examples
         --------
@@ -728,43 +948,65 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         >>> from sklearn.utils import shuffle
         >>> from bochner import KernelMachineClassifier
         >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
-        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
+        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(
+        ...     X[:300], y[:300]
+        ... )
         >>> sets = model.predict_set(X[300:], coverage=0.98)
-        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.97), bool(1 < sets.sum(axis=1).mean() < 1.2)
+        >>> (
+        ...     bool(sets[range(len(sets)), y[300:]].mean() > 0.97),
+        ...     bool(1 < sets.sum(axis=1).mean() < 1.2),
+        ... )
         (True, True)
         """
         probability = self.predict_proba(X, n_jobs)
         thresholds = getattr(self, "set_thresholds_", None)
         if thresholds is None:
             raise ValueError(
-                "This model has no validation rows to calibrate sets of classes: fit it again, on more distinct rows "
+                "This model has no validation rows to calibrate sets of classes: fit "
+                "it again, on more distinct rows "
                 "unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)
 
 
 def _balancing_factors(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Factors that give all classes of some weight the same, their mean: shape (K,); 0 for those of none."""
+    """Factors that give all classes of some weight the same, their mean: shape (K,);
+    0 for those of none.
+    """
     counted = totals > 0
     mean = totals.sum() / np.count_nonzero(counted)
     return np.divide(mean, totals, out=np.zeros(len(totals)), where=counted)
 
 
 def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | None:
-    """One lengthscale and ridge penalty by leave-one-out log loss; None where arguments or rows are not for that.
+    """One lengthscale and ridge penalty by leave-one-out log loss; None where arguments
+    or rows are not for that.
 
-    The map is the exact kernel with the rows, unless features, their number or their solver are asked for: of 100 and
-    200 images of digits, 784 columns, 2,048 Fourier features lose a percent of the rows, and take longer.
+    The map is the exact kernel with the rows, unless features, their number or their
+    solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048 Fourier
+    features lose a percent of the rows, and take longer.
     """
-    if isinstance(machine.kernel, Kernel) or machine.features not in ("auto", "fourier"):
+    if isinstance(machine.kernel, Kernel) or machine.features not in (
+        "auto",
+        "fourier",
+    ):
         return None
-    found = choose_for_few(rows.source, machine.kernel, column_units(machine.encoder_), given_alphas(machine.alpha))
+    found = choose_for_few(
+        rows.source,
+        machine.kernel,
+        column_units(machine.encoder_),
+        given_alphas(machine.alpha),
+    )
     if found is None:
         return None
     features: FeatureMap = KernelRows(found.kernel)
     exact = _by_kernel(machine)
     if not exact:
-        size = POLICY.few_features if isinstance(machine.n_components, str) else int(machine.n_components)
+        size = (
+            POLICY.few_features
+            if isinstance(machine.n_components, str)
+            else int(machine.n_components)
+        )
         features = FourierFeatures(found.kernel, size, random_state=rows.seed)
     model = Model(features, None, found.report, found.alpha_per_weight)
     return Choice(model, predictions=found.predictions if exact else None)
@@ -777,4 +1019,8 @@ def _by_kernel(machine: KernelMachine) -> bool:
     if machine.loss not in ("auto", "squared"):
         return False
     criterion = isinstance(machine.alpha, str) and machine.alpha in CRITERIA
-    return machine.features == "auto" and isinstance(machine.n_components, str) and not criterion
+    return (
+        machine.features == "auto"
+        and isinstance(machine.n_components, str)
+        and not criterion
+    )

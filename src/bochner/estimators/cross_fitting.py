@@ -1,4 +1,6 @@
-"""Predictions for few rows by machines that are fitted, and chosen, without their fold."""
+"""Predictions for few rows by machines that are fitted, and chosen, without their
+fold.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,9 @@ def cross_fitted(
     Returns
     -------
     CrossFitted or None
-        None where there are more than 500 distinct rows or 5,000 rows, where nothing is chosen, where the time limit
-        leaves no time, or where a part of the rows cannot be fitted.
+        None where there are more than 500 distinct rows or 5,000 rows, where nothing is
+        chosen, where the time limit leaves no time, or where a part of the rows cannot
+        be fitted.
     """
     if not _chooses(machine) or source.n_counted > POLICY.crossed_observations:
         return None
@@ -92,7 +95,9 @@ def cross_fitted(
 
 
 def _chooses(machine: KernelMachine) -> bool:
-    """Whether anything is chosen by the rows, or the solver has no exact leave-one-out errors."""
+    """Whether anything is chosen by the rows, or the solver has no exact
+    leave-one-out errors.
+    """
     alphas = given_alphas(machine.alpha)
     named = isinstance(machine.features, str) and not isinstance(machine.kernel, Kernel)
     return named or alphas is None or len(alphas) > 1 or machine.solver_ == "cg"

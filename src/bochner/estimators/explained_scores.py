@@ -1,4 +1,6 @@
-"""The linear function of the features that explanations of a fitted model are of, and the rows that they start from."""
+"""The linear function of the features that explanations of a fitted model are of,
+and the rows that they start from.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,18 @@ from bochner.selection.budget import Budget
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
 HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
-DEFAULT = "auto"  # 100 background rows, of which nobody has said that the time does not matter
-MANY_PAIRS = 1_000_000  # of a row and a background row, from which on a bar tells how long the rest takes
-WIDE, MANY_WIDE_PAIRS = 500, 1_000  # columns, and pairs of such rows, which take that long too
-TRIED_SHARE, MOST_TRIED = 0.02, 32  # of the rows, whose seconds tell those of all; so many at the most
+# 100 background rows, of which nobody has said that the time does not matter
+DEFAULT = "auto"
+# Of a row and a background row, from which on a bar tells how long the rest takes
+MANY_PAIRS = 1_000_000
+WIDE, MANY_WIDE_PAIRS = (
+    500,
+    1_000,
+)  # columns, and pairs of such rows, which take that long too
+TRIED_SHARE, MOST_TRIED = (
+    0.02,
+    32,
+)  # of the rows, whose seconds tell those of all; so many at the most
 
 
 class ExplainedFunction(NamedTuple):
@@ -51,31 +61,49 @@ class ExplainedFunction(NamedTuple):
 
 
 def explained_function(model: Any) -> ExplainedFunction:
-    """The predictions of a regressor, or the log-odds of a classifier as far as they are linear.
+    """The predictions of a regressor, or the log-odds of a classifier as far as they
+    are linear.
 
-    A link makes log-odds of scores: a f + b f^3 of those by the squared loss, c g of those by the logistic loss, and
-    the sum for a stack of both. Its linear part, with its slope at zero, is additive in the features; the rest, which
-    makes the model surer of what is far from zero, is a function of the same scores and is left out. The logarithm of
-    the mean takes the place of the prediction with loss="poisson".
+    A link makes log-odds of scores: a f + b f^3 of those by the squared loss, c g of
+    those by the logistic loss, and the sum for a stack of both. Its linear part, with
+    its slope at zero, is additive in the features; the rest, which makes the model
+    surer of what is far from zero, is a function of the same scores and is left out.
+    The logarithm of the mean takes the place of the prediction with loss="poisson".
     """
-    coef, intercept = np.asarray(model.feature_weights_, np.float64), np.asarray(model.intercept_, np.float64)
+    coef, intercept = (
+        np.asarray(model.feature_weights_, np.float64),
+        np.asarray(model.intercept_, np.float64),
+    )
     if is_classifier(model):
-        slope, stack, classes = float(model.link_[0]), getattr(model, "stack_", None), model.classes_
+        slope, stack, classes = (
+            float(model.link_[0]),
+            getattr(model, "stack_", None),
+            model.classes_,
+        )
         if stack is not None:
             K = len(intercept) // 2
             coef = stack[0] * coef[:, :K] + stack[2] * coef[:, K:]
             intercept = stack[0] * intercept[:K] + stack[2] * intercept[K:]
         several = len(intercept) > 1
         names = tuple(map(str, classes if several else classes[-1:]))
-        return ExplainedFunction(slope * coef, slope * intercept, "log-odds", names, several)
+        return ExplainedFunction(
+            slope * coef, slope * intercept, "log-odds", names, several
+        )
     scale, mean = model.target_scale_, model.target_mean_
     unit = "logarithm of the mean" if model.loss_ == "poisson" else "unit of the target"
-    names = ("prediction",) if len(intercept) == 1 else tuple(f"y{k}" for k in range(len(intercept)))
-    return ExplainedFunction(coef * scale, intercept * scale + mean, unit, names, not model._one_target)
+    names = (
+        ("prediction",)
+        if len(intercept) == 1
+        else tuple(f"y{k}" for k in range(len(intercept)))
+    )
+    return ExplainedFunction(
+        coef * scale, intercept * scale + mean, unit, names, not model._one_target
+    )
 
 
 def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | None:
-    """At most 100 encoded rows, drawn by their weights; None of columns so many that few rows take much memory.
+    """At most 100 encoded rows, drawn by their weights; None of columns so many that
+    few rows take much memory.
 
     In single precision, but for numbers that it does not hold.
     """
@@ -86,16 +114,22 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     some = source.sample(size, np.random.default_rng(seed))
     rows, single = np.asarray(as_dense(some.encode(some.X))), np.finfo(np.float32)
     sizes = np.abs(rows[rows != 0])
-    holds = sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
+    holds = (
+        sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
+    )
     return rows.astype(np.float32) if holds else rows
 
 
-def training_rows_among(model: Any, X: Any, share: float = 1.0, n_fitted: int | None = None) -> str:
-    """How many of the training rows that a model keeps are among given rows, in words; empty where these are others.
+def training_rows_among(
+    model: Any, X: Any, share: float = 1.0, n_fitted: int | None = None
+) -> str:
+    """How many of the training rows that a model keeps are among given rows, in words;
+    empty where these are others.
 
-    The given rows count as training rows where they hold at least half of the kept rows that they would hold then.
-    Rows that mostly equal one another, as in a table of a few levels, may have equal training rows by chance: they
-    count only where they are as many as the model was fitted on.
+    The given rows count as training rows where they hold at least half of the kept rows
+    that they would hold then. Rows that mostly equal one another, as in a table of a
+    few levels, may have equal training rows by chance: they count only where they are
+    as many as the model was fitted on.
 
     Parameters
     ----------
@@ -110,25 +144,48 @@ def training_rows_among(model: Any, X: Any, share: float = 1.0, n_fitted: int | 
     if kept is None:
         return ""
     encoder = model.encoder_
-    # Mean targets of levels are left out: those of a training row are by other rows only, unlike those of a new row.
-    width, texts = kept.shape[1], [column for column in encoder.columns_ if isinstance(column, TextColumn)]
+    # Mean targets of levels are left out: those of a training row are by other rows
+    # only, unlike those of a new row.
+    width, texts = (
+        kept.shape[1],
+        [column for column in encoder.columns_ if isinstance(column, TextColumn)],
+    )
     means = [at for column in texts for at in range(width)[column.mean_columns]]
     rows, step = model._rows(X, reset=False), max(HASHED_ENTRIES // width, 1)
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
-        return row_hashes(encoded[:, np.delete(np.arange(width), means)].astype(kept.dtype))
+        return row_hashes(
+            encoded[:, np.delete(np.arange(width), means)].astype(kept.dtype)
+        )
 
-    blocks = (rows_of(rows, slice(start, start + step)) for start in range(0, rows.shape[0], step))
-    hashes = np.concatenate([hashes_of(encoder.encode(block, model.feature_weights_.dtype)) for block in blocks])
+    blocks = (
+        rows_of(rows, slice(start, start + step))
+        for start in range(0, rows.shape[0], step)
+    )
+    hashes = np.concatenate(
+        [
+            hashes_of(encoder.encode(block, model.feature_weights_.dtype))
+            for block in blocks
+        ]
+    )
     found = int(np.isin(hashes_of(kept), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
-    if 2 * found < share * len(kept) or not found or (mostly_repeat and len(hashes) != n_fitted):
+    if (
+        2 * found < share * len(kept)
+        or not found
+        or (mostly_repeat and len(hashes) != n_fitted)
+    ):
         return ""
-    return f"{found:,} of the {len(kept):,} training rows that the model keeps are among them"
+    return (
+        f"{found:,} of the {len(kept):,} training rows that the model keeps are "
+        "among them"
+    )
 
 
 class _Question(NamedTuple):
-    """What is explained, in products where it has some, and encoded rows with those that they are compared with."""
+    """What is explained, in products where it has some, and encoded rows with those
+    that they are compared with.
+    """
 
     function: ExplainedFunction
     parts: list[Term]
@@ -138,63 +195,101 @@ class _Question(NamedTuple):
     tells: bool  # how long it takes, where it does
 
     @classmethod
-    def of(cls, model: Any, X: Any, background: Any, n_background: int | str | None) -> _Question:
+    def of(
+        cls, model: Any, X: Any, background: Any, n_background: int | str | None
+    ) -> _Question:
         """That of checked rows of a fitted model."""
         function, encoder = explained_function(model), model.encoder_
         rows = _background(model, background, n_background)
         parts = list(terms(model.features_, function.coef, encoder.sources()))
         encoded = encoder.encode(X, model.feature_weights_.dtype)
-        return cls(function, parts, encoded, rows, encoder.n_features_in_, n_background == DEFAULT)
+        return cls(
+            function,
+            parts,
+            encoded,
+            rows,
+            encoder.n_features_in_,
+            n_background == DEFAULT,
+        )
 
     @property
     def is_long(self) -> bool:
-        """Whether pairs of a row and a background row are so many that they take long."""
+        """Whether pairs of a row and a background row are so many that they take
+        long.
+        """
         most = MANY_PAIRS if self.n_columns <= WIDE else MANY_WIDE_PAIRS
         return self.X.shape[0] * len(self.background) > most
 
 
-def explain(model: Any, X: Any, background: Any, n_background: int | str | None) -> Explanation:
+def explain(
+    model: Any, X: Any, background: Any, n_background: int | str | None
+) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
     asked = _Question.of(model, X, background, n_background)
     if asked.tells and asked.is_long:
         _foretell(
             "Explaining",
             asked,
-            lambda few: shapley_values(asked.parts, few, asked.background, asked.n_columns),
+            lambda few: shapley_values(
+                asked.parts, few, asked.background, asked.n_columns
+            ),
         )
     return _explained(model, X, asked)
 
 
 def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     function, rows = asked.function, asked.background
-    with progress("Explaining", X.shape[0], asked.is_long or bool(model.verbose)) as advance:
+    with progress(
+        "Explaining", X.shape[0], asked.is_long or bool(model.verbose)
+    ) as advance:
         found = shapley_values(asked.parts, asked.X, rows, asked.n_columns, 0, advance)
     axis = () if function.has_outputs else (0,)
-    values, base = np.squeeze(found.values, axis=(2,) * len(axis)), np.squeeze(found.base + function.intercept, axis)
+    values, base = (
+        np.squeeze(found.values, axis=(2,) * len(axis)),
+        np.squeeze(found.base + function.intercept, axis),
+    )
     errors = None if found.errors is None else found.errors.reshape(values.shape)
-    return Explanation(values, base, _values(X), input_names(model), function.names, function.unit, len(rows), errors)
+    return Explanation(
+        values,
+        base,
+        _values(X),
+        input_names(model),
+        function.names,
+        function.unit,
+        len(rows),
+        errors,
+    )
 
 
 def _foretell(what: str, asked: _Question, work: Callable[[Any], Any]) -> None:
-    """Warn of the seconds that work on the rows takes, by those of a few of them; loops are compiled before."""
+    """Warn of the seconds that work on the rows takes, by those of a few of them;
+    loops are compiled before.
+    """
     n, n_background = asked.X.shape[0], len(asked.background)
     few, clock = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))], Budget()
     work(few)
     seconds = clock.elapsed * n / few.shape[0]
     warn(
-        f"{what} {n:,} rows by {n_background} background rows takes about {max(seconds, 1):,.0f} seconds. "
-        f"Fewer rows or a smaller n_background take less; with n_background={n_background} there is no such note."
+        f"{what} {n:,} rows by {n_background} background rows takes about "
+        f"{max(seconds, 1):,.0f} seconds. "
+        "Fewer rows or a smaller n_background take less; with "
+        f"n_background={n_background} there is no such note."
     )
 
 
-def interactions(model: Any, X: Any, background: Any, n_background: int | str | None) -> Interactions:
+def interactions(
+    model: Any, X: Any, background: Any, n_background: int | str | None
+) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
     own, (parts, rows) = _explained(model, X, asked), (asked.parts, asked.background)
     values = own.values.reshape(*own.values.shape[:2], -1)
     errors = None if own.errors is None else own.errors.reshape(values.shape)
     if asked.tells and asked.is_long:
-        work = lambda few: shapley_interactions(parts, few, rows, values[: few.shape[0]], None)  # noqa: E731
+
+        def work(few: Any) -> Any:
+            return shapley_interactions(parts, few, rows, values[: few.shape[0]], None)
+
         _foretell("Interactions of", asked, work)
     with progress("Finding interactions", X.shape[0], True) as advance:
         found = shapley_interactions(parts, asked.X, rows, values, errors, 0, advance)
@@ -205,34 +300,49 @@ def interactions(model: Any, X: Any, background: Any, n_background: int | str | 
 
 
 def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:
-    """Encoded background rows: those that are given, or that the model keeps; ValueError where there are none."""
+    """Encoded background rows: those that are given, or that the model keeps;
+    ValueError where there are none.
+    """
     n_background = BACKGROUND_ROWS if n_background == DEFAULT else n_background
-    if n_background is not None and (not isinstance(n_background, int | np.integer) or n_background < 1):
-        raise ValueError(f"n_background must be a positive integer, 'auto' or None, got {n_background!r}.")
+    if n_background is not None and (
+        not isinstance(n_background, int | np.integer) or n_background < 1
+    ):
+        raise ValueError(
+            "n_background must be a positive integer, 'auto' or None, got "
+            f"{n_background!r}."
+        )
     if background is None:
         rows = getattr(model, "background_", None)
         if rows is None:
             raise ValueError(
-                "The model has no background rows, as its file was saved without them, by an earlier version, or for "
-                "very many columns: give some training rows, as explain(X, background=X_train)."
+                "The model has no background rows, as its file was saved without "
+                "them, by an earlier version, or for "
+                "very many columns: give some training rows, as explain(X, "
+                "background=X_train)."
             )
         rows = rows.astype(model.feature_weights_.dtype)
     else:
         rows = _given_background(model, background)
     if n_background is None or n_background >= len(rows):
         return rows
-    return rows[np.sort(np.random.default_rng(0).choice(len(rows), n_background, replace=False))]
+    return rows[
+        np.sort(np.random.default_rng(0).choice(len(rows), n_background, replace=False))
+    ]
 
 
 def _given_background(model: Any, background: Any) -> NDArray:
-    """Encoded background rows that are given; ValueError, which says that it is of these, where they are none."""
+    """Encoded background rows that are given; ValueError, which says that it is of
+    these, where they are none.
+    """
     if not getattr(background, "shape", (1,))[0]:
         raise ValueError("background has no rows: give some, such as training rows.")
     try:
         rows = model._rows(background, reset=False)
     except ValueError as error:
         raise ValueError(f"background is of no use for this model. {error}") from error
-    return np.asarray(as_dense(model.encoder_.encode(rows, model.feature_weights_.dtype)))
+    return np.asarray(
+        as_dense(model.encoder_.encode(rows, model.feature_weights_.dtype))
+    )
 
 
 def _values(X: Any) -> NDArray:
@@ -244,7 +354,9 @@ def _values(X: Any) -> NDArray:
     frame = nw.from_native(X, eager_only=True)
     if all(kind.is_numeric() for kind in frame.schema.values()):
         return frame.to_numpy()
-    values = np.empty(frame.shape, object)  # of dates beside numbers polars makes no array
+    values = np.empty(
+        frame.shape, object
+    )  # of dates beside numbers polars makes no array
     for j, column in enumerate(frame.iter_columns()):
         values[:, j] = column.to_list()
     return values

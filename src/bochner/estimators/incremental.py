@@ -1,4 +1,6 @@
-"""Fits in parts: the first rows, sums of moments over all rows, and validation rows among them."""
+"""Fits in parts: the first rows, sums of moments over all rows, and validation rows
+among them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from bochner.features.base import FeatureMap
 from bochner.notices import listed, warn
 from bochner.sources.rows import concat
 
-FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
+# That fix encodings, kernel and features for good, where the first batch has not more
+FIRST_ROWS = 256
 MOST = 4096
 PROBED = 8  # rows whose features distinguish maps
 
@@ -37,7 +40,8 @@ PROBED = 8  # rows whose features distinguish maps
 class SolvedAttribute:
     """A result that is solved for when it is read, after `partial_fit`.
 
-    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
+    The instance then holds it as a plain attribute, as after `fit`, which comes before
+    this one.
     """
 
     is_plain = True  # in the instance, so that files may hold it
@@ -51,7 +55,9 @@ class SolvedAttribute:
         model._solve_if_needed()
         if self.name in vars(model):
             return vars(model)[self.name]
-        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+        raise AttributeError(
+            f"{type(model).__name__!r} object has no attribute {self.name!r}"
+        )
 
 
 def solved() -> Any:
@@ -63,14 +69,21 @@ def check_half_life(half_life: Any) -> None:
     """Raise ValueError where this is neither None nor a positive number."""
     is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
     if half_life is not None and not (is_number and half_life > 0):
-        raise ValueError(f"half_life must be a positive number of rows, or None to forget nothing, got {half_life!r}.")
+        raise ValueError(
+            "half_life must be a positive number of rows, or None to forget "
+            f"nothing, got {half_life!r}."
+        )
 
 
 def decay_of(n_rows: int, half_life: float | None) -> NDArray[np.float64]:
-    """What is left of the weight of each row of a batch, all of that of the last one."""
+    """What is left of the weight of each row of a batch, all of that of the last
+    one.
+    """
     if half_life is None:
         return np.ones(n_rows)
-    with np.errstate(over="ignore"):  # of ages over the tiniest half-lives, after which nothing is left
+    with np.errstate(
+        over="ignore"
+    ):  # of ages over the tiniest half-lives, after which nothing is left
         return np.exp2(-np.arange(n_rows - 1, -1, -1.0) / float(half_life))
 
 
@@ -79,7 +92,9 @@ def left_after(n_rows: int, half_life: float | None) -> float:
     return float(decay_of(n_rows + 1, half_life)[0])
 
 
-def decayed(weight: NDArray[np.float64] | None, decay: NDArray[np.float64], X: Any) -> NDArray[np.float64] | None:
+def decayed(
+    weight: NDArray[np.float64] | None, decay: NDArray[np.float64], X: Any
+) -> NDArray[np.float64] | None:
     """Weights of rows times what is left of them by their age.
 
     Raises
@@ -92,7 +107,8 @@ def decayed(weight: NDArray[np.float64] | None, decay: NDArray[np.float64], X: A
     left = decay if weight is None else weight * decay
     if weight is not None and left.max() <= NEGLIGIBLE * weight.max():
         raise ValueError(
-            "The last rows of the batch have no weight, and half_life forgets all before them: give a longer half_life."
+            "The last rows of the batch have no weight, and half_life forgets all "
+            "before them: give a longer half_life."
         )
     return checked_weight(left, X)
 
@@ -118,10 +134,23 @@ class FirstRows(NamedTuple):
     decay: NDArray[np.float64]
 
     @classmethod
-    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any, half_life: float | None = None) -> FirstRows:
-        """Other rows after those that were kept, where there are some, whose weight is halved in so many rows."""
+    def after(
+        cls,
+        before: tuple | None,
+        X: Any,
+        y: Any,
+        weight: Any,
+        half_life: float | None = None,
+    ) -> FirstRows:
+        """Other rows after those that were kept, where there are some, whose weight
+        is halved in so many rows.
+        """
         rows = cls(X, y, weight, 0, decay_of(X.shape[0], half_life))
-        return rows if before is None else cls(*before).plus(rows, left_after(rows.n_rows, half_life))
+        return (
+            rows
+            if before is None
+            else cls(*before).plus(rows, left_after(rows.n_rows, half_life))
+        )
 
     @property
     def n_rows(self) -> int:
@@ -134,49 +163,87 @@ class FirstRows(NamedTuple):
         return self.n_rows >= 2 * self.n_fixed
 
     def plus(self, other: FirstRows, left: float) -> FirstRows:
-        """These rows, of whose weight a share is left, and other ones after them; ValueError for frames and arrays."""
+        """These rows, of whose weight a share is left, and other ones after them;
+        ValueError for frames and arrays.
+        """
         if is_frame(self.X) != is_frame(other.X):
-            raise ValueError("Some batches are data frames and some are arrays: give all of them in one form.")
+            raise ValueError(
+                "Some batches are data frames and some are arrays: give all of them "
+                "in one form."
+            )
         weight, pair = None, (self, other)
         if self.weight is not None or other.weight is not None:
-            given = [np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight) for one in pair]
+            given = [
+                np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight)
+                for one in pair
+            ]
             weight = np.concatenate(given)
-        X, y = _as_one([self.X, other.X]), np.concatenate([np.asarray(one.y) for one in pair])
-        return FirstRows(X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay]))
+        X, y = (
+            _as_one([self.X, other.X]),
+            np.concatenate([np.asarray(one.y) for one in pair]),
+        )
+        return FirstRows(
+            X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay])
+        )
 
     def settled(self) -> tuple | None:
-        """The same after they have fixed the encodings, for a file a plain tuple, or None where that was for good."""
+        """The same after they have fixed the encodings, for a file a plain tuple, or
+        None where that was for good.
+        """
         n_fixed = self.n_rows if self.are_due else self.n_fixed
-        return tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
+        return (
+            tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
+        )
 
 
 def _as_one(batches: Sequence[Any]) -> Any:
-    """Batches one below the other: of frames a frame, a sparse matrix where one is, else an array."""
+    """Batches one below the other: of frames a frame, a sparse matrix where one is,
+    else an array.
+    """
     if all(map(is_frame, batches)):
-        return _frames_as_one([nw.from_native(batch, eager_only=True) for batch in batches])
+        return _frames_as_one(
+            [nw.from_native(batch, eager_only=True) for batch in batches]
+        )
     return concat(batches)
 
 
 def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
-    """A frame of the same library, or where libraries or types differ a table of Arrow, whose types widen."""
+    """A frame of the same library, or where libraries or types differ a table of
+    Arrow, whose types widen.
+    """
     library, schema = frames[0].implementation, frames[0].schema
-    if all(one.implementation is library and (library.is_pandas_like() or one.schema == schema) for one in frames):
+    if all(
+        one.implementation is library
+        and (library.is_pandas_like() or one.schema == schema)
+        for one in frames
+    ):
         return nw.concat(frames).to_native()
     try:
-        return concat([one.to_arrow().select(one.columns) for one in frames])  # without an index of pandas
+        return concat(
+            [one.to_arrow().select(one.columns) for one in frames]
+        )  # without an index of pandas
     except pa.ArrowException as error:
-        raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
+        raise ValueError(
+            f"The columns of the batches differ ({error}); give all batches the same "
+            "types."
+        ) from error
 
 
 class FixedByFirstRows:
-    """A model whose encoder is fixed by its first rows, and ignores the columns which did not vary in them."""
+    """A model whose encoder is fixed by its first rows, and ignores the columns
+    which did not vary in them.
+    """
 
     encoder_: TableEncoder
-    _first: tuple | None = None  # rows so far, while they are too few to fix the encodings for good
+    _first: tuple | None = (
+        None  # rows so far, while they are too few to fix the encodings for good
+    )
     _has_cautioned: bool = False
 
     def _state_of_file(self) -> dict[str, Any]:
-        """The state; without first rows that are no arrays, which a file cannot hold, and with a warning."""
+        """The state; without first rows that are no arrays, which a file cannot
+        hold, and with a warning.
+        """
         state: Any = self.__getstate__()
         if self._first is None:
             return state
@@ -184,42 +251,69 @@ class FixedByFirstRows:
         if isinstance(rows.X, np.ndarray):
             return state | {"_first": tuple(rows._replace(y=np.asarray(rows.y)))}
         warn(
-            f"The first {rows.n_fixed} rows fix the scales and the kernel of the loaded model for good, for the file "
-            f"holds no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
+            f"The first {rows.n_fixed} rows fix the scales and the kernel of the "
+            "loaded model for good, for the file "
+            "holds no rows of frames and sparse matrices: save it after "
+            f"{FIRST_ROWS} rows, or prepare it."
         )
         return state | {"_first": None}
 
     def _caution_ignored(self, X: Any, weight: NDArray | None, method: str) -> None:
-        """Warn once where ignored columns vary in later rows; `method` is that by which a sample shows it before."""
-        if self._has_cautioned or not (names := _ignored_but_varying(self.encoder_, X, weight)):
+        """Warn once where ignored columns vary in later rows; `method` is that by
+        which a sample shows it before.
+        """
+        if self._has_cautioned or not (
+            names := _ignored_but_varying(self.encoder_, X, weight)
+        ):
             return
         self._has_cautioned = True
-        verbs = ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
+        verbs = (
+            ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
+        )
         warn(
-            f"{verbs[0]} {listed(names)} had no two different values in the rows that fixed the encoding, and "
-            f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
+            f"{verbs[0]} {listed(names)} had no two different values in the rows "
+            "that fixed the encoding, and "
+            f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a "
+            "sample of all rows first."
         )
 
 
-def _ignored_but_varying(encoder: TableEncoder, X: Any, weight: NDArray | None) -> list[str]:
+def _ignored_but_varying(
+    encoder: TableEncoder, X: Any, weight: NDArray | None
+) -> list[str]:
     """Names of the columns that the encoder ignores and that vary with these rows."""
     before = encoder.statistic_
-    low, high, offsets = before.summary.low, before.summary.high, part_offsets(before.kinds)
+    low, high, offsets = (
+        before.summary.low,
+        before.summary.high,
+        part_offsets(before.kinds),
+    )
     one_value = is_constant(low, high) & encoder.with_std
     ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
     empty = before.missing == before.rows
-    ignored = [j for j, (o, e) in enumerate(ends) if empty[j] or (e > o and one_value[o:e].all())]
+    ignored = [
+        j
+        for j, (o, e) in enumerate(ends)
+        if empty[j] or (e > o and one_value[o:e].all())
+    ]
     if not ignored:
         return []
     kinds, names = before.expected(), before.names
-    some = nw.from_native(X, eager_only=True)[:, ignored].to_native() if is_frame(X) else X[:, ignored]
+    some = (
+        nw.from_native(X, eager_only=True)[:, ignored].to_native()
+        if is_frame(X)
+        else X[:, ignored]
+    )
     now = TableStatistic.of(some, weight, kinds=[kinds[j] for j in ignored])
     starts, found = part_offsets(now.kinds), []
     for i, j in enumerate(ignored):
         (o, e), own = ends[j], slice(*starts[i : i + 2])
         varies = now.missing[i] < now.rows
         if not empty[j]:
-            both = np.minimum(low[o:e], now.summary.low[own]), np.maximum(high[o:e], now.summary.high[own])
+            both = (
+                np.minimum(low[o:e], now.summary.low[own]),
+                np.maximum(high[o:e], now.summary.high[own]),
+            )
             varies = not is_constant(*both).all()
         if varies:
             found.append(f"x{j}" if names is None else names[j])
@@ -228,10 +322,12 @@ def _ignored_but_varying(encoder: TableEncoder, X: Any, weight: NDArray | None) 
 
 @dataclass
 class ValidationSample:
-    """The distinct rows whose content has the smallest hashes, with their weight and mean target.
+    """The distinct rows whose content has the smallest hashes, with their weight and
+    mean target.
 
-    A row that is among them at last has been so from its first copy on, so that sums over its copies are complete
-    ("k minimum values": Beyer, Haas, Reinwald, Sismanis and Gemulla, 2007).
+    A row that is among them at last has been so from its first copy on, so that sums
+    over its copies are complete ("k minimum values": Beyer, Haas, Reinwald, Sismanis
+    and Gemulla, 2007).
 
     Attributes
     ----------
@@ -253,25 +349,38 @@ class ValidationSample:
         """Those among the rows of a source."""
         counted = source.counted()
         place = uniform(counted.row_hashes(), seed)
-        some = np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1]) if len(place) > MOST else None
+        some = (
+            np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1])
+            if len(place) > MOST
+            else None
+        )
         if some is not None:
             counted, place = counted.take(some), place[some]
         return _least(*counted.whole(), place)
 
     def faded(self, left: float) -> ValidationSample:
-        """The rows of whose weight a share is left, but for those of which nothing is."""
+        """The rows of whose weight a share is left, but for those of which nothing
+        is.
+        """
         weight = self.weight * left
         kept = weight > 0
         return _least(self.rows[kept], self.y[kept], weight[kept], self.place[kept])
 
     def __add__(self, other: ValidationSample) -> ValidationSample:
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
-        return _least(concat([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return _least(
+            concat([self.rows, other.rows]),
+            *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)),
+        )
 
     @property
     def rows(self) -> Any:
         """Encoded rows, an array or a CSR matrix."""
-        return sp.csr_array(self.X[:3], shape=tuple(self.X[3])) if isinstance(self.X, tuple) else self.X
+        return (
+            sp.csr_array(self.X[:3], shape=tuple(self.X[3]))
+            if isinstance(self.X, tuple)
+            else self.X
+        )
 
     @property
     def source(self) -> ArraySource:
@@ -283,15 +392,23 @@ def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSam
     """The rows of the smallest places, equal ones as one."""
     kept, first, group = np.unique(place, return_index=True, return_inverse=True)
     total = np.bincount(group, weight).astype(np.float64)
-    mean = np.stack([np.bincount(group, weight * column) for column in y.T], axis=1) / total[:, np.newaxis]
+    mean = (
+        np.stack([np.bincount(group, weight * column) for column in y.T], axis=1)
+        / total[:, np.newaxis]
+    )
     X = X[first[:MOST]]
-    plain = (X.data, X.indices, X.indptr, X.shape) if sp.issparse(X) else np.ascontiguousarray(X)
+    plain = (
+        (X.data, X.indices, X.indptr, X.shape)
+        if sp.issparse(X)
+        else np.ascontiguousarray(X)
+    )
     return ValidationSample(plain, mean[:MOST], total[:MOST], kept[:MOST])
 
 
 @dataclass
 class PartialFitState:
-    """Sums over rows; those of two sets of rows add up, where all that was chosen before is the same.
+    """Sums over rows; those of two sets of rows add up, where all that was chosen
+    before is the same.
 
     Attributes
     ----------
@@ -328,17 +445,42 @@ class PartialFitState:
     digest: str
 
     @classmethod
-    def empty(cls, design: Design, problem: RidgeProblem, alpha_per_weight: float | None) -> PartialFitState:
-        """Sums over no rows, for the map, targets and problem of a design; some of its rows validate at first."""
+    def empty(
+        cls, design: Design, problem: RidgeProblem, alpha_per_weight: float | None
+    ) -> PartialFitState:
+        """Sums over no rows, for the map, targets and problem of a design; some of
+        its rows validate at first.
+        """
         source: ArraySource = design.source
-        D, K, single = design.features.n_features_out, source.n_outputs, design.dtype == np.float32
+        D, K, single = (
+            design.features.n_features_out,
+            source.n_outputs,
+            design.dtype == np.float32,
+        )
         held_out = problem.held_out
-        some = source if held_out is None or held_out.sum() < SCORED_ROWS // 2 else source.take(held_out.nonzero()[0])
+        some = (
+            source
+            if held_out is None or held_out.sum() < SCORED_ROWS // 2
+            else source.take(held_out.nonzero()[0])
+        )
         alpha = problem.alpha if problem.alphas is None else problem.alphas.tolist()
-        facts = alpha, alpha_per_weight, problem.needs.error_scale, problem.needs.out_of_sample
+        facts = (
+            alpha,
+            alpha_per_weight,
+            problem.needs.error_scale,
+            problem.needs.out_of_sample,
+        )
         validation = ValidationSample.of(some, problem.seed)
         digest = _digest(design.features, validation, (*facts, single))
-        return cls(np.zeros((D + K + 1, D + K + 1)), 0, single, validation, *facts, problem.seed, digest)
+        return cls(
+            np.zeros((D + K + 1, D + K + 1)),
+            0,
+            single,
+            validation,
+            *facts,
+            problem.seed,
+            digest,
+        )
 
     @property
     def dtype(self) -> np.dtype:
@@ -357,32 +499,65 @@ class PartialFitState:
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
     def __add__(self, other: PartialFitState) -> PartialFitState:
-        """Sums over the rows of both; ValueError where these are not of one map, encoding and target scale."""
+        """Sums over the rows of both; ValueError where these are not of one map,
+        encoding and target scale.
+        """
         if self.digest != other.digest:
             raise ValueError(
-                "The models cannot be merged: their encoders, maps, targets, ridge penalties or seeds differ. Prepare "
-                "one model, and give each worker a copy, made with bochner.save and bochner.load."
+                "The models cannot be merged: their encoders, maps, targets, ridge "
+                "penalties or seeds differ. Prepare "
+                "one model, and give each worker a copy, made with bochner.save and "
+                "bochner.load."
             )
         filled = [one.validation for one in (self, other) if one.n_rows]
-        validation = filled[0] + filled[1] if len(filled) == 2 else (filled or [self.validation])[0]
+        validation = (
+            filled[0] + filled[1]
+            if len(filled) == 2
+            else (filled or [self.validation])[0]
+        )
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
-    def solve(self, features: FeatureMap, place: Device | None = None, evaluated: int = 0) -> RidgeSolution:
-        """Solve for the rows that are summed, on a device where one is given; as many of them are to be left out."""
-        moments = Moments.holding(self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype)
-        alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
+    def solve(
+        self, features: FeatureMap, place: Device | None = None, evaluated: int = 0
+    ) -> RidgeSolution:
+        """Solve for the rows that are summed, on a device where one is given; as
+        many of them are to be left out.
+        """
+        moments = Moments.holding(
+            self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype
+        )
+        alpha = (
+            self.alpha
+            if self.alpha_per_weight is None
+            else [self.alpha_per_weight * moments.weight]
+        )
         needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, evaluated)
         design = Design(self.validation.source, features, self.dtype, place=place)
-        found = solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
+        found = solve(
+            "direct",
+            design,
+            RidgeProblem(alpha, 0.0, self.seed, needs=needs),
+            moments=moments,
+        )
         return replace(found, weight=moments.weight)
 
 
 def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:
     """Hash of how a map sees some rows, of their targets, and of facts."""
     probe = validation.rows[:PROBED]
-    unit = np.random.default_rng(0).standard_normal((features.n_features_out, 1)).astype(probe.dtype)
-    digest = blake2b(repr((features.n_features_out, probe.shape, *facts)).encode(), digest_size=16)
-    for array in (probe.toarray() if sp.issparse(probe) else probe, features.dot(probe, unit), validation.y[:PROBED]):
+    unit = (
+        np.random.default_rng(0)
+        .standard_normal((features.n_features_out, 1))
+        .astype(probe.dtype)
+    )
+    digest = blake2b(
+        repr((features.n_features_out, probe.shape, *facts)).encode(), digest_size=16
+    )
+    for array in (
+        probe.toarray() if sp.issparse(probe) else probe,
+        features.dot(probe, unit),
+        validation.y[:PROBED],
+    ):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

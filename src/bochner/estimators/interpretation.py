@@ -1,4 +1,6 @@
-"""What a fitted model shows of its columns and of itself: importances, effects, and what it has learned."""
+"""What a fitted model shows of its columns and of itself: importances, effects, and
+what it has learned.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ OF_FIT = " of the fit before"
 
 
 def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
-    """Share of each input column in the mean distance of two rows, shape (d,); None for kernels without lengthscales.
+    """Share of each input column in the mean distance of two rows, shape (d,); None for
+    kernels without lengthscales.
 
     It is of the metric, and not of the predictions, whose columns `Importance` ranks.
     """
@@ -61,17 +64,27 @@ def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
         shares = model.metric_.relevance_
     if shares is None:
         return None
-    return np.bincount(model.encoder_.sources(), shares, model.encoder_.n_features_in_).astype(np.float64)
+    return np.bincount(
+        model.encoder_.sources(), shares, model.encoder_.n_features_in_
+    ).astype(np.float64)
 
 
 def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
-    """Effects of columns of checked rows on the predictions of a fitted model; see `KernelMachineRegressor.effects`."""
-    known = nw.from_native(X, eager_only=True).columns if is_frame(X) else getattr(model, "feature_names_in_", None)
+    """Effects of columns of checked rows on the predictions of a fitted model; see
+    `KernelMachineRegressor.effects`.
+    """
+    known = (
+        nw.from_native(X, eager_only=True).columns
+        if is_frame(X)
+        else getattr(model, "feature_names_in_", None)
+    )
     names = column_names(known, X.shape[1])
     if columns is None:
         chosen = _most_important(model, len(names))
     else:
-        several: list[Any] = [columns] if isinstance(columns, int | str | np.integer) else list(columns)
+        several: list[Any] = (
+            [columns] if isinstance(columns, int | str | np.integer) else list(columns)
+        )
         chosen = [column_number(column, names) for column in several]
     fitted = Fitted(model.encoder_, model.feature_weights_.dtype, *_answers(model))
     with single_threaded_blas():
@@ -79,26 +92,40 @@ def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
 
 
 def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
-    """Predictions of encoded rows, variances of sums of them, names of the outputs, and what these are."""
+    """Predictions of encoded rows, variances of sums of them, names of the outputs,
+    and what these are.
+    """
     if is_classifier(model):
         labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
         first, outputs = len(model.classes_) - len(labels), tuple(map(str, labels))
-        return (lambda Z: model._probabilities(scores_at(model, Z))[:, first:]), None, outputs, "probability"
-    targets, K = Standardised(model.target_mean_, model.target_scale_), len(model.target_mean_)
+        return (
+            (lambda Z: model._probabilities(scores_at(model, Z))[:, first:]),
+            None,
+            outputs,
+            "probability",
+        )
+    targets, K = (
+        Standardised(model.target_mean_, model.target_scale_),
+        len(model.target_mean_),
+    )
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
         return targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
 
     def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
-        return posterior.variances_of_sums(model.features_, Z, A) * np.square(model.target_scale_)
+        return posterior.variances_of_sums(model.features_, Z, A) * np.square(
+            model.target_scale_
+        )
 
     names = tuple(f"y{k}" for k in range(K)) if K > 1 else ("prediction",)
     return predict, None if posterior is None else variances, names, "prediction"
 
 
 def _most_important(model: Any, n_columns: int) -> list[int]:
-    """The six most important columns, or of an unknown importance the ones that count most in the distance."""
+    """The six most important columns, or of an unknown importance the ones that
+    count most in the distance.
+    """
     found, importances = getattr(model, "importance_", None), np.zeros(n_columns)
     if found is not None:
         importances = found.values
@@ -108,17 +135,24 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
 
 
 def _relevance(features: FeatureMap) -> NDArray | None:
-    """Relevance of the encoded columns, the mean of those of the maps by their weights; None without metrics."""
+    """Relevance of the encoded columns, the mean of those of the maps by their
+    weights; None without metrics.
+    """
     parts = [
         (scale**2, part.metric.relevance_)
         for part, scale in zip(features.parts, features.scales, strict=True)
         if isinstance(part, MetricFeatures)
     ]
-    return sum(weight * own for weight, own in parts) / sum(weight for weight, _ in parts) if parts else None
+    return (
+        sum(weight * own for weight, own in parts) / sum(weight for weight, _ in parts)
+        if parts
+        else None
+    )
 
 
 def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
-    """The learned metric of a map, of its last part where it has several; or that of a kernel with lengthscales.
+    """The learned metric of a map, of its last part where it has several; or that of a
+    kernel with lengthscales.
 
     Parameters
     ----------
@@ -127,25 +161,38 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
         Some encoded rows.
     seed : int
     """
-    learned = [part.metric for part in features.parts if isinstance(part, MetricFeatures)]
+    learned = [
+        part.metric for part in features.parts if isinstance(part, MetricFeatures)
+    ]
     if learned:
         return learned[-1]
     kernel = getattr(features, "kernel", None)
-    lengthscale = getattr(kernel, "lengthscale", None) if getattr(kernel, "has_metric", False) else None
+    lengthscale = (
+        getattr(kernel, "lengthscale", None)
+        if getattr(kernel, "has_metric", False)
+        else None
+    )
     if lengthscale is None or X.shape[0] * X.shape[1] > DENSE_ENTRIES:
         return None
     d = X.shape[1]
-    metric = Metric(d, np.arange(d), np.broadcast_to(1 / np.asarray(lengthscale, np.float64), d))
+    metric = Metric(
+        d, np.arange(d), np.broadcast_to(1 / np.asarray(lengthscale, np.float64), d)
+    )
     return with_relevance(metric, X.toarray() if sp.issparse(X) else X, seed)
 
 
 def most_relevant(model: Any) -> dict[str, float]:
-    """Names and shares of the columns that count most in the distance, the first one first; none without a metric."""
+    """Names and shares of the columns that count most in the distance, the first one
+    first; none without a metric.
+    """
     shares = relevance_in_distance(model)
     if shares is None:
         return {}
     names = input_names(model)
-    return {names[j]: float(shares[j]) for j in np.argsort(-shares, kind="stable")[:MOST_COLUMNS]}
+    return {
+        names[j]: float(shares[j])
+        for j in np.argsort(-shares, kind="stable")[:MOST_COLUMNS]
+    }
 
 
 def learned_table(model: Any) -> Markup:
@@ -155,10 +202,13 @@ def learned_table(model: Any) -> Markup:
         "model": "" if report is None else f"{report.chosen}: {report.reason}",
         "features": f"{model.features_.n_features_out:,}",
         "ridge penalty": number(getattr(model, "alpha_", None)),
-        "solver": f"{getattr(model, 'solver_', '')}: {getattr(model, 'solver_reason_', '')}",
+        "solver": f"{getattr(model, 'solver_', '')}: "
+        f"{getattr(model, 'solver_reason_', '')}",
     }
     found = getattr(model, "importance_", None)
-    facts["most important columns"] = "" if found is None else found.headline(MOST_COLUMNS)
+    facts["most important columns"] = (
+        "" if found is None else found.headline(MOST_COLUMNS)
+    )
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))
 
@@ -173,10 +223,21 @@ class Interpretable(BaseKernelEstimator):
         return checked_rows(self, X, reset=reset, cautions=cautions)
 
     def _measure(
-        self: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
+        self: Any,
+        unseen: UnseenRows | None,
+        source: ArraySource,
+        n_rows: int,
+        seed: int,
+        budget: Budget,
     ) -> None:
-        """Measure the importance of the columns, but where a fit to some of the rows of another one is nobody's."""
-        found = None if is_quiet() else importance_of_fit(self, unseen, source, n_rows, seed, budget)
+        """Measure the importance of the columns, but where a fit to some of the rows
+        of another one is nobody's.
+        """
+        found = (
+            None
+            if is_quiet()
+            else importance_of_fit(self, unseen, source, n_rows, seed, budget)
+        )
         if found is not None:
             self.importance_ = found
 
@@ -186,22 +247,32 @@ class Interpretable(BaseKernelEstimator):
             return
         self._solve_if_needed()
         sums, features = self._sums, self.features_
-        evaluated = n_evaluated(self.encoder_.n_features_in_, sums.n_rows, features.n_features_out)
-        unseen = sums.solve(features, current_device(), evaluated).unseen if evaluated else None
+        evaluated = n_evaluated(
+            self.encoder_.n_features_in_, sums.n_rows, features.n_features_out
+        )
+        unseen = (
+            sums.solve(features, current_device(), evaluated).unseen
+            if evaluated
+            else None
+        )
         self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:
-        """Say of an importance that it is of the fit before, as other rows are fitted now."""
+        """Say of an importance that it is of the fit before, as other rows are
+        fitted now.
+        """
         found = vars(self).get("importance_")
         if found is not None and not found.rows.endswith(OF_FIT):
             self.importance_ = replace(found, rows=found.rows + OF_FIT)
 
     @property
     def feature_importances_(self: Any) -> NDArray[np.float64]:
-        """Permutation importance of each column, `importance_`, as shares that sum to 1: shape (d,).
+        """Permutation importance of each column, `importance_`, as shares that sum to
+        1: shape (d,).
 
-        Values below zero count as zero; where no column has a positive one, all are zero. Shares of the distance of two
-        rows, which the metric has learned, are ``metric_.relevance_``.
+        Values below zero count as zero; where no column has a positive one, all are
+        zero. Shares of the distance of two rows, which the metric has learned, are
+        ``metric_.relevance_``.
         """
         check_is_fitted(self)
         return self.importance_.shares
@@ -217,21 +288,24 @@ class Interpretable(BaseKernelEstimator):
         n_rows: int = 5000,
         random_state: Any = None,
     ) -> Importance:
-        """Permutation importance: how much the loss grows when rows get the values of a column from other rows.
+        """Permutation importance: how much the loss grows when rows get the values of a
+        column from other rows.
 
-        The loss is the mean squared error (for several targets the mean over targets of unit variance), the loss that
-        the regressor was fitted by, or the log loss of the probabilities of classes. Columns are permuted as they were
-        given: a column of categories or dates as a whole.
+        The loss is the mean squared error (for several targets the mean over targets of
+        unit variance), the loss that the regressor was fitted by, or the log loss of
+        the probabilities of classes. Columns are permuted as they were given: a column
+        of categories or dates as a whole.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen; on rows of the fit the importance of useless columns is too large.
+            Rows that the model has not seen; on rows of the fit the importance of
+            useless columns is too large.
         y : array of shape (n,) or (n, K), or str
             Targets or labels.
         sample_weight : array of shape (n,) or str, optional
-            A weight of w counts as w equal rows, both in the mean loss and among the values that are permuted; weights
-            of classes come on top, as in the fit.
+            A weight of w counts as w equal rows, both in the mean loss and among the
+            values that are permuted; weights of classes come on top, as in the fit.
         n_repeats : int, default=5
             Permutations of each column.
         n_rows : int, default=5000
@@ -242,27 +316,33 @@ class Interpretable(BaseKernelEstimator):
         Returns
         -------
         Importance
-            Values, standard errors and names. It prints as a table; `plot`, `to_frame` and `to_json`.
+            Values, standard errors and names. It prints as a table; `plot`, `to_frame`
+            and `to_json`.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If there are fewer than two rows, columns or targets differ from those of the fit, or labels are unknown.
+            If there are fewer than two rows, columns or targets differ from those of
+            the fit, or labels are unknown.
 
         References
         ----------
-        Breiman, "Random Forests", Machine Learning 2001. Fisher, Rudin and Dominici, "All Models are Wrong, but Many
-        are Useful", JMLR 2019.
+        Breiman, "Random Forests", Machine Learning 2001. Fisher, Rudin and Dominici,
+        "All Models are Wrong, but Many are Useful", JMLR 2019.
 
         Examples
         --------
         >>> import numpy as np
         >>> from bochner import KernelMachineRegressor
         >>> X = np.random.default_rng(0).normal(size=(600, 3))
-        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:300], 2 * X[:300, 0] + X[:300, 1])
-        >>> found = model.importance(X[300:], 2 * X[300:, 0] + X[300:, 1], random_state=0)
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(
+        ...     X[:300], 2 * X[:300, 0] + X[:300, 1]
+        ... )
+        >>> found = model.importance(
+        ...     X[300:], 2 * X[300:, 0] + X[300:, 1], random_state=0
+        ... )
         >>> found.values.round().tolist()  # 2 a^2 of coefficients a
         [8.0, 2.0, 0.0]
         """
@@ -273,13 +353,20 @@ class Interpretable(BaseKernelEstimator):
         X = self._rows(X, reset=False)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
-        rows = target.y, target.weight, self.feature_weights_.dtype, self._known_targets()
+        rows = (
+            target.y,
+            target.weight,
+            self.feature_weights_.dtype,
+            self._known_targets(),
+        )
         source = encoded_source(self.encoder_, X, *rows)
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 
     @any_arrays
-    def explain(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Explanation:
+    def explain(
+        self, X: Any, background: Any = None, n_background: int | str | None = "auto"
+    ) -> Explanation:
         """Explain the predictions for some rows by Shapley values of the columns.
 
         Parameters
@@ -287,90 +374,112 @@ class Interpretable(BaseKernelEstimator):
         X : array, sparse matrix or data frame of shape (n, d)
             Rows to explain.
         background : array, sparse matrix or data frame of shape (B, d), optional
-            Rows that the explained ones are compared with: columns that are not in a coalition have values of these
-            rows. By default up to 100 training rows that the model keeps.
+            Rows that the explained ones are compared with: columns that are not in a
+            coalition have values of these rows. By default up to 100 training rows that
+            the model keeps.
         n_background : int, "auto" or None, default="auto"
-            From more background rows, this many are drawn at random. "auto" for 100, with a warning of the seconds if
-            these are many. None for all.
+            From more background rows, this many are drawn at random. "auto" for 100,
+            with a warning of the seconds if these are many. None for all.
 
         Returns
         -------
         Explanation
-            For classes of log-odds, the first-order part of the link of the scores: without a stack of two losses
-            ``link_[0]`` times `decision_function`.
+            For classes of log-odds, the first-order part of the link of the scores:
+            without a stack of two losses ``link_[0]`` times `decision_function`.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            For other columns than those of the fit, and where there are no background rows.
+            For other columns than those of the fit, and where there are no background
+            rows.
         MemoryError
             If the values do not fit in the free memory.
 
         Warns
         -----
         UserWarning
-            With "auto", of the time that more than a million pairs of a row and a background row take, or a thousand of
-            more than 500 columns. A bar on a terminal shows how far the work is.
+            With "auto", of the time that more than a million pairs of a row and a
+            background row take, or a thousand of more than 500 columns. A bar on a
+            terminal shows how far the work is.
 
         Notes
         -----
-        The values are interventional Shapley values (Lundberg and Lee, "A Unified Approach to Interpreting Model
-        Predictions", NIPS 2017). They are exact, without sampling, for Fourier features, bins and linear features, with
-        learned metrics too: these are products of factors of the columns. Bins with a linear map before them, and other
-        maps, are sampled by permutations and have standard errors, unless there are 6 columns or fewer.
+        The values are interventional Shapley values (Lundberg and Lee, "A Unified
+        Approach to Interpreting Model Predictions", NIPS 2017). They are exact, without
+        sampling, for Fourier features, bins and linear features, with learned metrics
+        too: these are products of factors of the columns. Bins with a linear map before
+        them, and other maps, are sampled by permutations and have standard errors,
+        unless there are 6 columns or fewer.
 
         Examples
         --------
         >>> from sklearn.datasets import load_diabetes
         >>> from bochner import KernelMachineRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X[:350], y[:350])
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(
+        ...     X[:350], y[:350]
+        ... )
         >>> explanation = model.explain(X[350:])
         >>> explanation.values.shape, explanation.is_exact
         ((92, 10), True)
         """
         check_is_fitted(self)
-        return explained_scores.explain(self, self._rows(X, reset=False), background, n_background)
+        return explained_scores.explain(
+            self, self._rows(X, reset=False), background, n_background
+        )
 
     @any_arrays
-    def interactions(self, X: Any, background: Any = None, n_background: int | str | None = "auto") -> Interactions:
-        """Find the columns that interact in the predictions for some rows, by Shapley interactions of all pairs.
+    def interactions(
+        self, X: Any, background: Any = None, n_background: int | str | None = "auto"
+    ) -> Interactions:
+        """Find the columns that interact in the predictions for some rows, by Shapley
+        interactions of all pairs.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
             Rows; some hundreds tell which pairs are the strongest.
         background, n_background
-            As of `explain`. The time grows with the cube of the number of columns that differ between two rows.
+            As of `explain`. The time grows with the cube of the number of columns that
+            differ between two rows.
 
         Returns
         -------
         Interactions
-            Exact where the values of `explain` are; from landmarks and bins with a linear map they are sampled.
+            Exact where the values of `explain` are; from landmarks and bins with a
+            linear map they are sampled.
 
         Examples
         --------
         >>> import numpy as np
         >>> from bochner import KernelMachineRegressor
         >>> X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
-        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+        >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(
+        ...     X, X[:, 0] * X[:, 1] + X[:, 2]
+        ... )
         >>> model.interactions(X[:20]).values.shape
         (20, 3, 3)
         """
         check_is_fitted(self)
-        return explained_scores.interactions(self, self._rows(X, reset=False), background, n_background)
+        return explained_scores.interactions(
+            self, self._rows(X, reset=False), background, n_background
+        )
 
     def _without_posterior(self) -> Self:
-        """Return a copy without the posterior, so that effects have no intervals and take less time."""
+        """Return a copy without the posterior, so that effects have no intervals and
+        take less time.
+        """
         check_is_fitted(self)
         bare = copy(self)
         bare.posterior_ = None
         return bare
 
     def without_background(self) -> Self:
-        """Return a copy of the fitted model without `background_`, the training rows that `explain` compares with."""
+        """Return a copy of the fitted model without `background_`, the training rows
+        that `explain` compares with.
+        """
         check_is_fitted(self)
         bare = copy(self)
         bare.background_ = None
@@ -388,12 +497,15 @@ class Interpretable(BaseKernelEstimator):
         n_rows: int = 500,
         coverage: float = 0.9,
     ) -> Effects:
-        """Effects of columns on predictions: partial dependence, or accumulated local effects.
+        """Effects of columns on predictions: partial dependence, or accumulated local
+        effects.
 
-        Partial dependence at a value is the mean prediction for rows that all get this value in the column, and keep
-        the others (Friedman, 2001). Where columns are correlated, such rows may be unlike any data. Accumulated local
-        effects add mean differences of predictions between neighbouring values, for the rows that lie between these
-        (Apley and Zhu, 2020); their mean is zero. Neither is the effect of an intervention.
+        Partial dependence at a value is the mean prediction for rows that all get this
+        value in the column, and keep the others (Friedman, 2001). Where columns are
+        correlated, such rows may be unlike any data. Accumulated local effects add mean
+        differences of predictions between neighbouring values, for the rows that lie
+        between these (Apley and Zhu, 2020); their mean is zero. Neither is the effect
+        of an intervention.
 
         Parameters
         ----------
@@ -403,21 +515,24 @@ class Interpretable(BaseKernelEstimator):
             By number or name. By default the six most important ones, by `importance_`.
         kind : {"partial", "accumulated"}, default="partial"
         n_points : int, default=20
-            Number of values of each column, at most: all of few, else frequent ones and quantiles of the others; of
-            text the most frequent ones. If the fit saw missing values, and X has one, that is a value too.
+            Number of values of each column, at most: all of few, else frequent ones and
+            quantiles of the others; of text the most frequent ones. If the fit saw
+            missing values, and X has one, that is a value too.
         n_curves : int, default=50
             Number of rows whose own predictions are kept, for partial dependence.
         n_rows : int, default=500
-            Number of rows that predictions are averaged over; from more rows, this many are drawn at random.
+            Number of rows that predictions are averaged over; from more rows, this many
+            are drawn at random.
         coverage : float, default=0.9
-            Of the intervals, which need a fit with ``uncertainty=True`` or "std". They are of the effect for these rows
-            by the posterior of the function.
+            Of the intervals, which need a fit with ``uncertainty=True`` or "std". They
+            are of the effect for these rows by the posterior of the function.
 
         Returns
         -------
         Effects
-            In the units of the target; for classes of probabilities, and of two classes that of the second. An
-            `Effect` for each column, with `plot`, `to_frame` and `to_json`.
+            In the units of the target; for classes of probabilities, and of two classes
+            that of the second. An `Effect` for each column, with `plot`, `to_frame` and
+            `to_json`.
 
         Raises
         ------
@@ -428,9 +543,10 @@ class Interpretable(BaseKernelEstimator):
 
         References
         ----------
-        Friedman, "Greedy Function Approximation", Annals of Statistics 2001, section 8.2. Goldstein, Kapelner, Bleich
-        and Pitkin, "Peeking Inside the Black Box", JCGS 2015 (curves of rows). Apley and Zhu, "Visualizing the Effects
-        of Predictor Variables in Black Box Supervised Learning Models", JRSS B 2020.
+        Friedman, "Greedy Function Approximation", Annals of Statistics 2001, section
+        8.2. Goldstein, Kapelner, Bleich and Pitkin, "Peeking Inside the Black Box",
+        JCGS 2015 (curves of rows). Apley and Zhu, "Visualizing the Effects of Predictor
+        Variables in Black Box Supervised Learning Models", JRSS B 2020.
 
         Examples
         --------
@@ -447,19 +563,23 @@ class Interpretable(BaseKernelEstimator):
 
     @any_arrays
     def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
-        """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
+        """Write an HTML page about the fitted model: its scores, selection, learned
+        metric and errors.
 
-        The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
-        baseline, the columns of the rows, their importance, effects, interactions and Shapley values of single rows,
-        curves of classes or residuals, the worst rows, the candidates, the error against the number of rows and of
-        features, the learned metric, the error of the kernel approximation, costs and versions. The page of a model
-        that ``bochner fit`` has saved, by ``bochner report``, also has scores of other models.
+        The page is one file without scripts or external resources. It shows the scores
+        on the given rows and those of a baseline, the columns of the rows, their
+        importance, effects, interactions and Shapley values of single rows, curves of
+        classes or residuals, the worst rows, the candidates, the error against the
+        number of rows and of features, the learned metric, the error of the kernel
+        approximation, costs and versions. The page of a model that ``bochner fit`` has
+        saved, by ``bochner report``, also has scores of other models.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen; otherwise the scores are too good, and the page says so where it finds
-            the training rows that the model keeps. From more rows 20,000 are drawn.
+            Rows that the model has not seen; otherwise the scores are too good, and the
+            page says so where it finds the training rows that the model keeps. From
+            more rows 20,000 are drawn.
         y : array of shape (n,)
             Targets (one column), or labels.
         out : path-like, optional
@@ -475,7 +595,8 @@ class Interpretable(BaseKernelEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            If there are several targets, labels that the model does not know, or fewer than 20 rows.
+            If there are several targets, labels that the model does not know, or fewer
+            than 20 rows.
 
         Examples
         --------

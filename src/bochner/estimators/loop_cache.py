@@ -22,12 +22,17 @@ from bochner.solvers.iterative import IterativeRidge
 ROWS, COLUMNS, SIZE, SEED = 300, 4, 5, 0
 WIDE = 512  # columns of which a fast transform is worth its while
 MAPS: list[FeatureMap] = [
-    FourierFeatures(Gaussian(2.0), SIZE, random_state=SEED),  # of an odd size, so that one cosine has an offset
+    FourierFeatures(
+        Gaussian(2.0), SIZE, random_state=SEED
+    ),  # of an odd size, so that one cosine has an offset
     BinningFeatures(Laplacian(2.0), SIZE, random_state=SEED),
     BinningFeatures(Laplacian(2.0), SIZE, n_buckets=SIZE, random_state=SEED),
     BinningFeatures(SmoothBins(2.0), SIZE, random_state=SEED),
 ]
-HASHED = [BinningFeatures(Laplacian(2.0), SIZE, n_buckets=buckets, random_state=SEED) for buckets in (SIZE, 257)]
+HASHED = [
+    BinningFeatures(Laplacian(2.0), SIZE, n_buckets=buckets, random_state=SEED)
+    for buckets in (SIZE, 257)
+]
 
 
 class LoopCache(NamedTuple):
@@ -49,15 +54,18 @@ class LoopCache(NamedTuple):
 
 
 def warmup() -> LoopCache:
-    """Compile all inner loops that the cache does not have yet, so that no later fit has to wait for them.
+    """Compile all inner loops that the cache does not have yet, so that no later fit
+    has to wait for them.
 
-    Otherwise each loop is compiled when it is first needed, a few seconds in all for the first fit, and kept on disk.
-    Call it once where an image or an environment is built; the command ``bochner warmup`` does the same.
+    Otherwise each loop is compiled when it is first needed, a few seconds in all for
+    the first fit, and kept on disk. Call it once where an image or an environment is
+    built; the command ``bochner warmup`` does the same.
 
     Returns
     -------
     LoopCache
-        The `folder` of the cache, how many loops were `compiled` and `kept_before`, and the `seconds` it took.
+        The `folder` of the cache, how many loops were `compiled` and `kept_before`, and
+        the `seconds` it took.
 
     Raises
     ------
@@ -87,17 +95,24 @@ def warmup() -> LoopCache:
             _solve(features, dtype)
         for features in HASHED:
             _sum(features, dtype)
-        FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
+        FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(
+            np.ones((2, WIDE), dtype)
+        )
     X, y = _random_rows(np.float64)
     KernelMachineRegressor(features=MAPS[1], alpha=1.0).fit(X, y).interactions(X[:1])
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
-        raise OSError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
+        raise OSError(
+            "no folder is writable for the cache of compiled loops; name one in "
+            "NUMBA_CACHE_DIR"
+        )
     if failure := next(filter(None, (loop._cache.failure for loop in LOOPS)), None):
         raise failure
     compiled = sum(_compiled(loop) for loop in LOOPS) - before
     there = sum(len(loop.signatures) for loop in LOOPS)
-    return LoopCache(folders[0], compiled, there - compiled, time.perf_counter() - start)
+    return LoopCache(
+        folders[0], compiled, there - compiled, time.perf_counter() - start
+    )
 
 
 def _compiled(loop: Any) -> int:
@@ -106,18 +121,26 @@ def _compiled(loop: Any) -> int:
 
 
 def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
-    """By conjugate gradients and by the Gram matrix, on dense rows and on sparse ones; in 8 bits."""
+    """By conjugate gradients and by the Gram matrix, on dense rows and on sparse
+    ones; in 8 bits.
+    """
     X, y = _random_rows(dtype)
-    ridge = IterativeRidge(Design(ArraySource(X, y), features.draw(COLUMNS), dtype), SEED)
+    ridge = IterativeRidge(
+        Design(ArraySource(X, y), features.draw(COLUMNS), dtype), SEED
+    )
     V = ridge.fit(np.ones(1), 0.0, 3).solution.coef.astype(dtype)
     for rows in (X, X[:1], sp.csr_matrix(X)):
         features.dot(rows, V.T)
-        features.dot(rows, V.T.astype(np.float64))  # explanations have coefficients in double precision
+        features.dot(
+            rows, V.T.astype(np.float64)
+        )  # explanations have coefficients in double precision
     if features.is_dense:
         stored = features.store(X, packed=True)
         stored.backward(stored.forward(V), V)
         stored.normal(V, np.ones(ROWS, dtype), V)
-        KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y).interactions(X[:1])
+        KernelMachineRegressor(
+            features=features, alpha=[0.1, 1.0], solver="direct"
+        ).fit(X, y).interactions(X[:1])
 
 
 def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
@@ -130,4 +153,6 @@ def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
 def _random_rows(dtype: DTypeLike) -> tuple[Any, Any]:
     rng = np.random.default_rng(SEED)
     X = rng.standard_normal((ROWS, COLUMNS)).astype(dtype)
-    return X, np.sin(3 * X[:, :3])  # of three outputs, for some loops take two at a time
+    return X, np.sin(
+        3 * X[:, :3]
+    )  # of three outputs, for some loops take two at a time

@@ -1,4 +1,6 @@
-"""Another loss than the squared one on stored features: its steps, and what the rows held out say of them."""
+"""Another loss than the squared one on stored features: its steps, and what the rows
+held out say of them.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,29 @@ from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions, LeftOut, average, mean_and_error
+from bochner.selection.validation import (
+    HeldOutPredictions,
+    LeftOut,
+    average,
+    mean_and_error,
+)
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Loss
-from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, precondition
+from bochner.solvers.newton import (
+    NewtonSolution,
+    Point,
+    Reweighted,
+    minimise,
+    precondition,
+)
 
 
 class WarmStart(NamedTuple):
-    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without each set held out.
+    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without
+    each set held out.
 
-    Where steps from there have led to the points, their number; the point on all rows is then the mean of the others.
+    Where steps from there have led to the points, their number; the point on all rows
+    is then the mean of the others.
     """
 
     name: str
@@ -65,7 +80,8 @@ class LossFit(NamedTuple):
 
 
 class LossTrial(NamedTuple):
-    """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values.
+    """A start and a ridge penalty, the steps that were best for the rows held out,
+    their loss and fitted values.
 
     Where the steps ended is a start for another penalty, and for all rows.
     """
@@ -110,9 +126,11 @@ class LossProblem:
         slope: NDArray | float = 1.0,
         origin: NDArray | float = 0.0,
     ) -> WarmStart:
-        """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
+        """A multiple of the ridge solution; features beside its own begin with
+        coefficients of zero.
 
-        What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
+        What is held out hardly moves the mean, so that the offset of all rows serves
+        everywhere.
 
         Parameters
         ----------
@@ -125,17 +143,28 @@ class LossProblem:
         K = fitted.coef.shape[1]
 
         def widened(coef: NDArray) -> NDArray:
-            return np.pad(slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - coef.shape[1])))
+            return np.pad(
+                slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - coef.shape[1]))
+            )
 
         whole = widened(fitted.coef.T)
-        offset = self.ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
-        return WarmStart("ridge", [(whole, offset), *((widened(coef), offset) for coef in without or [])])
+        offset = self.ridge.centred(
+            whole, np.ravel(slope) * fitted.intercept
+        ) + np.broadcast_to(origin, K)
+        return WarmStart(
+            "ridge",
+            [(whole, offset), *((widened(coef), offset) for coef in without or [])],
+        )
 
     def at_prior(self) -> WarmStart:
-        """Coefficients of zero, and the scores that give all rows the shares of the classes."""
+        """Coefficients of zero, and the scores that give all rows the shares of the
+        classes.
+        """
         ridge = self.ridge
         y = np.concatenate([block.y for block in ridge.blocks])
-        mean = np.average(y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks]))
+        mean = np.average(
+            y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks])
+        )
         point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
         return WarmStart("prior", [point] * (1 + len(self.masks)))
 
@@ -152,7 +181,8 @@ class LossProblem:
         ----------
         start : WarmStart
         alphas : sequence of float
-            Ridge penalties to try, twice what they add to the loss times the squares of the coefficients.
+            Ridge penalties to try, twice what they add to the loss times the squares of
+            the coefficients.
         n_steps : int, optional
             Steps that served an earlier fit of the same model.
         validated : bool, default=False
@@ -167,17 +197,27 @@ class LossProblem:
             n_steps = POLICY.newton_steps
         problem = self._problem(start.points[0], alpha)
         found = self._minimise(problem, n_steps)
-        coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
+        coef, intercept = (
+            found.coef.T.astype(ridge.design.dtype),
+            ridge.uncentred(found.coef, found.offset),
+        )
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
         way = self.loss, alpha, start.name, found.n_steps
-        return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen)
+        return LossFit(
+            np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen
+        )
 
     def fit_after(self, trial: LossTrial) -> LossFit:
-        """Minimise the loss on all rows from the prior, in a few more steps than a trial on fewer rows took.
+        """Minimise the loss on all rows from the prior, in a few more steps than a
+        trial on fewer rows took.
 
-        These are the steps that a refit of the model takes, so that a refit to equal rows gives an equal model.
+        These are the steps that a refit of the model takes, so that a refit to equal
+        rows gives an equal model.
         """
-        n_steps = min(trial.start.n_steps + trial.n_steps, POLICY.newton_steps) + POLICY.resumed_steps
+        n_steps = (
+            min(trial.start.n_steps + trial.n_steps, POLICY.newton_steps)
+            + POLICY.resumed_steps
+        )
         found = self.fit(self.at_prior(), (trial.alpha,), n_steps)
         predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
         return found._replace(held_out_predictions=predictions, unseen=unseen)
@@ -185,99 +225,171 @@ class LossProblem:
     def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.
 
-        A smaller one must be clearly better, and a larger one worthwhile. Each begins where another one ended.
+        A smaller one must be clearly better, and a larger one worthwhile. Each begins
+        where another one ended.
         """
         step, power = POLICY.penalty_step, POLICY.first_penalty
         tried = {power: self.trial(start, unit * step**power)}
 
         def next_to(power: int, way: int) -> LossTrial:
-            tried[power + way] = self.trial(tried[power].end, unit * step ** (power + way))
+            tried[power + way] = self.trial(
+                tried[power].end, unit * step ** (power + way)
+            )
             return tried[power + way]
 
         def may(power: int) -> bool:
             return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
 
-        while may(power) and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss:
+        while (
+            may(power)
+            and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss
+        ):
             power += 1
         if power == POLICY.first_penalty:
-            while may(power) and self._is_clearly_better(next_to(power, -1), tried[power]):
+            while may(power) and self._is_clearly_better(
+                next_to(power, -1), tried[power]
+            ):
                 power -= 1
         return power, tried[power]
 
     def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
         """Whether the loss of the rows held out is less by half a standard error."""
-        first, second = self.predictions(one.fitted).distinct(), self.predictions(two.fitted).distinct()
-        losses = [self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)]
+        first, second = (
+            self.predictions(one.fitted).distinct(),
+            self.predictions(two.fitted).distinct(),
+        )
+        losses = [
+            self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)
+        ]
         gain, noise = mean_and_error(losses[0] - losses[1], first.weight)
         return gain > POLICY.clear * noise
 
     def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
-        """Fitted values of the rows held out before any step, with their targets and weights."""
+        """Fitted values of the rows held out before any step, with their targets and
+        weights.
+        """
         pairs = zip(self.masks, start.points[1:], strict=True)
         return self.predictions(
-            [_Trace(self._problem(point, 0.0, mask), self, mask).fitted[0] for mask, point in pairs]
+            [
+                _Trace(self._problem(point, 0.0, mask), self, mask).fitted[0]
+                for mask, point in pairs
+            ]
         )
 
     def predictions(self, fitted: list[NDArray]) -> HeldOutPredictions:
-        """Fitted values of all rows held out, (K, m) for each set, with their targets and weights."""
+        """Fitted values of all rows held out, (K, m) for each set, with their
+        targets and weights.
+        """
         y = np.concatenate([block.y for block in self.ridge.blocks])
         weight = np.concatenate([block.weight for block in self.ridge.blocks])
         predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
         rows = np.concatenate([np.flatnonzero(mask) for mask in self.masks])
         X = self.ridge.design.source.take(rows).whole().X
-        return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
+        return HeldOutPredictions(
+            predicted, y[rows], weight[rows], LeftOut(X, weight[rows])
+        )
 
-    def unseen(self, end: WarmStart, beside: WarmStart | None = None) -> UnseenRows | None:
-        """The rows held out, with the points without them as functions; side by side with those of another start."""
+    def unseen(
+        self, end: WarmStart, beside: WarmStart | None = None
+    ) -> UnseenRows | None:
+        """The rows held out, with the points without them as functions; side by side
+        with those of another start.
+        """
         ridge, functions = self.ridge, list[LinearPredictor]()
         for k in range(len(self.masks)):
             points = [own.points[1 + k] for own in (beside, end) if own is not None]
-            coef = np.concatenate([coef for coef, _ in points]).T.astype(ridge.design.dtype)
+            coef = np.concatenate([coef for coef, _ in points]).T.astype(
+                ridge.design.dtype
+            )
             intercept = np.concatenate([ridge.uncentred(*point) for point in points])
             functions.append(LinearPredictor(np.ascontiguousarray(coef), intercept))
-        return UnseenRows.of_sets(ridge.design, self.masks, functions, np.concatenate([b.y for b in ridge.blocks]))
+        return UnseenRows.of_sets(
+            ridge.design,
+            self.masks,
+            functions,
+            np.concatenate([b.y for b in ridge.blocks]),
+        )
 
     def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
-        """One of each ridge penalty, as far as there is time, and of larger ones while that is worthwhile."""
-        trials, whole = list[LossTrial](), replace(self, budget=self.budget.part(POLICY.traced_share))
+        """One of each ridge penalty, as far as there is time, and of larger ones
+        while that is worthwhile.
+        """
+        trials, whole = (
+            list[LossTrial](),
+            replace(self, budget=self.budget.part(POLICY.traced_share)),
+        )
         for k, alpha in enumerate(alphas):
             if not trials or not whole.budget.is_over:
-                trials.append(replace(whole, budget=whole.budget.part(1 / (len(alphas) - k))).trial(start, alpha))
+                trials.append(
+                    replace(
+                        whole, budget=whole.budget.part(1 / (len(alphas) - k))
+                    ).trial(start, alpha)
+                )
         if len(alphas) == 1 or self.tol:  # as given
             return trials
         while len(trials) < POLICY.most_penalties and not whole.budget.is_over:
             larger = whole.trial(start, trials[-1].alpha * alphas[-1] / alphas[-2])
-            if larger.loss >= (1 - POLICY.worthwhile) * min(trial.loss for trial in trials):
+            if larger.loss >= (1 - POLICY.worthwhile) * min(
+                trial.loss for trial in trials
+            ):
                 break
             trials.append(larger)
         return trials
 
     def trial(self, start: WarmStart, alpha: float) -> LossTrial:
-        """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
+        """Fit without the rows of each set, and find the steps, none perhaps, that
+        are best for them.
+        """
         traces, ends = list[_Trace](), list[Point]()
-        for k, (mask, point) in enumerate(zip(self.masks, start.points[1:], strict=True)):
-            problem, own = self._problem(point, alpha, mask), self.budget.part(1 / (len(self.masks) - k))
+        for k, (mask, point) in enumerate(
+            zip(self.masks, start.points[1:], strict=True)
+        ):
+            problem, own = (
+                self._problem(point, alpha, mask),
+                self.budget.part(1 / (len(self.masks) - k)),
+            )
             traces.append(_Trace(problem, self, mask))
-            found = replace(self, budget=own)._minimise(problem, POLICY.newton_steps, traces[-1])
+            found = replace(self, budget=own)._minimise(
+                problem, POLICY.newton_steps, traces[-1]
+            )
             ends.append((found.coef, found.offset))
         length = max(len(trace.losses) for trace in traces)
-        curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
-        mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
+        curves = [
+            np.pad(trace.losses, (0, length - len(trace.losses)), "edge")
+            for trace in traces
+        ]
+        mean = np.average(
+            curves, axis=0, weights=[trace.weight.sum() for trace in traces]
+        )
         best = length - 1 if self.tol else int(np.argmin(mean))
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
         coefs, offsets = zip(*ends, strict=True)
         whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
-        end = WarmStart(start.name, [whole, *ends], min(start.n_steps + length - 1, POLICY.newton_steps))
+        end = WarmStart(
+            start.name,
+            [whole, *ends],
+            min(start.n_steps + length - 1, POLICY.newton_steps),
+        )
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
-    def _problem(self, at: Point, alpha: float, mask: NDArray | None = None) -> Reweighted:
-        """The loss with a ridge penalty, from a point on, on all rows or without those of a mask."""
-        blocks = self.ridge.blocks if mask is None else Without(self.ridge.blocks, ~mask)
+    def _problem(
+        self, at: Point, alpha: float, mask: NDArray | None = None
+    ) -> Reweighted:
+        """The loss with a ridge penalty, from a point on, on all rows or without
+        those of a mask.
+        """
+        blocks = (
+            self.ridge.blocks if mask is None else Without(self.ridge.blocks, ~mask)
+        )
         penalty = np.full((len(at[0]), 1), alpha) * self.relative
         return Reweighted(blocks, self.loss, penalty, *at, self.ridge.dtype)
 
-    def _minimise(self, problem: Reweighted, n_steps: int, trace: _Trace | None = None) -> NewtonSolution:
-        """To the tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
+    def _minimise(
+        self, problem: Reweighted, n_steps: int, trace: _Trace | None = None
+    ) -> NewtonSolution:
+        """To the tolerance, or for so many steps of a few iterations each; `trace`
+        may stop the latter.
+        """
         inverse, budget = partial(precondition, self.ridge), self.budget.part(1.0)
 
         def is_late() -> bool:
@@ -285,7 +397,9 @@ class LossProblem:
 
         if not self.tol:
             look = trace or (lambda problem, n_steps: False)
-            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late)
+            return minimise(
+                problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late
+            )
         most = POLICY.most_iterations
         found = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
         if trace is not None:
@@ -294,7 +408,8 @@ class LossProblem:
 
 
 class _Trace:
-    """Losses of rows held out before the first step and after each, and their fitted values, (K, m).
+    """Losses of rows held out before the first step and after each, and their fitted
+    values, (K, m).
 
     Parameters
     ----------
@@ -306,17 +421,31 @@ class _Trace:
 
     def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], of.ridge.design.source.weights[mask]
+        self.masks, self.weight = (
+            [mask[a:b] for a, b in pairwise(edges)],
+            of.ridge.design.source.weights[mask],
+        )
         self.losses, self.fitted = list[float](), list[NDArray]()
         self(problem, 0)
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
         """Note the losses; whether the last step brought nothing worthwhile."""
         Y, F = (
-            np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
-            for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
+            np.concatenate(
+                [part[:, own] for part, own in zip(parts, self.masks, strict=True)],
+                axis=1,
+            )
+            for parts in (
+                [rows.Y for rows in problem.rows],
+                [rows.F for rows in problem.rows],
+            )
         )
         self.fitted.append(F)
         self.losses.append(average(problem.loss.value(Y, F), self.weight))
-        last, before = self.losses[-POLICY.newton_patience :], self.losses[: -POLICY.newton_patience]
-        return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(min(before))
+        last, before = (
+            self.losses[-POLICY.newton_patience :],
+            self.losses[: -POLICY.newton_patience],
+        )
+        return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(
+            min(before)
+        )

@@ -1,4 +1,6 @@
-"""The machine behind the regressor and the classifier: one fit for rows in memory, in passes and in parts."""
+"""The machine behind the regressor and the classifier: one fit for rows in memory,
+in passes and in parts.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,27 @@ from bochner.estimators.incremental import (
 )
 from bochner.estimators.measured_importance import n_evaluated
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import (
+    Iterations,
+    Needs,
+    RidgeProblem,
+    RidgeSolution,
+    given_alphas,
+    solve,
+)
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
 from bochner.features.device_features import current_device, device_for_fit
-from bochner.features.leaves import fixed, is_dense, kernel_between, mark_encoded, refuse_encoded, resized, seeded
+from bochner.features.leaves import (
+    fixed,
+    is_dense,
+    kernel_between,
+    mark_encoded,
+    refuse_encoded,
+    resized,
+    seeded,
+)
 from bochner.inputs.checks import threads_of
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
@@ -64,7 +81,11 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.planning.cost_model import ProblemSize, choose_solver, choose_streamed_solver
+from bochner.planning.cost_model import (
+    ProblemSize,
+    choose_solver,
+    choose_streamed_solver,
+)
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import FitRequest
 from bochner.selection.budget import Budget
@@ -86,11 +107,22 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "binning": BinningFeatures,
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
-NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
-COPIED_SHARE = 0.1  # of the rows, that must differ, lest equal ones be levels that come again
-FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
+NAMES = {
+    "direct": "the Gram matrix",
+    "cg": "conjugate gradients",
+    "exact": "the kernel matrix of all rows",
+}
+COPIED_SHARE = (
+    0.1  # of the rows, that must differ, lest equal ones be levels that come again
+)
+FEWEST_HASHED, HASHED_COLUMNS = (
+    2_048,
+    6_400,
+)  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
-FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
+# That tell the means of features, and precondition their equations, of a fit where all
+# is chosen
+FIRST_ROWS = 20_000
 
 
 class Target(NamedTuple):
@@ -125,7 +157,8 @@ class Prepared(NamedTuple):
         Of all rows, as their weight.
     weight : float
     way : {"whole", "streamed", "summed"}
-        Whether the source has all rows; if not, whether the others are read in passes, or summed once as they come.
+        Whether the source has all rows; if not, whether the others are read in passes,
+        or summed once as they come.
     """
 
     source: ArraySource
@@ -138,9 +171,11 @@ class Prepared(NamedTuple):
 
 
 class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
-    """Ridge regression on random features; everything that is not given is selected from the data.
+    """Ridge regression on random features; everything that is not given is selected
+    from the data.
 
-    Subclasses say what targets are and which losses there are, by the methods that are abstract here.
+    Subclasses say what targets are and which losses there are, by the methods that are
+    abstract here.
     """
 
     losses: ClassVar[tuple[str, ...]]
@@ -194,11 +229,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @abstractmethod
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
-        """Targets of checked rows X; TypeError or ValueError, which says what to do, where they are none."""
+        """Targets of checked rows X; TypeError or ValueError, which says what to do,
+        where they are none.
+        """
 
     @abstractmethod
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
-        """Store the scale of the targets, or the classes; return how the solver's targets are made of them."""
+        """Store the scale of the targets, or the classes; return how the solver's
+        targets are made of them.
+        """
 
     @abstractmethod
     def _learn_target_of(self, overview: TableSummary) -> Targets:
@@ -214,14 +253,28 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @abstractmethod
     def _by_loss(
-        self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
+        self,
+        design: Design,
+        solution: RidgeSolution,
+        problem: RidgeProblem,
+        rows: Prepared,
+        target: Target,
     ) -> Any:
-        """The solution by the loss that is wanted, from that by the squared loss; None where these are the same."""
+        """The solution by the loss that is wanted, from that by the squared loss;
+        None where these are the same.
+        """
 
     def _by_loss_in_passes(
-        self, passes: Design, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared
+        self,
+        passes: Design,
+        design: Design,
+        solution: RidgeSolution,
+        problem: RidgeProblem,
+        rows: Prepared,
     ) -> Any:
-        """The same for rows that are read in passes; the design is of those in memory."""
+        """The same for rows that are read in passes; the design is of those in
+        memory.
+        """
         return None
 
     @abstractmethod
@@ -229,18 +282,26 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Solve for other rows with all that was chosen."""
 
     def _count_targets(self, target: Target, left: float) -> None:
-        """Take note of the targets of a batch that joins the sums, of which a share is left."""
+        """Take note of the targets of a batch that joins the sums, of which a share
+        is left.
+        """
 
     def _with_class_weights(self, X: Any, target: Target) -> Target:
         """Targets with the weights that parameters give them."""
         return target
 
-    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> CheckedRows:
+    def _stream_with_class_weights(
+        self, stream: Stream, overview: TableSummary
+    ) -> CheckedRows:
         """The same of rows in passes."""
         return CheckedRows(*overview.sample, stream, overview)
 
-    def _cross_fit(self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget) -> Any:
-        """Predictions for all rows by machines without their fold; None where none are wanted."""
+    def _cross_fit(
+        self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget
+    ) -> Any:
+        """Predictions for all rows by machines without their fold; None where none
+        are wanted.
+        """
         return None
 
     # Fits
@@ -262,8 +323,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         X, content = _told_apart(X)
         target = self._with_class_weights(X, target)
         targets = self._learn_target(target)
-        X, target, content = self._some_rows(X, target, content, targets(target.y[:1]).shape[1], budget)
-        rows, _ = self._encode(CheckedRows(X, target.y, target.weight, content=content), targets, "whole", budget)
+        X, target, content = self._some_rows(
+            X, target, content, targets(target.y[:1]).shape[1], budget
+        )
+        rows, _ = self._encode(
+            CheckedRows(X, target.y, target.weight, content=content),
+            targets,
+            "whole",
+            budget,
+        )
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
@@ -271,58 +339,92 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
         with self._progress(rows) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
-            found = self._by_loss(design, solution, replace(problem, budget=rows.budget), rows, target)
+            found = self._by_loss(
+                design, solution, replace(problem, budget=rows.budget), rows, target
+            )
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
-        self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
+        self._measure(
+            (found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget
+        )
         return self
 
     def _some_rows(
-        self, X: Any, target: Target, content: NDArray | None, n_outputs: int, budget: Budget
+        self,
+        X: Any,
+        target: Target,
+        content: NDArray | None,
+        n_outputs: int,
+        budget: Budget,
     ) -> tuple[Any, Target, NDArray | None]:
         """The rows, or as many of them as a time limit allows."""
-        n_rows, held = X.shape[0], X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
-        most, least = budget.n_fitted(held, n_outputs), budget.least(n_rows, held, n_outputs)
+        n_rows, held = (
+            X.shape[0],
+            X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1],
+        )
+        most, least = (
+            budget.n_fitted(held, n_outputs),
+            budget.least(n_rows, held, n_outputs),
+        )
         if budget.limit is not None and budget.limit < least:
             warn(
-                f"time_limit={budget.limit:g} is too short for this table: the fit takes {least:.1g} seconds at least."
+                f"time_limit={budget.limit:g} is too short for this table: the fit "
+                f"takes {least:.1g} seconds at least."
             )
         if n_rows <= most:
             return X, target, content
-        some = np.sort(np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False))
-        log(f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.", bool(self.verbose))
+        some = np.sort(
+            np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False)
+        )
+        log(
+            f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.",
+            bool(self.verbose),
+        )
         weight = None if target.weight is None else target.weight[some]
         target = target._replace(y=target.y[some], weight=weight)
         return rows_of(X, some), target, None if content is None else content[some]
 
     def _fit_stream(self, stream: Stream, budget: Budget) -> Batch | None:
-        """Look at all rows once, choose on a sample of them, and solve for all in passes; few rows are returned."""
+        """Look at all rows once, choose on a sample of them, and solve for all in
+        passes; few rows are returned.
+        """
         if self._request.needs_all() is not None and stream.is_small:
             return stream.gather()
         self._refuse("rows that are read in passes")
         overview = self._scan(stream)
-        if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
+        if (
+            stream.table.sample is None
+            and overview.n_rows == overview.sample.X.shape[0]
+        ):
             return overview.sample
         rows, source = self._open_stream(stream, overview, "streamed", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         with self._progress(rows) as advance:
             passes = design.telling(advance).of(source).by(stream.engine)
-            ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
+            ahead = (
+                self.solver_ == "cg" or passes.has_one_sum
+            )  # else each thread reads for itself
             passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
-                solution = sums.plus(passes).solve(design.features, design.place, problem.needs.evaluated)
+                solution = sums.plus(passes).solve(
+                    design.features, design.place, problem.needs.evaluated
+                )
             else:
                 solution = solve("cg", passes, problem, sample=rows.source)
             found = self._by_loss_in_passes(passes, design, solution, problem, rows)
         self._store(solution, choice, found)
-        self._measure((found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget)
+        self._measure(
+            (found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget
+        )
         return None
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Solve for other rows of any kind, with all that was chosen; the importance stays that of the fit."""
+        """Solve for other rows of any kind, with all that was chosen; the importance
+        stays that of the fit.
+        """
         check_is_fitted(self)
         self._outdate_importance()
         X, y, sample_weight, stream = given(X, y, sample_weight)
@@ -337,49 +439,86 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return self
 
     def _refit_stream(self, stream: Stream) -> Batch | None:
-        """The same for rows that are read in passes, with the bins that there were; returns few rows that go whole."""
+        """The same for rows that are read in passes, with the bins that there were;
+        returns few rows that go whole.
+        """
         whole = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
         if whole and stream.is_small:
             return stream.gather()
         if whole:
             raise ValueError(
-                "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
+                "This fit needed all rows in memory, and so does refit: give rows in "
+                "memory, or fit again."
             )
-        dtype, seed, targets = self.feature_weights_.dtype, self._seed(), self._known_targets()
+        dtype, seed, targets = (
+            self.feature_weights_.dtype,
+            self._seed(),
+            self._known_targets(),
+        )
         first = stream.table.sample or FIRST_ROWS
-        overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
-        rows, encode = self._stream_with_class_weights(stream, overview), partial(self.encoder_.encode, dtype=dtype)
+        overview = scan(
+            replace(stream.table, sample=first),
+            stream.roles,
+            is_classifier(self),
+            seed,
+            first,
+        )
+        rows, encode = (
+            self._stream_with_class_weights(stream, overview),
+            partial(self.encoder_.encode, dtype=dtype),
+        )
         source = rows.encoded(self.encoder_, dtype, targets, encode).source
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
         problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
-            design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=stream.engine)
+            design = Design(
+                source,
+                self.features_,
+                dtype,
+                advance,
+                fixed=True,
+                place=device,
+                engine=stream.engine,
+            )
             self._go_on(design, problem)
         return None
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
-        """Solve for the rows of a stream with the map and the penalty of the fit, from its coefficients on."""
+        """Solve for the rows of a stream with the map and the penalty of the fit,
+        from its coefficients on.
+        """
         solution = solve(self.solver_, design, problem, start=self.feature_weights_)
         self._store_solution(solution)
         self.feature_weights_ = solution.coef
 
-    def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _prepare_parts(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any = None
+    ) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
         self._begin()
         self._refuse("rows that come in batches", in_parts=True)
         if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once: give a dict of "
+                "label to weight."
+            )
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
             overview = self._scan(stream)
             if classes is not None:
-                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
+                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (
+                    overview.classes or {}
+                )
                 overview = replace(overview, classes=named)
-            rows, _ = self._open_stream(stream, overview, "summed", self._request.budget())
+            rows, _ = self._open_stream(
+                stream, overview, "summed", self._request.budget()
+            )
         else:
             X = self._rows(X, reset=True)
-            target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
+            target = self._with_class_weights(
+                X, self._checked_target(X, y, sample_weight)
+            )
             targets = self._learn_target(target, classes)
             checked = CheckedRows(X, target.y, target.weight)
             rows, _ = self._encode(checked, targets, "summed", self._request.budget())
@@ -387,43 +526,78 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, hashed_columns(rows.n_rows))
-            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.outcome)
+            choice = Choice(
+                replace(choice.model, features=features, alpha=None, is_open=True),
+                choice.outcome,
+            )
         design, problem = self._draw_and_plan(rows, choice)
         if self.solver_ != "direct":
-            raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
+            raise ValueError(
+                f"Partial fits need the Gram matrix: {self.solver_reason_}."
+            )
         self._keep_features(design.features)
         self._sums = self._summed(design, problem, choice)
         return self
 
-    def _add_part(self, X: Any, y: Any, sample_weight: Any, half_life: float | None, **options: Any) -> Self:
-        """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few.
+    def _add_part(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        half_life: float | None,
+        **options: Any,
+    ) -> Self:
+        """Add rows to the sums; the first ones, with options of `prepare`, fix all else
+        while they are few.
 
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
         check_half_life(half_life)
         with self._unchanged_by_failure():
-            X = self._rows(X, reset=self._sums is None, cautions=self._sums is not None and self._first is None)
-            target, decay = self._checked_target(X, y, sample_weight), decay_of(X.shape[0], half_life)
+            X = self._rows(
+                X,
+                reset=self._sums is None,
+                cautions=self._sums is not None and self._first is None,
+            )
+            target, decay = (
+                self._checked_target(X, y, sample_weight),
+                decay_of(X.shape[0], half_life),
+            )
             left = left_after(X.shape[0], half_life)
             if self._sums is not None:
                 self._refuse_other_targets(target, in_parts=True)
             if self._first is not None:
-                self.encoder_.encode(X, np.float64)  # which refuses columns of another kind
+                self.encoder_.encode(
+                    X, np.float64
+                )  # which refuses columns of another kind
             if self._sums is None or self._first is not None:
                 first = FirstRows.after(self._first, X, y, sample_weight, half_life)
                 if first.are_due:
                     self.prepare(first.X, first.y, first.weight, **options)
-                    X, decay = self._rows(first.X, reset=False, cautions=False), first.decay
+                    X, decay = (
+                        self._rows(first.X, reset=False, cautions=False),
+                        first.decay,
+                    )
                     target = self._checked_target(X, first.y, first.weight)
                 self._first = first.settled()
-            # Rows decay by their age in the batch, and what has been summed before by the rows of the batch.
+            # Rows decay by their age in the batch, and what has been summed before by
+            # the rows of the batch.
             target = self._with_class_weights(X, target)
             target = target._replace(weight=decayed(target.weight, decay, X))
             if self._first is None:
                 self._caution_ignored(X, target.weight, "prepare")
-            source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
+            source = encoded_source(
+                self.encoder_,
+                X,
+                target.y,
+                target.weight,
+                np.float64,
+                self._known_targets(),
+            )
             assert self._sums is not None
-            design = Design(source, self.features_, self._sums.dtype, place=current_device())
+            design = Design(
+                source, self.features_, self._sums.dtype, place=current_device()
+            )
             self._sums = self._sums.plus(design, left=left)
             self._count_targets(target, left)
             self._forget()
@@ -441,11 +615,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             raise
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Rows of a part, in memory; ValueError where a fit has kept no sums that they could be added to."""
+        """Rows of a part, in memory; ValueError where a fit has kept no sums that
+        they could be added to.
+        """
         if self._sums is None and "feature_weights_" in vars(self):
             raise ValueError(
-                f"This {type(self).__name__} is fitted, and fit and finalize keep no sums to add rows to. To fit in "
-                "parts, call prepare with a sample of the rows and then partial_fit with all of them; to fit this "
+                f"This {type(self).__name__} is fitted, and fit and finalize keep no "
+                "sums to add rows to. To fit in "
+                "parts, call prepare with a sample of the rows and then partial_fit "
+                "with all of them; to fit this "
                 "model on other rows, call refit with all rows."
             )
         return given_batch(X, y, sample_weight)
@@ -458,7 +636,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rows: Prepared | None = None,
         design: Design | None = None,
     ) -> None:
-        """Keep what a fit has found; subclasses set the coefficients last, which make the model a fitted one.
+        """Keep what a fit has found; subclasses set the coefficients last, which make
+        the model a fitted one.
 
         Parameters
         ----------
@@ -476,7 +655,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._store_solution(solution)
         if choice is None:  # else validation rows have told whether bins serve
             self.features_.check_occupancy()
-        self.alpha_, self.alphas_, self.alpha_scores_ = solution.alpha, solution.alphas, solution.scores
+        self.alpha_, self.alphas_, self.alpha_scores_ = (
+            solution.alpha,
+            solution.alphas,
+            solution.scores,
+        )
         alphas = given_alphas(self.alpha)
         if choice is not None and alphas is not None:
             self.alphas_ = alphas
@@ -488,34 +671,56 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.n_iter_, self.residual_ = solution.n_iter, solution.residual
 
     def _keep_features(self, features: FeatureMap) -> None:
-        """Keep the fitted map, and mark what is learned where it is in units that the encoder has made."""
+        """Keep the fitted map, and mark what is learned where it is in units that
+        the encoder has made.
+        """
         self.features_ = features
         if self.encoder_.with_std:
-            mark_encoded(*(part for part in (features, self.metric_, self.kernel_) if part is not None))
+            mark_encoded(
+                *(
+                    part
+                    for part in (features, self.metric_, self.kernel_)
+                    if part is not None
+                )
+            )
 
     # From rows to a solution
 
-    def _encode(self, rows: CheckedRows, targets: Targets, way: str, budget: Budget) -> tuple[Prepared, Any]:
-        """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
+    def _encode(
+        self, rows: CheckedRows, targets: Targets, way: str, budget: Budget
+    ) -> tuple[Prepared, Any]:
+        """Learn the encoding of the columns; the rows from which all else is
+        learned, and all rows.
+        """
         seed = self._seed()
         self.encoder_ = encoder = rows.encoder(self._request.is_named)
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if enough and rows.y is not None and self._request.learnable():
             y = targets(rows.y)
-            self.encoder_ = encoder = encoder.with_codes(rows.X, y, rows.weight, seed, self.numeric_features)
+            self.encoder_ = encoder = encoder.with_codes(
+                rows.X, y, rows.weight, seed, self.numeric_features
+            )
             if way == "whole":
-                self.encoder_, encoder = encoder.with_level_means(rows.X, y, rows.weight, seed)
+                self.encoder_, encoder = encoder.with_level_means(
+                    rows.X, y, rows.weight, seed
+                )
         if rows.y is not None:
             self._measure_levels(rows.X, targets(rows.y), rows.weight)
         many = POLICY.gathered_rows  # if nobody knows
-        dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
+        dtype = self._request.dtype(
+            rows.n_rows or many, rows.weight if rows.stream is None else None
+        )
         found = rows.encoded(encoder, dtype, targets, uncounted=many)
         total = found.source.total_weight
-        return Prepared(found.sample, dtype, seed, budget, found.n_rows, total, way), found.source
+        return Prepared(
+            found.sample, dtype, seed, budget, found.n_rows, total, way
+        ), found.source
 
     def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
-        """Measure how much levels of text differ, where that is a part of the uncertainty."""
+        """Measure how much levels of text differ, where that is a part of the
+        uncertainty.
+        """
         if self.uncertainty:
             weight = np.ones(len(y)) if weight is None else weight
             self.level_variances_ = self.encoder_.level_variances(X, y, weight)
@@ -527,58 +732,92 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _open_stream(
         self, stream: Stream, overview: TableSummary, way: str, budget: Budget
     ) -> tuple[Prepared, StreamSource]:
-        """A sample of the rows, from which all is learned, and all of them in passes."""
+        """A sample of the rows, from which all is learned, and all of them in
+        passes.
+        """
         rows = self._stream_with_class_weights(stream, overview)
         validate_data(self, rows.X, reset=True, skip_check_array=True)
         return self._encode(rows, self._learn_target_of(overview), way, budget)
 
     def _choose(self, rows: Prepared) -> Choice | None:
-        """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
+        """The model learned from the data; None where the arguments or the number of
+        rows leave nothing to learn.
+        """
         features = self._request.learnable(rows.way == "summed")
         if features is None:
             return None
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
         fewest, choice = self._request.fewest_rows(features), None
-        features = str(self._request.of_outputs(features, rows.n_rows, rows.source.n_outputs))
+        features = str(
+            self._request.of_outputs(features, rows.n_rows, rows.source.n_outputs)
+        )
         if self._request.may_learn(features, n_rows, columns):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
         if choice is None and self._request.must_learn(features):
             raise ValueError(
-                f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
-                f"rows and a fifth more for validation, at most {POLICY.most_learned_columns:,} encoded columns, and a "
-                f"target that varies; there are {n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
+                f"metric={self.metric!r} with features={self.features!r} needs at "
+                f"least {fewest} distinct training "
+                "rows and a fifth more for validation, at most "
+                f"{POLICY.most_learned_columns:,} encoded columns, and a "
+                f"target that varies; there are {n_rows:,} rows (duplicates "
+                f"included) and {columns:,} columns. Use "
                 "metric='isotropic' and features='fourier' or 'binning'."
             )
         unmapped = None if choice is None else choice.model.unmapped
         if unmapped is not None:
             warn(
-                f"metric='full' learned no linear map: {unmapped}. Lengthscales of the columns were learned instead, "
+                f"metric='full' learned no linear map: {unmapped}. Lengthscales of "
+                "the columns were learned instead, "
                 "as with metric='ard'."
             )
         return choice
 
     def _problem(self, rows: Prepared, features: str, fewest: int) -> Problem | None:
-        """The search for a model; None where too few distinct rows are left to learn from."""
-        n_components = None if isinstance(self.n_components, str) else int(self.n_components)
+        """The search for a model; None where too few distinct rows are left to learn
+        from.
+        """
+        n_components = (
+            None if isinstance(self.n_components, str) else int(self.n_components)
+        )
         alphas = given_alphas(self.alpha)
         n_rows = rows.n_rows if rows.way == "streamed" else 0
         K, labels = rows.source.n_outputs, is_classifier(self)
-        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest, n_rows, K)
+        space = SearchSpace(
+            features, self.metric, self.kernel, n_components, alphas, fewest, n_rows, K
+        )
         encoded, units = rows.source.encoded(np.float32), column_units(self.encoder_)
-        if features == "fourier" and POLICY.mixed_outputs < K and isinstance(encoded.targets, Signs):
-            encoded, labels = encoded.aimed_at(encoded.targets.mixed(mixture(K, POLICY.mixtures))), False
-        groups, budget = self.encoder_.column_groups(), rows.budget.part(self._request.solved_share)
+        if (
+            features == "fourier"
+            and POLICY.mixed_outputs < K
+            and isinstance(encoded.targets, Signs)
+        ):
+            encoded, labels = (
+                encoded.aimed_at(encoded.targets.mixed(mixture(K, POLICY.mixtures))),
+                False,
+            )
+        groups, budget = (
+            self.encoder_.column_groups(),
+            rows.budget.part(self._request.solved_share),
+        )
         return prepare(encoded, groups, units, space, labels, rows.seed, budget)
 
     def _features(self, rows: Prepared) -> FeatureMap:
-        """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
+        """The map as it is given, or with a kernel that is, or with one lengthscale
+        for all columns.
+        """
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
-        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
+        kernel = (
+            self.kernel
+            if isinstance(self.kernel, Kernel)
+            else self._choose_kernel(rows)
+        )
         weights = rows.source.weights if rows.n_rows == rows.source.n_rows else None
-        size = self._request.size(rows.n_rows, weights, self.encoder_.n_features_out_, rows.source.n_outputs)
+        size = self._request.size(
+            rows.n_rows, weights, self.encoder_.n_features_out_, rows.source.n_outputs
+        )
         features = MAPS[self.features](kernel, size, random_state=rows.seed)
         if rows.way == "summed" and not features.is_dense:
             return hashed(features, hashed_columns(rows.n_rows))
@@ -587,15 +826,28 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Selecting the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            units, quick = column_units(self.encoder_), None if rows.budget.limit is None else rows.budget
-            return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
+            units, quick = (
+                column_units(self.encoder_),
+                None if rows.budget.limit is None else rows.budget,
+            )
+            return choose_kernel(
+                rows.source, self.kernel, units, alphas, rows.seed, binned, quick
+            )
 
-    def _draw_and_plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
+    def _draw_and_plan(
+        self, rows: Prepared, choice: Choice | None
+    ) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed = rows.source, rows.dtype, rows.seed
-        self.report_ = None if choice is None else replace(choice.model.report, codes=self.encoder_.codes)
+        self.report_ = (
+            None
+            if choice is None
+            else replace(choice.model.report, codes=self.encoder_.codes)
+        )
         features = self._features(rows) if choice is None else choice.model.features
-        self.metric_ = interpretation.metric_of(features, draw(features, self.encoder_, source, seed), seed)
+        self.metric_ = interpretation.metric_of(
+            features, draw(features, self.encoder_, source, seed), seed
+        )
         self.kernel_ = getattr(features, "kernel", None)
         self.background_ = explained_scores.background_rows(source, seed)
         alpha, held_out, chosen = self.alpha, None, False
@@ -603,37 +855,98 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             held_out = None if choice.outcome is None else choice.outcome.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
-        asked = given_alphas(alpha), self._request.needs_unseen, dtype.itemsize == 8, chosen
-        size = ProblemSize(rows.n_rows, source.n_outputs, rows.weight, *asked, self.encoder_.n_features_out_)
+        asked = (
+            given_alphas(alpha),
+            self._request.needs_unseen,
+            dtype.itemsize == 8,
+            chosen,
+        )
+        size = ProblemSize(
+            rows.n_rows,
+            source.n_outputs,
+            rows.weight,
+            *asked,
+            self.encoder_.n_features_out_,
+        )
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
-        self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
-        wanted = self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals")
-        evaluated = n_evaluated(self.encoder_.n_features_in_, rows.n_rows, features.n_features_out)
+        self.solver_, self.solver_reason_ = chooser(
+            self._request.solver_for(features), features, size
+        )
+        wanted = (
+            self._request.needs_unseen,
+            not is_classifier(self),
+            self._request.wants("intervals"),
+        )
+        evaluated = n_evaluated(
+            self.encoder_.n_features_in_, rows.n_rows, features.n_features_out
+        )
         needs = Needs(*wanted, evaluated)
         merges = self.loss not in NUMBER_LOSSES
         budget = rows.budget.part(self._request.solved_share)
-        problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
+        problem = RidgeProblem(
+            alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget
+        )
         if choice is not None and choice.model.alpha is not None:
-            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "same solver as in model selection"
-            problem = replace(problem, alpha=choice.model.alpha, stopping=choice.outcome, penalty_selected=False)
-        log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
+            dtype, self.solver_, self.solver_reason_ = (
+                np.dtype(np.float32),
+                "cg",
+                "same solver as in model selection",
+            )
+            problem = replace(
+                problem,
+                alpha=choice.model.alpha,
+                stopping=choice.outcome,
+                penalty_selected=False,
+            )
+        log(
+            f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.",
+            bool(self.verbose),
+        )
         if self.solver_ == "direct":
             D = features.n_features_out
-            require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
-        return Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype)), problem
+            require_factor_memory(
+                factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D
+            )
+        return Design(
+            source,
+            features,
+            dtype,
+            place=device_for_fit(features, self.solver_, self.loss, dtype),
+        ), problem
 
     def _solve_again(
-        self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
+        self,
+        source: ArraySource,
+        seed: int,
+        features: FeatureMap,
+        alpha: float,
+        uncertain: bool = False,
     ) -> tuple[Design, RidgeProblem, RidgeSolution]:
-        """Ridge regression on other rows with all that was chosen; the spread of the errors is found again too."""
+        """Ridge regression on other rows with all that was chosen; the spread of the
+        errors is found again too.
+        """
         features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        stopping = None if n_iter is None else Iterations(n_iter, bool(n_iter and self.report_))
-        needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss_ not in NUMBER_LOSSES
-        problem = RidgeProblem(alpha, self.tol, seed, None, stopping, needs, merges=merges)
+        stopping = (
+            None
+            if n_iter is None
+            else Iterations(n_iter, bool(n_iter and self.report_))
+        )
+        needs, merges = (
+            Needs(uncertain, not is_classifier(self), uncertain),
+            self.loss_ not in NUMBER_LOSSES,
+        )
+        problem = RidgeProblem(
+            alpha, self.tol, seed, None, stopping, needs, merges=merges
+        )
         dtype = self.feature_weights_.dtype
-        design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))
+        design = Design(
+            source,
+            features,
+            dtype,
+            place=device_for_fit(features, self.solver_, self.loss, dtype),
+        )
         with progress("Fitting", None, bool(self.verbose)) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
         self._store_solution(solution)
@@ -644,12 +957,30 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         encoder, (X, content) = self.encoder_, _told_apart(X)
         self._measure_levels(X, targets(target.y), target.weight)
         if encoder.has_level_means:
-            self.encoder_, encoder = encoder.with_level_means(X, targets(target.y), target.weight, self._seed())
-        return encoded_source(encoder, X, target.y, target.weight, self.feature_weights_.dtype, targets, content)
+            self.encoder_, encoder = encoder.with_level_means(
+                X, targets(target.y), target.weight, self._seed()
+            )
+        return encoded_source(
+            encoder,
+            X,
+            target.y,
+            target.weight,
+            self.feature_weights_.dtype,
+            targets,
+            content,
+        )
 
-    def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
-        """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
-        return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
+    def _progress(
+        self, rows: Prepared
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar of the rows that are done; of iterations it is not known beforehand
+        how many there will be.
+        """
+        return progress(
+            "Fitting",
+            rows.n_rows if self.solver_ == "direct" else None,
+            bool(self.verbose),
+        )
 
     # What the parameters ask for
 
@@ -659,9 +990,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return FitRequest.of(self)
 
     def _large(self, X: Any, target: Target) -> Stream | None:
-        """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
-        stream = large(X, target.y, target.weight) if self._request.needs_all() is None else None
-        if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
+        """Checked rows as a stream, where they are more than a sample; MemoryError
+        where not even these fit.
+        """
+        stream = (
+            large(X, target.y, target.weight)
+            if self._request.needs_all() is None
+            else None
+        )
+        if stream is None or X.shape[0] > sampled_rows(
+            stream.n_columns, current().memory_limit
+        ):
             return stream
         if current().memory_limit is not None:
             refuse_limit(self._request, table_shape(X, target.y, is_classifier(self)))
@@ -671,12 +1010,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Raise ValueError where parameters ask for what needs all rows in memory."""
         if (what := self._request.needs_all(in_parts)) is not None:
             raise ValueError(
-                f"{what} needs all rows in memory, and these are {rows}: leave it out, or use at most "
-                f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit that holds them."
+                f"{what} needs all rows in memory, and these are {rows}: leave it "
+                "out, or use at most "
+                f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit "
+                "that holds them."
             )
 
     def _can_sum(self) -> bool:
-        """Whether the parameters allow partial fits; AttributeError, which says why, where they do not."""
+        """Whether the parameters allow partial fits; AttributeError, which says why,
+        where they do not.
+        """
         try:
             self._request.refuse_unsummed()
         except ValueError as error:
@@ -685,7 +1028,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     # Sums over parts
 
-    def _summed(self, design: Design, problem: RidgeProblem, choice: Choice | None) -> PartialFitState:
+    def _summed(
+        self, design: Design, problem: RidgeProblem, choice: Choice | None
+    ) -> PartialFitState:
         """Sums over no rows yet; the rows of the design validate."""
         per_weight = None
         if problem.penalty_selected and choice is not None:
@@ -693,7 +1038,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return PartialFitState.empty(design, problem, per_weight)
 
     def _forget(self) -> None:
-        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), SolvedAttribute)]:
+        for name in [
+            name
+            for name in vars(self)
+            if isinstance(getattr(type(self), name, None), SolvedAttribute)
+        ]:
             delattr(self, name)
 
     def _solve_if_needed(self) -> None:
@@ -701,11 +1050,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if self._sums is None or "feature_weights_" in vars(self):
             return
         if not self._sums.n_rows:
-            raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
+            raise NotFittedError(
+                f"This {type(self).__name__} is prepared, and has no rows yet: call "
+                "partial_fit."
+            )
         self._store(self._sums.solve(self.features_, current_device()), None)
 
     def finalize(self) -> Self:
-        """Solve for the rows so far and drop the sums, so that the model is smaller but accepts no more rows.
+        """Solve for the rows so far and drop the sums, so that the model is smaller but
+        accepts no more rows.
 
         Returns
         -------
@@ -728,7 +1081,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if type(other) is not type(self):
             return NotImplemented
         if self._sums is None or other._sums is None:
-            raise ValueError("Only models that prepare and partial_fit have made can be merged.")
+            raise ValueError(
+                "Only models that prepare and partial_fit have made can be merged."
+            )
         merged = copy(self)
         merged._sums, merged._first = self._sums + other._sums, None
         merged._forget()
@@ -741,19 +1096,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Raises
         ------
         AttributeError
-            Always. `feature_weights_` holds the coefficients of the features, and `feature_importances_` the shares of
-            the columns.
+            Always. `feature_weights_` holds the coefficients of the features, and
+            `feature_importances_` the shares of the columns.
         """
         raise AttributeError(
-            f"{type(self).__name__} has no coef_, because its coefficients belong to random features and not to "
-            "columns: see feature_weights_ for these, and feature_importances_ for the columns."
+            f"{type(self).__name__} has no coef_, because its coefficients belong to "
+            "random features and not to "
+            "columns: see feature_weights_ for these, and feature_importances_ for "
+            "the columns."
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return "feature_weights_" in vars(self) or self._sums is not None
 
     def _begin(self) -> None:
-        """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        """Check the parameters and forget an earlier fit, so that a fit that fails
+        leaves no mixture behind.
+        """
         self._forget_fit()
         check_parameters(self)
         for name in ("features", "kernel"):
@@ -765,22 +1124,29 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     # Answers
 
     def _scores(
-        self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        function: Any = None,
+        features: FeatureMap | None = None,
     ) -> NDArray[np.float64]:
-        """The fitted function at the rows of X, shape (n, K), on so many threads at most; or another one.
+        """The fitted function at the rows of X, shape (n, K), on so many threads at
+        most; or another one.
 
         Parameters
         ----------
         X : rows in memory
         n_jobs : int or None
-        function : object with arrays `coef` of shape (D, K) and `intercept` of shape (K,), optional
+        function : object with `coef` of shape (D, K) and `intercept`, optional
             In the place of the fitted one.
         features : FeatureMap, optional
             In the place of the fitted one.
         """
         require_fitted(self)
         coef, intercept = (
-            (self.feature_weights_, self.intercept_) if function is None else (function.coef, function.intercept)
+            (self.feature_weights_, self.intercept_)
+            if function is None
+            else (function.coef, function.intercept)
         )
         threads, dtype = threads_of(n_jobs), self.feature_weights_.dtype
         own = features or self.features_
@@ -791,14 +1157,18 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return finite_predictions(scores.astype(np.float64) + intercept)
         with single_threaded_blas(), at_most(threads):
             source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
-            return Design(source, own, dtype, place=current_device()).predict(coef, intercept)
+            return Design(source, own, dtype, place=current_device()).predict(
+                coef, intercept
+            )
 
     @any_arrays
     def kernel_matrix(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
-        """Kernel of the model between rows, which the inner products of its features estimate.
+        """Kernel of the model between rows, which the inner products of its features
+        estimate.
 
-        Rows are in their own units: they go through the encoder and the learned metric, of which `kernel_` knows
-        nothing. A map of which no kernel is known counts by the inner products of its features.
+        Rows are in their own units: they go through the encoder and the learned metric,
+        of which `kernel_` knows nothing. A map of which no kernel is known counts by
+        the inner products of its features.
 
         Parameters
         ----------
@@ -820,10 +1190,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         >>> import numpy as np
         >>> from bochner import KernelMachineRegressor
         >>> X = np.random.default_rng(0).uniform(size=(300, 2))
-        >>> model = KernelMachineRegressor(solver="exact", random_state=0).fit(X, np.sin(4 * X[:, 0]))
+        >>> model = KernelMachineRegressor(solver="exact", random_state=0).fit(
+        ...     X, np.sin(4 * X[:, 0])
+        ... )
         >>> K = model.kernel_matrix(X[:5], X)
         >>> scores = K @ model.feature_weights_ + model.intercept_
-        >>> np.allclose(scores * model.target_scale_ + model.target_mean_, model.predict(X[:5])[:, np.newaxis])
+        >>> np.allclose(
+        ...     scores * model.target_scale_ + model.target_mean_,
+        ...     model.predict(X[:5])[:, np.newaxis],
+        ... )
         True
         """
         require_fitted(self)
@@ -837,35 +1212,40 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Estimate what `fit` would read and hold, and how it would solve, without fitting.
+        """Estimate what `fit` would read and hold, and how it would solve, without
+        fitting.
 
-        Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
-        from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
-        rows and columns.
+        Only the names of columns and the numbers of rows are read; where a file does
+        not store them, they are estimated from its size. Parameters that are selected
+        from the data ("auto") are planned as their usual values for so many rows and
+        columns.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or whatever `bochner.open_source` takes
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         y : array of shape (n,) or (n, K), or str or list of str, optional
             Targets; for a source the names of their columns.
 
         Returns
         -------
         Plan
-            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `solver`, `gathered` and `reason`. It
-            prints as a small table.
+            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `solver`,
+            `gathered` and `reason`. It prints as a small table.
 
         Raises
         ------
         MemoryError
-            If no way to fit needs so little memory as is free, or as ``bochner.settings(memory_limit=...)`` allows. The
-            message names what would fit.
+            If no way to fit needs so little memory as is free, or as
+            ``bochner.settings(memory_limit=...)`` allows. The message names what would
+            fit.
 
         Examples
         --------
         >>> import numpy as np
         >>> from bochner import KernelMachineRegressor
-        >>> plan = KernelMachineRegressor(features="fourier", n_components=500).plan(np.zeros((10_000, 20)))
+        >>> plan = KernelMachineRegressor(features="fourier", n_components=500).plan(
+        ...     np.zeros((10_000, 20))
+        ... )
         >>> plan.solver, plan.gathered, plan.n_passes
         ('direct', True, 1)
         """
@@ -876,9 +1256,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return plan_fit(self._request, rows)
 
     def resized(self, factor: float = 1.0) -> Self:
-        """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.
+        """Return a copy of the fitted model with a map of another size, to be fitted by
+        `refit`.
 
-        All that was chosen stays but the number of features, or of grids. Intervals and deviations are left out.
+        All that was chosen stays but the number of features, or of grids. Intervals and
+        deviations are left out.
 
         Parameters
         ----------
@@ -890,7 +1272,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         >>> from sklearn.datasets import load_diabetes
         >>> from bochner import KernelMachineRegressor
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor(features="fourier", n_components=64, random_state=0).fit(X, y)
+        >>> model = KernelMachineRegressor(
+        ...     features="fourier", n_components=64, random_state=0
+        ... ).fit(X, y)
         >>> model.resized(2).refit(X, y).features_.n_features_out
         128
         """
@@ -898,13 +1282,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         other = copy(self)
         other.verbose = 0
         if factor != 1:
-            other._keep_features(resized(self.features_, factor).draw(self.features_.n_features_in_))
+            other._keep_features(
+                resized(self.features_, factor).draw(self.features_.n_features_in_)
+            )
         for name in ("spread_", "posterior_"):
             other.__dict__.pop(name, None)
         return other
 
     def for_part(self, **parameters: Any) -> Self:
-        """A machine for a part of the rows of this one, which learns where this one did, however few they are.
+        """A machine for a part of the rows of this one, which learns where this one
+        did, however few they are.
 
         Parameters
         ----------
@@ -918,16 +1305,20 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _html_repr(self) -> str:
         """The diagram of scikit-learn, and below it what was learned."""
         return estimator_html_repr(self) + (
-            interpretation.learned_table(self) if hasattr(self, "feature_weights_") else ""
+            interpretation.learned_table(self)
+            if hasattr(self, "feature_weights_")
+            else ""
         )
 
 
 def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
-    """Checked rows, near copies of a row as copies; and by what rows differ, where that is not what they hold.
+    """Checked rows, near copies of a row as copies; and by what rows differ, where that
+    is not what they hold.
 
-    Validation rows, and errors of rows left out, leave all copies of a row out too, as these would tell of it. Where
-    fewer than a tenth of the rows differ, equal rows are levels that come again, as those of a single column of text:
-    to leave a level out would be to know nothing of it. There each row stands for itself.
+    Validation rows, and errors of rows left out, leave all copies of a row out too, as
+    these would tell of it. Where fewer than a tenth of the rows differ, equal rows are
+    levels that come again, as those of a single column of text: to leave a level out
+    would be to know nothing of it. There each row stands for itself.
     """
     first = near_copies(X)
     if first is None:
@@ -937,12 +1328,16 @@ def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
     order = np.argsort(first, kind="stable")
     starts = np.flatnonzero(np.diff(first[order], prepend=-1))
     occurrence = np.empty(len(first))
-    occurrence[order] = np.arange(len(first)) - np.repeat(starts, np.diff(starts, append=len(first)))
+    occurrence[order] = np.arange(len(first)) - np.repeat(
+        starts, np.diff(starts, append=len(first))
+    )
     return X, np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
 
 
 def hashed_columns(n_rows: int) -> int:
-    """Columns of hashed bins that are chosen by so many rows: a large Gram matrix of few rows costs minutes."""
+    """Columns of hashed bins that are chosen by so many rows: a large Gram matrix of
+    few rows costs minutes.
+    """
     return min(max(HASHED_A_ROW * n_rows, FEWEST_HASHED), HASHED_COLUMNS)
 
 
@@ -952,12 +1347,14 @@ def merge(models: Any) -> Any:
     Parameters
     ----------
     models : sequence of KernelMachineRegressor or KernelMachineClassifier
-        Copies of one prepared model (see `prepare`), each after `partial_fit` on its own rows.
+        Copies of one prepared model (see `prepare`), each after `partial_fit` on its
+        own rows.
 
     Returns
     -------
-    A new model; its coefficients are computed at first use. Rows that have decayed by `half_life` have the weights that
-    they have in their own model, as if the last rows of all models had come at the same time.
+    A new model; its coefficients are computed at first use. Rows that have decayed by
+    `half_life` have the weights that they have in their own model, as if the last rows
+    of all models had come at the same time.
 
     Raises
     ------
@@ -972,7 +1369,10 @@ def merge(models: Any) -> Any:
     >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
     >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
     >>> first = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
-    >>> parts = [deepcopy(first).partial_fit(X[rows], y[rows]) for rows in (slice(0, 2000), slice(2000, 3000))]
+    >>> parts = [
+    ...     deepcopy(first).partial_fit(X[rows], y[rows])
+    ...     for rows in (slice(0, 2000), slice(2000, 3000))
+    ... ]
     >>> bool(merge(parts).score(X, y) > 0.99)
     True
     """

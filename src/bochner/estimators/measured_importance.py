@@ -1,4 +1,6 @@
-"""Permutation importance of the columns of fitted models: on given rows, and by a fit on rows held out of it."""
+"""Permutation importance of the columns of fitted models: on given rows, and by a
+fit on rows held out of it.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +24,50 @@ from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 
 TRAINED, MOST_REPEATS = "training rows", 5
-MANY_CHANGES = 1_000_000  # of a column of a row, from which on a bar tells how long the rest takes
+MANY_CHANGES = (
+    1_000_000  # of a column of a row, from which on a bar tells how long the rest takes
+)
 Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
 
 
 class RowLoss(NamedTuple):
-    """The loss of a task: its name, and the losses of rows by solver's targets and scores, both of shape (n, K)."""
+    """The loss of a task: its name, and the losses of rows by solver's targets and
+    scores, both of shape (n, K).
+    """
 
     name: str
     of: Callable[[NDArray, NDArray], NDArray[np.float64]]
 
 
 def row_loss(model: Any) -> RowLoss:
-    """The loss by which a fitted model is evaluated, in units of the target where there is one."""
+    """The loss by which a fitted model is evaluated, in units of the target where
+    there is one.
+    """
     if is_classifier(model):
-        return RowLoss("log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F)))
-    K, unit = len(model.target_scale_), float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
+        return RowLoss(
+            "log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F))
+        )
+    K, unit = (
+        len(model.target_scale_),
+        float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0,
+    )
     if model.loss_ == "poisson":
-        return RowLoss("Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T))
+        return RowLoss(
+            "Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T)
+        )
     if model.loss_ == "huber":
-        return RowLoss("Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T))
+        return RowLoss(
+            "Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T)
+        )
     if model.loss_ == "quantile":
         q = model._fitted_loss.q
-        return RowLoss("pinball loss", lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1))
-    return RowLoss("squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1))
+        return RowLoss(
+            "pinball loss",
+            lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1),
+        )
+    return RowLoss(
+        "squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1)
+    )
 
 
 class MeasuredAttribute(SolvedAttribute):
@@ -58,13 +80,18 @@ class MeasuredAttribute(SolvedAttribute):
         if self.name in vars(model):
             return vars(model)[self.name]
         raise AttributeError(
-            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or the fit had too many columns, too "
-            "few rows or too little time to measure it. Call importance(X, y), with rows that the model has not seen."
+            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or "
+            "the fit had too many columns, too "
+            "few rows or too little time to measure it. Call importance(X, y), with "
+            "rows that the model has not seen."
         )
 
 
-def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int) -> Importance:
-    """Permutation importance of a fitted model on rows of a source, with the solver's targets.
+def permutation_importance(
+    model: Any, source: ArraySource, n_rows: int, n_repeats: int, seed: int
+) -> Importance:
+    """Permutation importance of a fitted model on rows of a source, with the solver's
+    targets.
 
     Parameters
     ----------
@@ -76,12 +103,18 @@ def permutation_importance(model: Any, source: ArraySource, n_rows: int, n_repea
     """
     rows = source.counted().sample(n_rows, np.random.default_rng(seed))
     if rows.n_rows < 2:
-        raise ValueError(f"Importance needs two rows of positive weight or more, got {rows.n_rows}.")
-    return _measured(model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows")
+        raise ValueError(
+            f"Importance needs two rows of positive weight or more, got {rows.n_rows}."
+        )
+    return _measured(
+        model, rows, lambda Z, numbers: scores_at(model, Z), n_repeats, seed, "rows"
+    )
 
 
 def n_evaluated(n_columns: int, n_rows: int, n_features: int) -> int:
-    """Rows on which a fit measures the importance of so many columns; none where too few would be left of them."""
+    """Rows on which a fit measures the importance of so many columns; none where too
+    few would be left of them.
+    """
     least, most = POLICY.evaluated_rows
     if n_columns * least > POLICY.evaluated_cells[1]:
         return 0
@@ -89,24 +122,37 @@ def n_evaluated(n_columns: int, n_rows: int, n_features: int) -> int:
 
 
 def _n_cells(n_rows: int, n_features: int) -> int:
-    """How often a column of a row is changed: fewer times in fits of few rows, but for few features."""
-    many = max(POLICY.evaluated_cells_a_row * n_rows, POLICY.evaluated_features // max(n_features, 1))
+    """How often a column of a row is changed: fewer times in fits of few rows, but
+    for few features.
+    """
+    many = max(
+        POLICY.evaluated_cells_a_row * n_rows,
+        POLICY.evaluated_features // max(n_features, 1),
+    )
     return int(np.clip(many, *POLICY.evaluated_cells))
 
 
 def importance_of_fit(
-    model: Any, unseen: UnseenRows | None, source: ArraySource, n_rows: int, seed: int, budget: Budget
+    model: Any,
+    unseen: UnseenRows | None,
+    source: ArraySource,
+    n_rows: int,
+    seed: int,
+    budget: Budget,
 ) -> Importance | None:
-    """Permutation importance as a fit measures it; None with too many columns, too few rows, or too little time.
+    """Permutation importance as a fit measures it; None with too many columns, too few
+    rows, or too little time.
 
     Parameters
     ----------
     model : KernelMachineRegressor or KernelMachineClassifier
         Fitted.
     unseen : UnseenRows or None
-        Rows, and the function without them, which is evaluated in the place of that of the model.
+        Rows, and the function without them, which is evaluated in the place of that of
+        the model.
     source : ArraySource
-        Rows of the fit, on which the model itself is evaluated where there is no such function.
+        Rows of the fit, on which the model itself is evaluated where there is no such
+        function.
     n_rows : int
         How many the fit had.
     seed : int
@@ -129,16 +175,26 @@ def importance_of_fit(
             found = _measured(model, rows, scores, n_repeats, seed, name)
     except ValueError:  # predictions that overflow, at rows of no fit
         return None
-    return found if np.isfinite([found.baseline, *found.values, *found.errors]).all() else None
+    return (
+        found
+        if np.isfinite([found.baseline, *found.values, *found.errors]).all()
+        else None
+    )
 
 
 def _evaluated(
     model: Any, unseen: UnseenRows | None, source: ArraySource, size: int, seed: int
 ) -> tuple[ArraySource, Scores, str]:
-    """So many rows, their scores by the function without them, or where there is none by the model, and their name."""
+    """So many rows, their scores by the function without them, or where there is
+    none by the model, and their name.
+    """
     if unseen is None:
         counted = source.counted().aimed_at(model._known_targets())
-        some = counted.sample(size, np.random.default_rng(seed)) if size else counted.take(slice(0))
+        some = (
+            counted.sample(size, np.random.default_rng(seed))
+            if size
+            else counted.take(slice(0))
+        )
         return some, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out, stack = unseen.sample(size, seed), getattr(model, "stack_", None)
 
@@ -149,21 +205,36 @@ def _evaluated(
     return held_out.source, scores, held_out.name
 
 
-def _n_timely(rows: ArraySource, scores: Scores, loss: RowLoss, n_columns: int, budget: Budget) -> int:
-    """How many of the rows half of the time left is enough for, by the seconds that their losses take once."""
+def _n_timely(
+    rows: ArraySource, scores: Scores, loss: RowLoss, n_columns: int, budget: Budget
+) -> int:
+    """How many of the rows half of the time left is enough for, by the seconds that
+    their losses take once.
+    """
     if budget.limit is None or not rows.n_rows:
         return rows.n_rows
     clock = Budget()
     if not budget.is_over:
         X, T, _ = rows.whole()
         loss.of(T, scores(X, np.arange(rows.n_rows)))
-    few = int(min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0) * rows.n_rows)
+    few = int(
+        min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0)
+        * rows.n_rows
+    )
     return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0
 
 
-def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str) -> Importance:
-    """Permutation importance on rows, by the scores of rows like these, each of which has the number of one."""
-    (X, T, weight), loss, d = rows.whole(), row_loss(model), model.encoder_.n_features_in_
+def _measured(
+    model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str
+) -> Importance:
+    """Permutation importance on rows, by the scores of rows like these, each of
+    which has the number of one.
+    """
+    (X, T, weight), loss, d = (
+        rows.whole(),
+        row_loss(model),
+        model.encoder_.n_features_in_,
+    )
     total = len(T) * (1 + n_repeats * d)
 
     with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
@@ -172,13 +243,17 @@ def _measured(model: Any, rows: ArraySource, scores: Scores, n_repeats: int, see
             advance(len(numbers))
             return loss.of(T[numbers], scores(Z, numbers))
 
-        values, errors, mean = growths(losses, X, weight, model.encoder_.sources(), d, n_repeats, seed)
+        values, errors, mean = growths(
+            losses, X, weight, model.encoder_.sources(), d, n_repeats, seed
+        )
     facts = loss.name, mean, len(T), n_repeats, name
     return Importance(input_names(model), values, errors, *facts)
 
 
 def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
-    """The fitted function at encoded rows, shape (n, K): standardised targets, or scores of classes."""
+    """The fitted function at encoded rows, shape (n, K): standardised targets, or
+    scores of classes.
+    """
     source = ArraySource(Z, np.empty((Z.shape[0], 0)))
     scores = Design(source, model.features_, model.feature_weights_.dtype).predict(
         model.feature_weights_, model.intercept_
@@ -189,4 +264,8 @@ def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
 
 def input_names(model: Any) -> tuple[str, ...]:
     """Names of the columns as they were given, or x0, x1, ..."""
-    return tuple(column_names(getattr(model, "feature_names_in_", None), model.encoder_.n_features_in_))
+    return tuple(
+        column_names(
+            getattr(model, "feature_names_in_", None), model.encoder_.n_features_in_
+        )
+    )

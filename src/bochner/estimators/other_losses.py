@@ -1,9 +1,12 @@
-"""Other losses than the squared one: Newton's method on the features of a ridge regression.
+"""Other losses than the squared one: Newton's method on the features of a ridge
+regression.
 
-Numbers have Huber's, a quantile's or Poisson's loss, which begin at the ridge solution. Classes have the logistic or
-the squared hinge loss, which begin at the shares of the classes, with bins of single columns beside the features; or a
-stack of the squared and the logistic loss, where that is clearly better for the rows held out. These rows also tell the
-ridge penalty and how many steps to take: as in ridge regression on bins, to stop early regularises.
+Numbers have Huber's, a quantile's or Poisson's loss, which begin at the ridge solution.
+Classes have the logistic or the squared hinge loss, which begin at the shares of the
+classes, with bins of single columns beside the features; or a stack of the squared and
+the logistic loss, where that is clearly better for the rows held out. These rows also
+tell the ridge penalty and how many steps to take: as in ridge regression on bins, to
+stop early regularises.
 """
 
 from __future__ import annotations
@@ -28,7 +31,13 @@ from bochner.estimators.calibration import (
 )
 from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
 from bochner.estimators.ridge import solve
-from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.ridge_problem import (
+    Iterations,
+    Needs,
+    RidgeProblem,
+    RidgeSolution,
+    StoredProblem,
+)
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
 from bochner.features.base import FeatureMap
@@ -51,20 +60,41 @@ from bochner.selection.validation import (
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.loss_passes import PassLimits, minimise_in_passes
-from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
+from bochner.solvers.losses import (
+    Huber,
+    Logistic,
+    Loss,
+    Multinomial,
+    Poisson,
+    Quantile,
+    SquaredHinge,
+)
 from bochner.solvers.newton import Point
 
-EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
+# Deviations up to which errors are squared: 95 % efficient for normal ones (Huber,
+# 1981)
+EFFICIENT = 1.345
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
-SETTLED_RATIO, MOST_SPREADS = 1.1, 6  # ratio of spreads of errors that agree; fits of one loss at the most
+SETTLED_RATIO, MOST_SPREADS = (
+    1.1,
+    6,
+)  # ratio of spreads of errors that agree; fits of one loss at the most
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
-SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
-LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
-APART = 64.0  # mean distances of coordinates by which grids of single columns separate levels
+SEPARATED = (
+    "the features separate the classes, and only the ridge penalty keeps the "
+    "scores finite"
+)
+LEAST_CURVATURE = (
+    1e-6  # of the logistic loss, where one row of a large weight makes all others sure
+)
+# Mean distances of coordinates by which grids of single columns separate levels
+APART = 64.0
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
-def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:
+def stored_problem(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem
+) -> StoredProblem:
     """The features of a ridge solution, and the rows that are held out.
 
     Raises
@@ -74,12 +104,22 @@ def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) ->
     """
     if fitted.stored is not None:
         return fitted.stored
-    ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
+    ridge = IterativeRidge(
+        Design(design.source, fitted.features, design.dtype), task.seed
+    )
     if not isinstance(ridge.blocks, list):
-        raise MemoryError("The features do not fit in memory: use loss='squared', or a smaller n_components.")
+        raise MemoryError(
+            "The features do not fit in memory: use loss='squared', or a smaller "
+            "n_components."
+        )
     source, masks = design.source, sets_held_out(design, task.seed, task.held_out)
-    kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
-    return StoredProblem(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
+    kept = [
+        Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype)
+        for mask in masks
+    ]
+    return StoredProblem(
+        ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept]
+    )
 
 
 def fit_numbers(
@@ -110,42 +150,79 @@ def fit_numbers(
         problem = replace(problem, budget=task.budget)
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
         if given is not None:
-            found = replace(problem, tol=task.tol, relative=1.0).fit(begun, tuple(given), validated=name == "huber")
+            found = replace(problem, tol=task.tol, relative=1.0).fit(
+                begun, tuple(given), validated=name == "huber"
+            )
         else:
-            found = problem.fit(begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
-        # The loss is in units of the spread of errors. That of the ridge regression is too large where outliers have
-        # moved it, so the loss is minimised again in units of its own errors, until these no longer fall.
-        before, spread = spread, np.minimum(spread, error_spread(found.held_out_predictions, len(spread)))
+            found = problem.fit(
+                begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean)
+            )
+        # The loss is in units of the spread of errors. That of the ridge regression is
+        # too large where outliers have moved it, so the loss is minimised again in
+        # units of its own errors, until these no longer fall.
+        before, spread = (
+            spread,
+            np.minimum(spread, error_spread(found.held_out_predictions, len(spread))),
+        )
         settled = (spread > before / SETTLED_RATIO).all()
-        if name == "poisson" or found.held_out_predictions is None or settled or task.budget.is_over:
+        if (
+            name == "poisson"
+            or found.held_out_predictions is None
+            or settled
+            or task.budget.is_over
+        ):
             break
     return found
 
 
 def fit_numbers_again(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: Loss, alpha: float, n_steps: int, y: NDArray
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    loss: Loss,
+    alpha: float,
+    n_steps: int,
+    y: NDArray,
 ) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
     problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])
-    return problem.fit(problem.at_ridge(fitted, None, *_transform(design, loss)), (alpha,), n_steps)
+    return problem.fit(
+        problem.at_ridge(fitted, None, *_transform(design, loss)), (alpha,), n_steps
+    )
 
 
-def _of_numbers(stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArray]) -> tuple[LossProblem, float]:
-    """The problem for targets y, and the mean second derivative, over which penalties are of those of each output."""
+def _of_numbers(
+    stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArray]
+) -> tuple[LossProblem, float]:
+    """The problem for targets y, and the mean second derivative, over which
+    penalties are of those of each output.
+    """
     ridge = stored.ridge
     edges = np.cumsum([0, *(len(block.y) for block in ridge.blocks)])
-    blocks = [block._replace(y=y[a:b]) for block, a, b in zip(ridge.blocks, edges, edges[1:], strict=False)]
+    blocks = [
+        block._replace(y=y[a:b])
+        for block, a, b in zip(ridge.blocks, edges, edges[1:], strict=False)
+    ]
     means = np.ones((ridge.design.source.n_outputs, 1))
     if isinstance(loss, Poisson):
         targets, weight = (
-            np.concatenate(parts) for parts in zip(*((own.y, own.weight) for own in blocks), strict=True)
+            np.concatenate(parts)
+            for parts in zip(*((own.y, own.weight) for own in blocks), strict=True)
         )
-        means = np.average(targets, axis=0, weights=weight)[:, np.newaxis].astype(np.float64)
-    return LossProblem(ridge.holding(blocks), masks, loss, relative=means / means.mean()), means.mean()
+        means = np.average(targets, axis=0, weights=weight)[:, np.newaxis].astype(
+            np.float64
+        )
+    return LossProblem(
+        ridge.holding(blocks), masks, loss, relative=means / means.mean()
+    ), means.mean()
 
 
-def error_spread(held_out: HeldOutPredictions | None, n_outputs: int) -> NDArray[np.float64]:
-    """Deviation of normal errors of the same median size as those of rows held out, (K, 1); 1 where none are known."""
+def error_spread(
+    held_out: HeldOutPredictions | None, n_outputs: int
+) -> NDArray[np.float64]:
+    """Deviation of normal errors of the same median size as those of rows held out,
+    (K, 1); 1 where none are known.
+    """
     if held_out is None:
         return np.ones((n_outputs, 1))
     sizes = np.abs(held_out.targets - held_out.predicted).T / NORMAL_MEDIAN
@@ -157,11 +234,17 @@ def number_loss(name: str, quantile: float, spread: NDArray[np.float64]) -> Loss
     """The loss of a name, in units of a spread of errors, (K, 1)."""
     if name == "poisson":
         return Poisson()
-    return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
+    return (
+        Huber(EFFICIENT * spread)
+        if name == "huber"
+        else Quantile(quantile, ROUNDED * spread)
+    )
 
 
 def _transform(design: Design, loss: Loss) -> tuple[NDArray, NDArray | float]:
-    """Slope and origin that turn predictions of the ridge regression to fitted values of the loss, (K, 1) and (K,)."""
+    """Slope and origin that turn predictions of the ridge regression to fitted
+    values of the loss, (K, 1) and (K,).
+    """
     targets: Any = design.source.targets
     if isinstance(loss, Poisson):
         return targets.scale[:, np.newaxis], targets.mean
@@ -179,7 +262,8 @@ class Start:
     slope : float
         Factor on its solution.
     linear : bool
-        Whether the last part of the features are functions of single columns, which the ridge solution had not.
+        Whether the last part of the features are functions of single columns, which the
+        ridge solution had not.
     beginning : {"ridge", "prior"}
     """
 
@@ -206,11 +290,13 @@ class ClassFit(NamedTuple):
     held_out_predictions : HeldOutPredictions or None
     reason : str
     stack : array of shape (3,) or None
-        See `fit_stack`; the first K columns of coefficients are then of the squared loss, the others of the logistic.
+        See `fit_stack`; the first K columns of coefficients are then of the squared
+        loss, the others of the logistic.
     is_linear : bool
         Whether a linear model has taken the place of the map that was chosen.
     unseen : UnseenRows or None
-        Rows, and the classifier without them; of a stack with the coefficients of both losses.
+        Rows, and the classifier without them; of a stack with the coefficients of both
+        losses.
     """
 
     loss: str
@@ -254,7 +340,8 @@ def fit_classes(
     column_groups: NDArray,
     worthwhile: float = 0.0,
 ) -> ClassFit:
-    """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
+    """The classifier by the loss that is asked for, or for "auto" by the log loss and
+    the errors of the rows held out.
 
     Parameters
     ----------
@@ -272,7 +359,11 @@ def fit_classes(
     try:
         if alphas is not None:
             return _at_ridge(design, fitted, task, loss, alphas)
-        power = _look(design, fitted, task, column_groups, worthwhile) if loss == "auto" else None
+        power = (
+            _look(design, fitted, task, column_groups, worthwhile)
+            if loss == "auto"
+            else None
+        )
         if isinstance(power, str):
             return squared._replace(reason=power)
         return _from_prior(design, fitted, task, loss, column_groups, power, worthwhile)
@@ -291,12 +382,15 @@ def fit_classes_in_passes(
     alphas: NDArray | None,
     column_groups: NDArray,
 ) -> ClassFit:
-    """The same for rows that are read in passes, from the classifier of some of those in memory on.
+    """The same for rows that are read in passes, from the classifier of some of those
+    in memory on.
 
-    These decide all but the coefficients. Where other losses are taken, a few passes move their coefficients from those
-    for some of the rows to those for all. As in ridge regression the penalty of dense features is one for a unit of
-    weight, and that of bins, which are not let converge, is the same for any number of rows. As bins gain from more
-    rows, some rows tell less about them, and "auto" takes another loss where it gains much.
+    These decide all but the coefficients. Where other losses are taken, a few passes
+    move their coefficients from those for some of the rows to those for all. As in
+    ridge regression the penalty of dense features is one for a unit of weight, and that
+    of bins, which are not let converge, is the same for any number of rows. As bins
+    gain from more rows, some rows tell less about them, and "auto" takes another loss
+    where it gains much.
 
     Parameters
     ----------
@@ -310,32 +404,71 @@ def fit_classes_in_passes(
     squared, dense = as_squared(fitted), fitted.features.is_dense
     some, held_out = _compared_rows(sample, fitted, task)
     if some.source.n_counted < POLICY.fewest_compared and loss == "auto":
-        return squared._replace(reason="there are too many classes and features to compare losses")
+        return squared._replace(
+            reason="there are too many classes and features to compare losses"
+        )
     weight = fitted.weight or sample.source.total_weight
     share = some.source.total_weight / weight if dense else 1.0
-    stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
+    stopping = (
+        None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
+    )
     needs = Needs(True, evaluated=task.needs.evaluated)
-    own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=needs)
+    own = replace(
+        task,
+        alpha=share * fitted.alpha,
+        held_out=held_out,
+        stopping=stopping,
+        needs=needs,
+    )
     first = solve("direct" if fitted.n_iter is None else "cg", some, own)
-    given, least = None if alphas is None else share * alphas, 0.0 if dense else POLICY.worth_passes
+    given, least = (
+        None if alphas is None else share * alphas,
+        0.0 if dense else POLICY.worth_passes,
+    )
     found = fit_classes(some, first, own, loss, given, column_groups, least)
     if found.loss == "squared":
         return squared._replace(reason=found.reason)
     K, features = fitted.coef.shape[1], found.features
     coef = found.coef[:, -K:].T
-    if found.start.linear and dense:  # whose functions of single columns keep their ridge penalty
-        features = ConcatenatedFeatures.beside(fitted.features, features.parts[-1], features.scales[-1] ** 2 / share)
-        coef = coef * np.where(np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share))
-    alpha, begun, design = found.alpha / share, (coef, found.intercept[-K:]), passes.of(passes.source, features, True)
+    if (
+        found.start.linear and dense
+    ):  # whose functions of single columns keep their ridge penalty
+        features = ConcatenatedFeatures.beside(
+            fitted.features, features.parts[-1], features.scales[-1] ** 2 / share
+        )
+        coef = coef * np.where(
+            np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share)
+        )
+    alpha, begun, design = (
+        found.alpha / share,
+        (coef, found.intercept[-K:]),
+        passes.of(passes.source, features, True),
+    )
     most = POLICY.most_passes if alphas is None else POLICY.most_iterations
-    coef, intercept = go_on_in_passes(design, some.source, found.loss, alpha, begun, task, most)
-    both = side_by_side(fitted, found._replace(coef=coef, intercept=intercept), found.loss == "stacked")
+    coef, intercept = go_on_in_passes(
+        design, some.source, found.loss, alpha, begun, task, most
+    )
+    both = side_by_side(
+        fitted, found._replace(coef=coef, intercept=intercept), found.loss == "stacked"
+    )
     start = replace(found.start, alpha=fitted.alpha)
-    return found._replace(features=features, coef=both.coef, intercept=both.intercept, alpha=alpha, start=start)
+    return found._replace(
+        features=features,
+        coef=both.coef,
+        intercept=both.intercept,
+        alpha=alpha,
+        start=start,
+    )
 
 
 def go_on_in_passes(
-    passes: Design, sample: ArraySource, name: str, alpha: float, begun: Point, task: RidgeProblem, most: int
+    passes: Design,
+    sample: ArraySource,
+    name: str,
+    alpha: float,
+    begun: Point,
+    task: RidgeProblem,
+    most: int,
 ) -> tuple[NDArray, NDArray]:
     """Coefficients, (D, K), and intercepts of another loss for all rows.
 
@@ -355,31 +488,57 @@ def go_on_in_passes(
     """
     coef, intercept = begun
     ridge = IterativeRidge(passes, task.seed)
-    some = IterativeRidge(Design(sample, passes.features, passes.dtype, fixed=True), task.seed, ridge.centres)
-    loss, few = class_loss(name, len(coef)), POLICY.newton_iterations * POLICY.resumed_steps
+    some = IterativeRidge(
+        Design(sample, passes.features, passes.dtype, fixed=True),
+        task.seed,
+        ridge.centres,
+    )
+    loss, few = (
+        class_loss(name, len(coef)),
+        POLICY.newton_iterations * POLICY.resumed_steps,
+    )
     per_pass = (
-        few if most < POLICY.most_iterations and not passes.features.parts[0].is_dense else POLICY.most_iterations
+        few
+        if most < POLICY.most_iterations and not passes.features.parts[0].is_dense
+        else POLICY.most_iterations
     )
     limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
-    found = minimise_in_passes(ridge, some, loss, alpha, (coef, ridge.centred(coef, intercept)), limits)
+    found = minimise_in_passes(
+        ridge, some, loss, alpha, (coef, ridge.centred(coef, intercept)), limits
+    )
     whole = np.ascontiguousarray(found.coef.T.astype(passes.dtype))
     return whole, ridge.uncentred(found.coef, found.offset)
 
 
-def _compared_rows(sample: Design, fitted: RidgeSolution, task: RidgeProblem) -> tuple[Design, NDArray | None]:
-    """As many rows in memory as losses are compared on, seen through a fitted map; which of them are held out."""
+def _compared_rows(
+    sample: Design, fitted: RidgeSolution, task: RidgeProblem
+) -> tuple[Design, NDArray | None]:
+    """As many rows in memory as losses are compared on, seen through a fitted map;
+    which of them are held out.
+    """
     (P, D), source = _sizes(fitted.features), sample.source
-    most = int(min(POLICY.raced_rows, POLICY.most_compared / (source.n_outputs * (P + POLICY.dense_work * D))))
+    most = int(
+        min(
+            POLICY.raced_rows,
+            POLICY.most_compared / (source.n_outputs * (P + POLICY.dense_work * D)),
+        )
+    )
     rows = np.flatnonzero(source.weights)
     if len(rows) > most:
-        rows = np.sort(np.random.default_rng(task.seed).choice(rows, most, replace=False))
-    return sample.of(source.take(rows), fitted.features, True), None if task.held_out is None else task.held_out[rows]
+        rows = np.sort(
+            np.random.default_rng(task.seed).choice(rows, most, replace=False)
+        )
+    return sample.of(
+        source.take(rows), fitted.features, True
+    ), None if task.held_out is None else task.held_out[rows]
 
 
 def comparison_seconds(design: Design) -> float:
     """Seconds to compare the logistic loss with the squared one."""
     (P, D), source = _sizes(design.features), design.source
-    return loss_comparison_seconds(source.n_rows, design.features.n_features_in_, D, P, source.n_outputs)
+    return loss_comparison_seconds(
+        source.n_rows, design.features.n_features_in_, D, P, source.n_outputs
+    )
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
@@ -388,27 +547,71 @@ def as_squared(fitted: RidgeSolution) -> ClassFit:
     link = link_of(seen, max(K, 2))
     solution = fitted.features, fitted.coef, fitted.intercept
     start = Start(fitted.alpha)
-    return ClassFit("squared", *solution, link, fitted.alpha, start, None, seen, unseen=fitted.unseen)
+    return ClassFit(
+        "squared",
+        *solution,
+        link,
+        fitted.alpha,
+        start,
+        None,
+        seen,
+        unseen=fitted.unseen,
+    )
 
 
-def _at_ridge(design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray) -> ClassFit:
-    """The classifier by another loss with given ridge penalties, on the same features, from the ridge solution on."""
+def _at_ridge(
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    name: str,
+    alphas: NDArray,
+) -> ClassFit:
+    """The classifier by another loss with given ridge penalties, on the same
+    features, from the ridge solution on.
+    """
     seen = fitted.held_out_predictions
-    link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+    link = (
+        np.array([USUAL_SLOPE, 0.0])
+        if seen is None
+        else fit_temperature(*by_class(seen))
+    )
     slope = float(link[0]) if name == "logistic" else 1.0
     ridge, masks, without = stored_problem(design, fitted, task)
-    problem = LossProblem(ridge, masks, class_loss(name, fitted.coef.shape[1]), task.tol, budget=task.budget)
-    found = problem.fit(problem.at_ridge(fitted, without, slope), tuple(alphas), validated=True)
+    problem = LossProblem(
+        ridge,
+        masks,
+        class_loss(name, fitted.coef.shape[1]),
+        task.tol,
+        budget=task.budget,
+    )
+    found = problem.fit(
+        problem.at_ridge(fitted, without, slope), tuple(alphas), validated=True
+    )
     return _as_fitted(name, found, ridge.design.features, Start(fitted.alpha, slope))
 
 
-def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start, reason: str = "as given") -> ClassFit:
+def _as_fitted(
+    name: str,
+    found: LossFit,
+    features: FeatureMap,
+    start: Start,
+    reason: str = "as given",
+) -> ClassFit:
     """The classifier of another loss, calibrated on the rows held out."""
     seen = found.held_out_predictions
     link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
     if all(_separated(*pair) for pair in found.fitted):
         reason += f"; {SEPARATED}"
-    of_loss = found.coef, found.intercept, link, found.alpha, start, found.n_steps, seen, reason
+    of_loss = (
+        found.coef,
+        found.intercept,
+        link,
+        found.alpha,
+        start,
+        found.n_steps,
+        seen,
+        reason,
+    )
     return ClassFit(name, features, *of_loss, unseen=found.unseen)
 
 
@@ -421,57 +624,97 @@ def _from_prior(
     power: int | None,
     worthwhile: float,
 ) -> ClassFit:
-    """The classifier by another loss, with functions of single columns beside the features; or what is best.
+    """The classifier by another loss, with functions of single columns beside the
+    features; or what is best.
 
-    The ridge penalty is the best for the rows held out. For "auto" it is the one whose power was found on some of the
-    rows, and the scores are a stack of those of the squared and the logistic loss, where that is clearly better than
-    the squared one.
+    The ridge penalty is the best for the rows held out. For "auto" it is the one whose
+    power was found on some of the rows, and the scores are a stack of those of the
+    squared and the logistic loss, where that is clearly better than the squared one.
     """
     squared, automatic = as_squared(fitted), name == "auto"
-    stored, name = stored_problem(design, fitted, task), "logistic" if automatic else name
+    stored, name = (
+        stored_problem(design, fitted, task),
+        "logistic" if automatic else name,
+    )
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
     start = problem.at_prior()
     if problem.masks:
         part = replace(problem, budget=task.budget.part(POLICY.traced_share))
-        trial = part.search(start, unit)[1] if power is None else part.trial(start, unit * POLICY.penalty_step**power)
+        trial = (
+            part.search(start, unit)[1]
+            if power is None
+            else part.trial(start, unit * POLICY.penalty_step**power)
+        )
         found = problem.fit_after(trial)
     else:
         found = problem.fit(start, (unit,))
     beside = len(problem.ridge.maps) > len(stored.ridge.maps)
-    features, start_of = problem.ridge.design.features, Start(fitted.alpha, 1.0, beside, start.name)
+    features, start_of = (
+        problem.ridge.design.features,
+        Start(fitted.alpha, 1.0, beside, start.name),
+    )
     other = _as_fitted(name, found, features, start_of)
     if not automatic or other.held_out_predictions is None:
         return other
     at_ridge = problem.at_ridge(fitted, stored.without)
     before = problem.predictions_at(at_ridge)
-    own = squared._replace(link=link_of(before, max(before.targets.shape[1], 2)), held_out_predictions=before)
+    own = squared._replace(
+        link=link_of(before, max(before.targets.shape[1], 2)),
+        held_out_predictions=before,
+    )
     best = _stacked(own, other, fitted, worthwhile)
     if best.loss == "squared":
         return squared._replace(reason=best.reason)
-    return best._replace(unseen=problem.unseen(trial.end, at_ridge)) if best.stack is not None else best
+    return (
+        best._replace(unseen=problem.unseen(trial.end, at_ridge))
+        if best.stack is not None
+        else best
+    )
 
 
-def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem) -> ClassFit:
-    """A linear model by the logistic loss, where it is as good for the rows held out as the best one; else that one.
+def or_linear(
+    best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem
+) -> ClassFit:
+    """A linear model by the logistic loss, where it is as good for the rows held out as
+    the best one; else that one.
 
-    It is not tried where dense features are best by the squared loss, whose predictions are of other rows. Some of many
-    rows tell whether it is hopeless.
+    It is not tried where dense features are best by the squared loss, whose predictions
+    are of other rows. Some of many rows tell whether it is hopeless.
     """
-    before, stored, loss = best.held_out_predictions, fitted.stored, class_loss("logistic", fitted.coef.shape[1])
+    before, stored, loss = (
+        best.held_out_predictions,
+        fitted.stored,
+        class_loss("logistic", fitted.coef.shape[1]),
+    )
     design = design if stored is None else stored.ridge.design
-    masks = sets_held_out(design, task.seed, task.held_out) if stored is None else stored.masks
-    X, _, weight = design.source.sample(POLICY.compared_rows, np.random.default_rng(task.seed)).whole()
+    masks = (
+        sets_held_out(design, task.seed, task.held_out)
+        if stored is None
+        else stored.masks
+    )
+    X, _, weight = design.source.sample(
+        POLICY.compared_rows, np.random.default_rng(task.seed)
+    ).whole()
     misses = best.loss == "squared" and stored is None
     if before is None or not masks or misses or X.shape[1] > POLICY.most_linear:
         return best
     features = LinearFeatures().draw(X.shape[1])
     features.fit_sample(X, weight)
-    before, budget, unit = before.distinct(), task.budget.part(POLICY.traced_share), _row_weight(design)
+    before, budget, unit = (
+        before.distinct(),
+        task.budget.part(POLICY.traced_share),
+        _row_weight(design),
+    )
     one = log_losses(before, best.link, best.largest)
 
     def problem_of(rows: NDArray) -> LossProblem:
         some = Design(design.source.take(rows), features, design.dtype)
-        return LossProblem(IterativeRidge(some, task.seed), [mask[rows] for mask in masks], loss, budget=budget)
+        return LossProblem(
+            IterativeRidge(some, task.seed),
+            [mask[rows] for mask in masks],
+            loss,
+            budget=budget,
+        )
 
     def compared(problem: LossProblem, trial: LossTrial) -> tuple[NDArray, float]:
         """Losses of a trial, and by how many standard errors they are more."""
@@ -481,7 +724,9 @@ def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: Ridge
         return two, worse / noise if noise else 0.0
 
     seen = np.any(masks, axis=0)
-    others = np.random.default_rng(task.seed).permutation(np.flatnonzero(~seen))[: POLICY.compared_rows]
+    others = np.random.default_rng(task.seed).permutation(np.flatnonzero(~seen))[
+        : POLICY.compared_rows
+    ]
     look = problem_of(np.sort(np.concatenate([np.flatnonzero(seen), others])))
     if compared(look, look.trial(look.at_prior(), unit))[1] > POLICY.hopeless:
         return best
@@ -493,41 +738,69 @@ def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: Ridge
     found, share = problem.fit_after(trial), before.weight / before.weight.sum()
     features = in_metric_of(found.coef, features, X, task.seed).draw(X.shape[1])
     features.fit_sample(X, weight)
-    reason = f"validation log loss {share @ two:.4f} with it, {share @ one:.4f} with the best other model"
+    reason = (
+        f"validation log loss {share @ two:.4f} with it, {share @ one:.4f} with "
+        "the best other model"
+    )
     start_of = replace(best.start, linear=False, beginning="prior")
-    return _as_fitted("logistic", found, features, start_of, reason)._replace(is_linear=True)
+    return _as_fitted("logistic", found, features, start_of, reason)._replace(
+        is_linear=True
+    )
 
 
 def _look(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray, worthwhile: float
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    column_groups: NDArray,
+    worthwhile: float,
 ) -> int | str:
-    """The power of the best ridge penalty of the logistic loss on some rows and features, or why it is not taken.
+    """The power of the best ridge penalty of the logistic loss on some rows and
+    features, or why it is not taken.
 
-    It is taken where a stack of both losses has clearly less log loss for the rows held out than the squared loss, and
-    less by a share that is worthwhile.
+    It is taken where a stack of both losses has clearly less log loss for the rows held
+    out than the squared loss, and less by a share that is worthwhile.
     """
     source, rng = design.source, np.random.default_rng(task.seed)
     grids, dense = _sizes(fitted.features)
     if not may_compare_losses(source.n_rows, dense, grids, source.n_outputs):
-        return "there are too many rows, classes and features to compare losses: request loss='logistic'"
+        return (
+            "there are too many rows, classes and features to compare losses: "
+            "request loss='logistic'"
+        )
     held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
     parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
-    rows = np.sort(np.concatenate([rng.permutation(np.flatnonzero(own))[:most] for own, most in parts]))
+    rows = np.sort(
+        np.concatenate(
+            [rng.permutation(np.flatnonzero(own))[:most] for own, most in parts]
+        )
+    )
     features = resized(
-        fitted.features, min(1.0, POLICY.looked_grids / max(grids, 1), POLICY.looked_features / max(dense, 1))
+        fitted.features,
+        min(
+            1.0,
+            POLICY.looked_grids / max(grids, 1),
+            POLICY.looked_features / max(dense, 1),
+        ),
     )
     features.draw(fitted.features.n_features_in_)
     some = Design(source.take(rows), features, design.dtype)
     X, _, weight = some.source.sample(features.sample_rows, rng).whole()
     features.fit_sample(X, weight)
     ridge = IterativeRidge(some, task.seed)
-    share = some.source.total_weight / source.total_weight if ridge.is_dense else 1.0  # of a penalty for all rows
+    share = (
+        some.source.total_weight / source.total_weight if ridge.is_dense else 1.0
+    )  # of a penalty for all rows
     held = HeldOut(ridge, task.seed, None if task.held_out is None else held_out[rows])
     if not held.folds:
         return "there are too few rows"
-    before = held.trace(np.full(len(ridge.maps), share * fitted.alpha), task.tol).predictions
+    before = held.trace(
+        np.full(len(ridge.maps), share * fitted.alpha), task.tol
+    ).predictions
     stored = StoredProblem(ridge, held.folds, None)
-    problem, unit = _beside_columns(stored, replace(fitted, alpha=share * fitted.alpha), task, column_groups)
+    problem, unit = _beside_columns(
+        stored, replace(fitted, alpha=share * fitted.alpha), task, column_groups
+    )
     problem = replace(problem, budget=task.budget.part(POLICY.begun_share))
     power, trial = problem.search(problem.at_prior(), unit)
     after = problem.predictions(trial.fitted)
@@ -539,7 +812,10 @@ def _look(
     weight = before.weight / before.weight.sum()
     if gain > max(POLICY.clear * noise, worthwhile * float(weight @ one)):
         return power
-    return f"at first sight the log loss is {weight @ one:.4f}, and {weight @ two:.4f} with the logistic loss too"
+    return (
+        f"at first sight the log loss is {weight @ one:.4f}, and "
+        f"{weight @ two:.4f} with the logistic loss too"
+    )
 
 
 def _sizes(features: FeatureMap) -> tuple[int, int]:
@@ -550,19 +826,37 @@ def _sizes(features: FeatureMap) -> tuple[int, int]:
 
 
 def _beside_columns(
-    stored: StoredProblem, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray, name: str = "logistic"
+    stored: StoredProblem,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    column_groups: NDArray,
+    name: str = "logistic",
 ) -> tuple[LossProblem, float]:
-    """The problem of a loss with bins of single columns beside the features, and a unit of ridge penalties.
+    """The problem of a loss with bins of single columns beside the features, and a unit
+    of ridge penalties.
 
-    The unit of bins is their kernel's variance times what a distinct row weighs; of dense features it is the ridge
-    regression's penalty, where a row weighs what it does by the loss, if that leaves scores of any likely size.
+    The unit of bins is their kernel's variance times what a distinct row weighs; of
+    dense features it is the ridge regression's penalty, where a row weighs what it does
+    by the loss, if that leaves scores of any likely size.
     """
     ridge, seen = stored.ridge, fitted.held_out_predictions
     row = _row_weight(ridge.design)
     if ridge.is_dense:
-        link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
-        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
-        curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE) if name == "logistic" else 1.0
+        link = (
+            np.array([USUAL_SLOPE, 0.0])
+            if seen is None
+            else fit_temperature(*by_class(seen))
+        )
+        p = (
+            np.array([0.2])
+            if seen is None
+            else probabilities(by_class(seen).scores, link)
+        )
+        curvature = (
+            max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
+            if name == "logistic"
+            else 1.0
+        )
         least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
         unit = max(2 * curvature * fitted.alpha, least)
     else:
@@ -570,25 +864,36 @@ def _beside_columns(
     part = additive_part(ridge.design, column_groups, task.seed)
     if part is not None:
         ridge = ridge.beside(part, POLICY.additive_weight * unit / row)
-    return LossProblem(ridge, stored.masks, class_loss(name, fitted.coef.shape[1]), budget=task.budget), unit
+    return LossProblem(
+        ridge, stored.masks, class_loss(name, fitted.coef.shape[1]), budget=task.budget
+    ), unit
 
 
 def _row_weight(design: Design) -> float:
     """What a distinct row weighs."""
-    return design.source.total_weight / len(np.unique(design.row_hashes[np.flatnonzero(design.source.weights)]))
+    return design.source.total_weight / len(
+        np.unique(design.row_hashes[np.flatnonzero(design.source.weights)])
+    )
 
 
 def fit_classes_again(
-    ridge: IterativeRidge, fitted: RidgeSolution, loss: str, alpha: float, n_steps: int, start: Start
+    ridge: IterativeRidge,
+    fitted: RidgeSolution,
+    loss: str,
+    alpha: float,
+    n_steps: int,
+    start: Start,
 ) -> LossFit:
     """The classifier for other rows, with what an earlier fit chose.
 
-    `ridge` has the features of that fit; `fitted` is the ridge regression, on those without the functions of single
-    columns; the others are as of a `ClassFit`.
+    `ridge` has the features of that fit; `fitted` is the ridge regression, on those
+    without the functions of single columns; the others are as of a `ClassFit`.
     """
     problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
     at_ridge = start.beginning == "ridge"
-    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_prior()
+    begun = (
+        problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_prior()
+    )
     return problem.fit(begun, (alpha,), n_steps)
 
 
@@ -599,13 +904,20 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
     return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
 
 
-def _combined(before: HeldOutPredictions, after: HeldOutPredictions, stack: NDArray) -> HeldOutPredictions:
+def _combined(
+    before: HeldOutPredictions, after: HeldOutPredictions, stack: NDArray
+) -> HeldOutPredictions:
     """The scores by a stack of both losses."""
-    return after._replace(predicted=stacked_scores(np.hstack([before.predicted, after.predicted]), stack))
+    return after._replace(
+        predicted=stacked_scores(np.hstack([before.predicted, after.predicted]), stack)
+    )
 
 
-def _stacked(squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhile: float) -> ClassFit:
-    """The stack of both losses, or half way to it from the squared loss where it misclassifies more rows.
+def _stacked(
+    squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhile: float
+) -> ClassFit:
+    """The stack of both losses, or half way to it from the squared loss where it
+    misclassifies more rows.
 
     The logistic loss alone, where the squared one adds nothing to it.
     """
@@ -613,7 +925,10 @@ def _stacked(squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhi
     assert before is not None
     assert after is not None
     whole, solution = fit_stack(before, after), side_by_side(fitted, other, True)
-    for stack, clear in ((whole, POLICY.clear), ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse)):
+    for stack, clear in (
+        (whole, POLICY.clear),
+        ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse),
+    ):
         seen = _combined(before, after, stack)
         both = other._replace(
             loss="stacked",
@@ -629,30 +944,47 @@ def _stacked(squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhi
     return best
 
 
-def side_by_side(solution: RidgeSolution, found: LossFit | ClassFit, stacked: bool) -> RidgeSolution:
+def side_by_side(
+    solution: RidgeSolution, found: LossFit | ClassFit, stacked: bool
+) -> RidgeSolution:
     """The solution by another loss; or both next to one another, (D, 2K).
 
-    Then the coefficients by the squared loss are zero for the functions of single columns.
+    Then the coefficients by the squared loss are zero for the functions of single
+    columns.
     """
     if not stacked:
         return replace(solution, coef=found.coef, intercept=found.intercept)
     padded = np.pad(solution.coef, ((0, len(found.coef) - len(solution.coef)), (0, 0)))
     intercept = np.concatenate([solution.intercept, found.intercept])
-    return replace(solution, coef=np.ascontiguousarray(np.hstack([padded, found.coef])), intercept=intercept)
+    return replace(
+        solution,
+        coef=np.ascontiguousarray(np.hstack([padded, found.coef])),
+        intercept=intercept,
+    )
 
 
-def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFeatures | None:
-    """Bins of single columns, whose kernel of variance 1 is a sum over them; None for sparse rows and many columns.
+def additive_part(
+    design: Design, column_groups: NDArray, seed: int
+) -> MetricFeatures | None:
+    """Bins of single columns, whose kernel of variance 1 is a sum over them; None for
+    sparse rows and many columns.
 
-    Columns are as the learned metric warps them. The levels of a nominal column have a cell each. Where bins have few
-    grids, because there are many rows, those of single columns are as few.
+    Columns are as the learned metric warps them. The levels of a nominal column have a
+    cell each. Where bins have few grids, because there are many rows, those of single
+    columns are as few.
     """
-    X, _, weight = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed)).whole()
+    X, _, weight = design.source.sample(
+        POLICY.compared_rows, np.random.default_rng(seed)
+    ).whole()
     if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.most_linear:
         return None
-    learned = next((metric for leaf in leaves(design.features) for metric in leaf.metrics), None)
+    learned = next(
+        (metric for leaf in leaves(design.features) for metric in leaf.metrics), None
+    )
     metric = learned or Metric(X.shape[1], np.arange(X.shape[1]), np.ones(X.shape[1]))
-    distances = mean_distances(metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight)
+    distances = mean_distances(
+        metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight
+    )
     kept = np.flatnonzero(distances > 1 / np.finfo(np.float64).max)
     if not len(kept):
         return None
@@ -664,7 +996,11 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
         if len(set(metric.source_[kept[group]])) > 1:
             factors[kept[group]] *= APART
     grids, lists = _sizes(design.features)[0], [group.tolist() for group in groups]
-    scales = POLICY.additive_scales[: max(grids // len(groups), 1)] if grids else POLICY.additive_scales
+    scales = (
+        POLICY.additive_scales[: max(grids // len(groups), 1)]
+        if grids
+        else POLICY.additive_scales
+    )
     kernel: Kernel = Additive(Laplacian(scales[0]), lists)
     for scale in scales[1:]:
         kernel = kernel + Additive(Laplacian(scale), lists)
@@ -673,26 +1009,45 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
     return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 
 
-def _better(squared: ClassFit, other: ClassFit, clear: float, worthwhile: float) -> ClassFit:
-    """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more.
+def _better(
+    squared: ClassFit, other: ClassFit, clear: float, worthwhile: float
+) -> ClassFit:
+    """The other loss where the log loss of the rows held out is clearly less and their
+    error is not clearly more.
 
-    `clear` is from how many standard errors on more errors are clearly more. The gain must be a share of the log loss
-    that is worthwhile.
+    `clear` is from how many standard errors on more errors are clearly more. The gain
+    must be a share of the log loss that is worthwhile.
     """
-    seen = [own for own in (squared.held_out_predictions, other.held_out_predictions) if own is not None]
+    seen = [
+        own
+        for own in (squared.held_out_predictions, other.held_out_predictions)
+        if own is not None
+    ]
     before, after = (own.distinct() for own in seen)
-    one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
+    one, two = (
+        log_losses(before, squared.link, squared.largest),
+        log_losses(after, other.link, other.largest),
+    )
     share = before.weight / before.weight.sum()
     gain, noise = mean_and_error(one - two, before.weight)
-    missed, missed_noise = mean_and_error(_misses(after) - _misses(before), before.weight)
+    missed, missed_noise = mean_and_error(
+        _misses(after) - _misses(before), before.weight
+    )
     name = "both losses" if other.stack is not None else "the logistic loss"
-    text = f"validation log loss {share @ two:.4f} with {name}, {share @ one:.4f} with the squared loss"
+    text = (
+        f"validation log loss {share @ two:.4f} with {name}, {share @ one:.4f} "
+        "with the squared loss"
+    )
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
     if gain < worthwhile * share @ one:
-        return squared._replace(reason=f"{text}, which is too little where not all rows are compared")
+        return squared._replace(
+            reason=f"{text}, which is too little where not all rows are compared"
+        )
     if missed > clear * missed_noise:
-        return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
+        return squared._replace(
+            reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)"
+        )
     return other._replace(reason=text + other.reason.removeprefix("as given"))
 
 

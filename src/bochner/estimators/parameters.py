@@ -1,4 +1,6 @@
-"""What each parameter of the estimators may be, and which exclude one another: read by estimators and the command."""
+"""What each parameter of the estimators may be, and which exclude one another: read
+by estimators and the command.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Given:
     kernel, features, metric, alpha, solver, loss, uncertainty
         As of the estimators.
     form : callable
-        Writes a parameter and its value as the user does: as in Python, or as an option of the command.
+        Writes a parameter and its value as the user does: as in Python, or as an option
+        of the command.
     """
 
     kernel: Any
@@ -61,7 +64,9 @@ class Given:
 
 
 def conflict(given: Given) -> Rule | None:
-    """The first rule that the given parameters break, its message as the user writes them; None if there is none."""
+    """The first rule that the given parameters break, its message as the user writes
+    them; None if there is none.
+    """
     found = next((rule for rule in RULES if rule.excludes(given)), None)
 
     def written(part: re.Match[str]) -> str:
@@ -70,7 +75,11 @@ def conflict(given: Given) -> Rule | None:
             return f"auto, {', '.join(most)} or {last}"
         return given.write(part[1], part[2] or None)
 
-    return None if found is None else found._replace(message=re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
+    return (
+        None
+        if found is None
+        else found._replace(message=re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
+    )
 
 
 class Rule(NamedTuple):
@@ -82,7 +91,8 @@ class Rule(NamedTuple):
         Which is at fault.
     excludes : callable (Given) -> bool
     message : str
-        What to do: "{solver}" writes a parameter with its value as the user does, "{solver:auto}" with another one.
+        What to do: "{solver}" writes a parameter with its value as the user does,
+        "{solver:auto}" with another one.
     """
 
     parameter: str
@@ -91,7 +101,9 @@ class Rule(NamedTuple):
 
 
 def named_kernels() -> dict[str, Any]:
-    """Kernels of the names that the estimators take, imported late: the command shows its help without them."""
+    """Kernels of the names that the estimators take, imported late: the command
+    shows its help without them.
+    """
     from bochner.kernels.catalogue import NAMED
 
     return NAMED
@@ -126,52 +138,66 @@ RULES = (
     Rule(
         "features",
         lambda given: given.solver != "exact" and _has_kernel_rows(given.features),
-        "KernelRows belong to solver='exact', which makes them of a kernel: use solver='exact', or kernel=.",
+        "KernelRows belong to solver='exact', which makes them of a kernel: use "
+        "solver='exact', or kernel=.",
     ),
     Rule(
         "metric",
         lambda given: given.metric in LEARNED and (given.own_kernel or given.own_map),
-        "{metric} learns lengthscales, but the kernel or map given has its own: keep {metric:auto}, or give the kernel "
+        "{metric} learns lengthscales, but the kernel or map given has its own: keep "
+        "{metric:auto}, or give the kernel "
         "by name.",
     ),
     Rule(
         "solver",
         lambda given: given.solver == "exact" and given.binned,
-        "{solver} computes the kernel itself, without {features}: keep {features:auto}; the kernel of bins is "
+        "{solver} computes the kernel itself, without {features}: keep "
+        "{features:auto}; the kernel of bins is "
         "{kernel:laplacian}.",
     ),
     Rule(
         "solver",
         lambda given: given.solver == "direct" and given.binned,
-        "{solver} needs dense features; bins are solved by conjugate gradients: use {solver:auto} or {solver:cg}.",
+        "{solver} needs dense features; bins are solved by conjugate gradients: use "
+        "{solver:auto} or {solver:cg}.",
     ),
     Rule(
         "alpha",
         lambda given: given.criterion and given.binned,
-        "{alpha} needs the direct solver; bins are solved by conjugate gradients: use {alpha:auto} or numbers, or "
+        "{alpha} needs the direct solver; bins are solved by conjugate gradients: "
+        "use {alpha:auto} or numbers, or "
         "{features:fourier}.",
     ),
     Rule(
         "alpha",
         lambda given: given.criterion and given.solver == "cg",
-        "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or numbers.",
-    ),
-    Rule(
-        "kernel",
-        lambda given: _has_learned_bins(given) and (given.own_kernel or given.kernel not in ("auto", "laplacian")),
-        "{features} with a learned metric needs the Laplacian kernel: use {kernel:auto}, or {features:fourier}.",
+        "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or "
+        "numbers.",
     ),
     Rule(
         "kernel",
         lambda given: (
-            given.binned and not given.own_kernel and given.kernel != "auto" and given.kernel not in kernels_with_bins()
+            _has_learned_bins(given)
+            and (given.own_kernel or given.kernel not in ("auto", "laplacian"))
+        ),
+        "{features} with a learned metric needs the Laplacian kernel: use "
+        "{kernel:auto}, or {features:fourier}.",
+    ),
+    Rule(
+        "kernel",
+        lambda given: (
+            given.binned
+            and not given.own_kernel
+            and given.kernel != "auto"
+            and given.kernel not in kernels_with_bins()
         ),
         "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
     ),
     Rule(
         "metric",
         lambda given: given.features == "hybrid" and given.metric == "isotropic",
-        "{features} learns its metrics: use {metric:auto}, ard or full, or, in Python, ConcatenatedFeatures.",
+        "{features} learns its metrics: use {metric:auto}, ard or full, or, in "
+        "Python, ConcatenatedFeatures.",
     ),
     Rule(
         "loss",
@@ -181,7 +207,8 @@ RULES = (
     Rule(
         "uncertainty",
         lambda given: bool(given.uncertainty) and given.loss not in ("auto", "squared"),
-        "Standard deviations and intervals need the squared loss: use {loss:squared}, or leave uncertainty out; for a "
+        "Standard deviations and intervals need the squared loss: use "
+        "{loss:squared}, or leave uncertainty out; for a "
         "single quantile use the quantile loss.",
     ),
 )
@@ -196,8 +223,8 @@ class Parameter:
     help : str
         One line for the command.
     kinds : tuple of str
-        Keys of `KINDS`, and "word", in the order in which errors name them. A parameter without any is checked where
-        it is used.
+        Keys of `KINDS`, and "word", in the order in which errors name them. A parameter
+        without any is checked where it is used.
     words : tuple of str
         Strings that are allowed; of the kernel, the names of kernels are too.
     """
@@ -208,14 +235,20 @@ class Parameter:
 
 
 PARAMETERS = {
-    "kernel": Parameter("Kernel: gaussian, laplacian, hat, matern32, ... or auto.", ("kernel", "word"), ("auto",)),
+    "kernel": Parameter(
+        "Kernel: gaussian, laplacian, hat, matern32, ... or auto.",
+        ("kernel", "word"),
+        ("auto",),
+    ),
     "features": Parameter(
         "Feature map: fourier, binning, hybrid, or auto (by validation loss).",
         ("word", "map"),
         ("auto", "fourier", *BINNED),
     ),
     "n_components": Parameter(
-        "Number of features, or of grids for binning; auto adapts it to the data.", ("integer", "word"), ("auto",)
+        "Number of features, or of grids for binning; auto adapts it to the data.",
+        ("integer", "word"),
+        ("auto",),
     ),
     "metric": Parameter(
         "Lengthscales: isotropic, ard (one per column), full (a linear map), or auto.",
@@ -223,10 +256,13 @@ PARAMETERS = {
         ("auto", "isotropic", *LEARNED),
     ),
     "alpha": Parameter(
-        "Ridge penalty: a number, loo, gcv, or auto.", ("number", "numbers", "word"), ("auto", *CRITERIA)
+        "Ridge penalty: a number, loo, gcv, or auto.",
+        ("number", "numbers", "word"),
+        ("auto", *CRITERIA),
     ),
     "loss": Parameter(
-        "Loss: squared; logistic or squared_hinge for classes; huber, quantile or poisson for numbers; or auto.",
+        "Loss: squared; logistic or squared_hinge for classes; huber, quantile or "
+        "poisson for numbers; or auto.",
         ("word",),
         ("auto", "squared", *CLASS_LOSSES, *NUMBER_LOSSES),
     ),
@@ -239,14 +275,17 @@ PARAMETERS = {
     "tol": Parameter("Relative error at which conjugate gradients stop.", ("number",)),
     "class_weight": Parameter("Class weights, or balanced."),
     "uncertainty": Parameter(
-        "True, intervals, or std: what to learn for intervals, standard deviations and samples.",
+        "True, intervals, or std: what to learn for intervals, standard deviations "
+        "and samples.",
         ("flag", "word"),
         ("intervals", "std"),
     ),
     "time_limit": Parameter("Time limit of a fit in seconds.", ("number", "none")),
     "random_state": Parameter("Random seed of the features.", ("seed",)),
     "verbose": Parameter("Whether to show progress.", ("flag", "level")),
-    "numeric_features": Parameter("Columns whose integers are quantities and never codes of categories."),
+    "numeric_features": Parameter(
+        "Columns whose integers are quantities and never codes of categories."
+    ),
 }
 
 
@@ -256,41 +295,74 @@ def allowed_words(name: str) -> tuple[str, ...]:
     return (*words, *named_kernels()) if name == "kernel" else words
 
 
-OTHER_NAMES = {"rbf": "'gaussian'", "linear": "LinearFeatures() as features"}  # of kernels
+OTHER_NAMES = {
+    "rbf": "'gaussian'",
+    "linear": "LinearFeatures() as features",
+}  # of kernels
 
 
 def check_parameters(model: Any) -> None:
-    """Raise TypeError or ValueError where a parameter of an estimator is out of range, or excludes another one."""
+    """Raise TypeError or ValueError where a parameter of an estimator is out of
+    range, or excludes another one.
+    """
     if model.loss not in model.losses:
-        raise ValueError(f"loss must be one of {model.losses}, got {model.loss!r:.200}.")
+        raise ValueError(
+            f"loss must be one of {model.losses}, got {model.loss!r:.200}."
+        )
     for name in PARAMETERS:
         if hasattr(model, name):
             check_parameter(name, getattr(model, name))
     uncertain = getattr(model, "uncertainty", False)
-    given = Given(model.kernel, model.features, model.metric, model.alpha, model.solver, model.loss, uncertain)
+    given = Given(
+        model.kernel,
+        model.features,
+        model.metric,
+        model.alpha,
+        model.solver,
+        model.loss,
+        uncertain,
+    )
     if found := conflict(given):
         raise ValueError(found.message)
 
 
 def check_parameter(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError where a parameter, by itself, is none of what it may be."""
+    """Raise TypeError or ValueError where a parameter, by itself, is none of what it
+    may be.
+    """
     parameter = PARAMETERS[name]
     if not parameter.kinds or (isinstance(value, str) and value in allowed_words(name)):
         return
-    kind = next((KINDS[kind] for kind in parameter.kinds if kind in KINDS and KINDS[kind].is_of(value)), None)
+    kind = next(
+        (
+            KINDS[kind]
+            for kind in parameter.kinds
+            if kind in KINDS and KINDS[kind].is_of(value)
+        ),
+        None,
+    )
     if kind is None:
         choice = isinstance(value, str) and len(parameter.words) > 1
-        error = TypeError if {"integer", "number"} & {*parameter.kinds} and not choice else ValueError
+        error = (
+            TypeError
+            if {"integer", "number"} & {*parameter.kinds} and not choice
+            else ValueError
+        )
         hint = (
             f" {value!r} of scikit-learn is {OTHER_NAMES[value]} here."
             if isinstance(value, str) and value in OTHER_NAMES
             else ""
         )
-        raise error(f"{name} must be {_described(name, parameter.kinds)}, got {value!r:.200}.{hint}")
+        raise error(
+            f"{name} must be {_described(name, parameter.kinds)}, got "
+            f"{value!r:.200}.{hint}"
+        )
     try:
         within = kind.within(value)
     except TypeError as fault:  # as_map tells what is no map
-        raise TypeError(f"{name} must be {_described(name, parameter.kinds)}: {fault}") from None
+        raise TypeError(
+            f"{name} must be {_described(name, parameter.kinds)}: {fault}"
+        ) from None
     if not within:
         raise ValueError(f"{name} must be {kind.range_name}, got {value!r:.200}.")
 
@@ -301,11 +373,14 @@ def read_parameter(name: str, text: str) -> Any:
     Raises
     ------
     ValueError
-        Where the text is none of what the parameter may be; the message says what that is.
+        Where the text is none of what the parameter may be; the message says what that
+        is.
     """
     if text in allowed_words(name):
         return text
-    kinds = [kind for kind in PARAMETERS[name].kinds if kind == "word" or KINDS[kind].read]
+    kinds = [
+        kind for kind in PARAMETERS[name].kinds if kind == "word" or KINDS[kind].read
+    ]
     for kind in (KINDS[kind] for kind in kinds if kind in KINDS):
         with suppress(ValueError):
             value = kind.read(text) if kind.read else None
@@ -325,7 +400,9 @@ def _described(name: str, kinds: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value: how errors name it, what is of it and, of that, what is in range; how text is read as it."""
+    """A kind of value: how errors name it, what is of it and, of that, what is in
+    range; how text is read as it.
+    """
 
     phrase: str
     is_of: Callable[[Any], bool]
@@ -341,7 +418,9 @@ def _is_kernel(value: Any) -> bool:
 
 
 def _is_usable_map(value: Any) -> bool:
-    """True; TypeError, which says what to give, where `value` is neither a map nor a transformer."""
+    """True; TypeError, which says what to give, where `value` is neither a map nor a
+    transformer.
+    """
     from bochner.features.transformer import as_map
 
     return as_map(value) is not None
@@ -365,7 +444,9 @@ def _are_positive(value: Any) -> bool:
 
 
 def _is_seed(value: Any) -> bool:
-    """True; ValueError by scikit-learn, whose seeds these are, where `value` is none."""
+    """True; ValueError by scikit-learn, whose seeds these are, where `value` is
+    none.
+    """
     from sklearn.utils import check_random_state
 
     return check_random_state(value) is not None
@@ -373,7 +454,11 @@ def _is_seed(value: Any) -> bool:
 
 KINDS = {
     "kernel": Kind("a Kernel", _is_kernel),
-    "map": Kind("a map", lambda value: value is not None and not isinstance(value, str), _is_usable_map),
+    "map": Kind(
+        "a map",
+        lambda value: value is not None and not isinstance(value, str),
+        _is_usable_map,
+    ),
     "integer": Kind(
         "a positive integer",
         lambda value: isinstance(value, Integral) and not isinstance(value, bool),
@@ -381,14 +466,26 @@ KINDS = {
         "positive",
         int,
     ),
-    "share": Kind("a number within 0 and 1", _is_number, lambda value: 0 < value < 1, "above 0 and below 1", float),
-    "number": Kind("a positive number", _is_number, _are_positive, "positive and finite", float),
-    "numbers": Kind("a sequence of them", _are_numbers, _are_positive, "positive and finite"),
+    "share": Kind(
+        "a number within 0 and 1",
+        _is_number,
+        lambda value: 0 < value < 1,
+        "above 0 and below 1",
+        float,
+    ),
+    "number": Kind(
+        "a positive number", _is_number, _are_positive, "positive and finite", float
+    ),
+    "numbers": Kind(
+        "a sequence of them", _are_numbers, _are_positive, "positive and finite"
+    ),
     "none": Kind("None", lambda value: value is None),
     "flag": Kind("True or False", lambda value: isinstance(value, bool)),
     "level": Kind(
         "an integer",
-        lambda value: isinstance(value, Integral | bool) or type(value).__name__ == "bool_",
+        lambda value: (
+            isinstance(value, Integral | bool) or type(value).__name__ == "bool_"
+        ),
         lambda value: value >= 0,
         "0 or more",
         int,

@@ -1,4 +1,6 @@
-"""The posterior of a fitted regressor: deviations of its predictions, and functions drawn from it."""
+"""The posterior of a fitted regressor: deviations of its predictions, and functions
+drawn from it.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,15 @@ OWN_FEATURES = 4096  # whose moments are taken where no kernel stands behind the
 
 
 class Posterior:
-    """The Gaussian process of a fitted map's kernel, given the rows, in units of standardised targets.
+    """The Gaussian process of a fitted map's kernel, given the rows, in units of
+    standardised targets.
 
-    Its mean is that of the model. Its variance is that of Bayesian linear regression on the Nystroem features of up to
-    1,024 landmarks, which know the exact kernel, and the mass of the kernel that these do not reach, so that far from
-    all rows it returns to the prior; the features of the model itself are too sure by a fifth where there are 2,000 of
-    them ("variance starvation"). Features without a kernel behind them are taken as they are.
+    Its mean is that of the model. Its variance is that of Bayesian linear regression on
+    the Nystroem features of up to 1,024 landmarks, which know the exact kernel, and the
+    mass of the kernel that these do not reach, so that far from all rows it returns to
+    the prior; the features of the model itself are too sure by a fifth where there are
+    2,000 of them ("variance starvation"). Features without a kernel behind them are
+    taken as they are.
 
     Attributes
     ----------
@@ -60,11 +65,11 @@ class Posterior:
         Inverse of the Cholesky factor of their kernel matrix.
     mean_, root_, weight_ : see `LinearPosterior`
     alpha_ : float
-    level_, slope_, signal_, constant_, reach_ : arrays of shape (K,) and float, see `Noise`
+    level_, slope_, signal_, constant_, reach_ : arrays (K,), see `Noise`
     scale_coef_, scale_intercept_, scale_low_, scale_high_ : arrays, see `LogScale`
     scale_features_ : FeatureMap or None
-        The map that the scale is of; None where the noise is constant, and for the features of the variance in files of
-        version 0.2.
+        The map that the scale is of; None where the noise is constant, and for the
+        features of the variance in files of version 0.2.
     """
 
     scale_features_: FeatureMap | None = None
@@ -84,7 +89,9 @@ class Posterior:
         self.mean_, self.root_, self.weight_ = linear
         self.alpha_ = alpha
         self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
-        self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_ = scale
+        self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_ = (
+            scale
+        )
         self.scale_features_ = scale_features
 
     @property
@@ -95,12 +102,18 @@ class Posterior:
     @property
     def noise(self) -> Noise:
         """Parameters of the variances."""
-        return Noise(self.level_, self.slope_, self.signal_, self.constant_, self.reach_)
+        return Noise(
+            self.level_, self.slope_, self.signal_, self.constant_, self.reach_
+        )
 
     @property
     def scale(self) -> LogScale:
-        """Regression of the logarithm of the size of errors; zero where the noise is constant."""
-        return LogScale(self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_)
+        """Regression of the logarithm of the size of errors; zero where the noise is
+        constant.
+        """
+        return LogScale(
+            self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_
+        )
 
     def basis(self, features: FeatureMap) -> DenseFeatures:
         """The features that the variance is of, for the map of the model."""
@@ -110,11 +123,17 @@ class Posterior:
         return features.dense
 
     def forms(self, basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64]:
-        """Variance of the function over that of the noise, of rows X with features Z, shape (n,)."""
+        """Variance of the function over that of the noise, of rows X with features
+        Z, shape (n,).
+        """
         return function_forms(self.linear, basis, self.alpha_, X, Z)
 
-    def variances(self, features: FeatureMap, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Variances of the function and of the noise at encoded rows, each of shape (n, K)."""
+    def variances(
+        self, features: FeatureMap, X: Rows
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Variances of the function and of the noise at encoded rows, each of shape
+        (n, K).
+        """
         basis, parameters, K = self.basis(features), self.noise, len(self.level_)
         function, noise = np.empty((X.shape[0], K)), np.empty((X.shape[0], K))
         for a in range(0, X.shape[0], BLOCK_ROWS):
@@ -124,8 +143,11 @@ class Posterior:
             noise[a : a + len(Z)] = parameters.noise(self._sizes(rows, Z))
         return function, noise
 
-    def variances_of_sums(self, features: FeatureMap, X: Rows, A: NDArray) -> NDArray[np.float64]:
-        """Variances of the sums A f of the function's values f at encoded rows, shape (G, K).
+    def variances_of_sums(
+        self, features: FeatureMap, X: Rows, A: NDArray
+    ) -> NDArray[np.float64]:
+        """Variances of the sums A f of the function's values f at encoded rows, shape
+        (G, K).
 
         Parameters
         ----------
@@ -137,27 +159,49 @@ class Posterior:
         Z = basis.rows(X)
         forms = self.linear.forms(product(A, Z), A.sum(axis=1))
         if isinstance(basis, LandmarkFeatures):
-            beyond = LandmarkFeatures(features, X, np.empty((0, 0))).values(X) - product(Z, Z.T)
-            forms += np.maximum(np.einsum("gi,gi->g", product(A, beyond), A), 0.0) / self.alpha_
+            beyond = LandmarkFeatures(features, X, np.empty((0, 0))).values(
+                X
+            ) - product(Z, Z.T)
+            forms += (
+                np.maximum(np.einsum("gi,gi->g", product(A, beyond), A), 0.0)
+                / self.alpha_
+            )
         return self.noise.function(forms)
 
     def _sizes(self, X: Rows, Z: NDArray) -> NDArray[np.float64]:
         """Logarithms of the sizes of errors at rows with features Z, shape (n, K)."""
         if not len(self.scale_coef_):
             return np.zeros((len(Z), len(self.level_)))
-        return self.scale(Z if self.scale_features_ is None else features_of(self.scale_features_, X))
+        return self.scale(
+            Z if self.scale_features_ is None else features_of(self.scale_features_, X)
+        )
 
-    def sample(self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Functions less their mean at encoded rows, shape (n, K, S), by pathwise conditioning.
+    def sample(
+        self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Functions less their mean at encoded rows, shape (n, K, S), by pathwise
+        conditioning.
 
-        A function of the prior, less what the landmarks tell of it, is independent of the weights of their features;
-        these are drawn from their posterior. Both are functions of the row and the generator alone.
+        A function of the prior, less what the landmarks tell of it, is independent of
+        the weights of their features; these are drawn from their posterior. Both are
+        functions of the row and the generator alone.
         """
         basis, K = self.basis(features), len(self.level_)
         normal = rng.standard_normal((len(self.mean_) + 1, K * n_samples))
-        weights, constant = self.linear.spread(normal[:-1]), normal[-1] / np.sqrt(self.weight_)
-        prior = PriorFunctions(features, K * n_samples, rng) if isinstance(basis, LandmarkFeatures) else None
-        told = self.landmark_root_ @ prior(self.landmarks_) if prior is not None else np.empty(0)
+        weights, constant = (
+            self.linear.spread(normal[:-1]),
+            normal[-1] / np.sqrt(self.weight_),
+        )
+        prior = (
+            PriorFunctions(features, K * n_samples, rng)
+            if isinstance(basis, LandmarkFeatures)
+            else None
+        )
+        told = (
+            self.landmark_root_ @ prior(self.landmarks_)
+            if prior is not None
+            else np.empty(0)
+        )
         result = np.empty((X.shape[0], K, n_samples))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
@@ -167,7 +211,9 @@ class Posterior:
                 values += (prior(rows) - Z @ told) / np.sqrt(self.alpha_)
             forms = self.forms(basis, rows, Z)
             size = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
-            result[a : a + len(Z)] = values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
+            result[a : a + len(Z)] = (
+                values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
+            )
         return result
 
 
@@ -180,9 +226,11 @@ def features_of(features: FeatureMap, X: Rows) -> NDArray[np.float64]:
 def function_forms(
     linear: LinearPosterior, basis: DenseFeatures, alpha: float, X: Rows, Z: NDArray
 ) -> NDArray[np.float64]:
-    """Variance of the function over that of the noise: of the weights, and of what features Z of rows X do not reach.
+    """Variance of the function over that of the noise: of the weights, and of what
+    features Z of rows X do not reach.
 
-    Shape (n,). The latter is k(x, x) - |z(x)|^2 over alpha, which is the noise over the prior's variance.
+    Shape (n,). The latter is k(x, x) - |z(x)|^2 over alpha, which is the noise over the
+    prior's variance.
     """
     return linear.forms(Z) + missed(basis, X, Z) / alpha
 
@@ -198,9 +246,11 @@ ScaleMap = Callable[[ArraySource], FeatureMap]
 
 
 class Summed(NamedTuple):
-    """Moments of the features of a basis, what they tell of the weights, and whether they are of all rows.
+    """Moments of the features of a basis, what they tell of the weights, and whether
+    they are of all rows.
 
-    Z, (n, D), are the features of the rows, or of some of many, and the weights those that they have in the moments.
+    Z, (n, D), are the features of the rows, or of some of many, and the weights those
+    that they have in the moments.
     """
 
     basis: DenseFeatures
@@ -213,7 +263,9 @@ class Summed(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Errors of observations that a model has not seen, (n, K), their inputs, (n, d), h, weights and hashes, (n,)."""
+    """Errors of observations that a model has not seen, (n, K), their inputs, (n,
+    d), h, weights and hashes, (n,).
+    """
 
     errors: NDArray[np.float64]
     X: NDArray[np.float64]
@@ -223,7 +275,11 @@ class Errors(NamedTuple):
 
 
 def fit_posterior(
-    design: Design, fitted: RidgeSolution, seed: int, scale: ScaleMap, budget: Budget | None = None
+    design: Design,
+    fitted: RidgeSolution,
+    seed: int,
+    scale: ScaleMap,
+    budget: Budget | None = None,
 ) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
@@ -231,8 +287,9 @@ def fit_posterior(
     ----------
     design : Design
     fitted : RidgeSolution
-        With predictions for left-out rows, if there are any: they give the variance of the noise. Else it is told
-        by leave-one-out errors of the regression on the features of the posterior.
+        With predictions for left-out rows, if there are any: they give the variance of
+        the noise. Else it is told by leave-one-out errors of the regression on the
+        features of the posterior.
     seed : int
         Of landmarks and samples of rows.
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
@@ -242,21 +299,43 @@ def fit_posterior(
     """
     features, rng = fitted.features, np.random.default_rng(seed)
     sizes = N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS
-    n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(sizes, POLICY.posterior_seconds, 3)
+    n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(
+        sizes, POLICY.posterior_seconds, 3
+    )
     source, share = _summed(design.source, rng, n_rows)
-    summed = _sum(design, source, share, _basis(features, source, rng, n_landmarks), features, fitted.alpha)
+    summed = _sum(
+        design,
+        source,
+        share,
+        _basis(features, source, rng, n_landmarks),
+        features,
+        fitted.alpha,
+    )
     found = fitted.held_out_predictions
-    own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng, n_errors)
-    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
+    own = (
+        None
+        if found is None or found.rows is None
+        else _own_errors(summed, found, found.rows, rng, n_errors)
+    )
+    many = own is not None and len(own.errors) >= min(
+        FEWEST_ERRORS, n_errors, source.n_rows / 2
+    )
     learned = own if own is not None and many else _leave_one_out(summed, source)
-    return Posterior(summed.basis, summed.linear, fitted.alpha, *_noise(learned, own or learned, rng, scale))
+    return Posterior(
+        summed.basis,
+        summed.linear,
+        fitted.alpha,
+        *_noise(learned, own or learned, rng, scale),
+    )
 
 
-def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int, scale: ScaleMap) -> Posterior:
+def refit_posterior(
+    design: Design, former: Posterior, units: NDArray, seed: int, scale: ScaleMap
+) -> Posterior:
     """The posterior for other rows, with the landmarks and the noise of a former one.
 
-    Where parts of the map have no kernel beside their features, which the rows have changed, noise is told again by
-    leave-one-out errors.
+    Where parts of the map have no kernel beside their features, which the rows have
+    changed, noise is told again by leave-one-out errors.
 
     Parameters
     ----------
@@ -276,27 +355,48 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
     summed = _sum(design, source, share, basis, features, alpha)
     if not same:
         errors = _leave_one_out(summed, source)
-        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng, scale))
+        return Posterior(
+            basis, summed.linear, alpha, *_noise(errors, errors, rng, scale)
+        )
     level, slope, signal, constant, reach = former.noise
-    noise = Noise(level + np.log(units), slope, signal * units**2, constant * units**2, reach)
-    return Posterior(basis, summed.linear, alpha, noise, former.scale, former.scale_features_)
+    noise = Noise(
+        level + np.log(units), slope, signal * units**2, constant * units**2, reach
+    )
+    return Posterior(
+        basis, summed.linear, alpha, noise, former.scale, former.scale_features_
+    )
 
 
 def _sum(
-    design: Design, source: ArraySource, share: float, basis: DenseFeatures, features: FeatureMap, alpha: float
+    design: Design,
+    source: ArraySource,
+    share: float,
+    basis: DenseFeatures,
+    features: FeatureMap,
+    alpha: float,
 ) -> Summed:
-    """Moments of features of a basis, and what they tell of the weights; the source has a share of the observations."""
+    """Moments of features of a basis, and what they tell of the weights; the source
+    has a share of the observations.
+    """
     X, y, weight = source.whole()
     Z = basis.rows(X)
     if share == 1 or isinstance(basis, LandmarkFeatures):
         moments = _moments(Z, y, weight)
-        return Summed(basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1)
+        return Summed(
+            basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1
+        )
     moments = Design(design.source, features, np.float64).moments()
-    return Summed(basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True)
+    return Summed(
+        basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True
+    )
 
 
-def _summed(source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS) -> tuple[ArraySource, float]:
-    """Observations, dense and in double precision; of many a share, with weights that keep their sum."""
+def _summed(
+    source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS
+) -> tuple[ArraySource, float]:
+    """Observations, dense and in double precision; of many a share, with weights
+    that keep their sum.
+    """
     observations = Observations.of(source)
     rows, factors = draw_rows(observations.weight, most, rng)
     X, y, weight = observations.source(source, rows).whole()
@@ -310,11 +410,20 @@ def _wide(X: Rows) -> NDArray[np.float64]:
 
 
 def _basis(
-    features: FeatureMap, source: ArraySource, rng: np.random.Generator, n_landmarks: int = N_LANDMARKS
+    features: FeatureMap,
+    source: ArraySource,
+    rng: np.random.Generator,
+    n_landmarks: int = N_LANDMARKS,
 ) -> DenseFeatures:
-    """Features of landmarks; those of the map itself where no kernel stands behind them, and they are not too many."""
+    """Features of landmarks; those of the map itself where no kernel stands behind
+    them, and they are not too many.
+    """
     own = features.dense
-    if own is not None and own.n_features_out <= OWN_FEATURES and not any(map(has_exact_kernel, leaves(features))):
+    if (
+        own is not None
+        and own.n_features_out <= OWN_FEATURES
+        and not any(map(has_exact_kernel, leaves(features)))
+    ):
         return own
     X, _, weight = source.distinct().whole()
     rows, _ = draw_rows(weight, n_landmarks, rng)
@@ -334,15 +443,23 @@ def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
 def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
     """Leave-one-out errors of the regression on the features of the posterior."""
     X, y, weight = source.whole()
-    errors, forms = leave_one_out_errors(summed.linear, summed.moments, summed.Z, y, summed.weight)
+    errors, forms = leave_one_out_errors(
+        summed.linear, summed.moments, summed.Z, y, summed.weight
+    )
     forms += missed(summed.basis, X, summed.Z) / summed.alpha
     return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
 
 
 def _own_errors(
-    summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator, most: int
+    summed: Summed,
+    found: HeldOutPredictions,
+    left_out: LeftOut,
+    rng: np.random.Generator,
+    most: int,
 ) -> Errors:
-    """Errors of the model itself for rows that it has not seen; h as it was without these, where all are summed."""
+    """Errors of the model itself for rows that it has not seen; h as it was without
+    these, where all are summed.
+    """
     kept, _ = draw_rows(found.weight, most, rng)
     X, own, linear = _wide(left_out.X[kept]), left_out.weight[kept], summed.linear
     Z = summed.basis.rows(X)
@@ -354,13 +471,17 @@ def _own_errors(
         forms = forms_without(summed.moments, summed.alpha, Z, own, left_out.fold[kept])
     forms += missed(summed.basis, X, Z) / summed.alpha
     hashes = observation_hashes(row_hashes(X), found.targets[kept])
-    return Errors((found.targets - found.predicted)[kept], X, forms, found.weight[kept], hashes)
+    return Errors(
+        (found.targets - found.predicted)[kept], X, forms, found.weight[kept], hashes
+    )
 
 
 def _noise(
     learned: Errors, scored: Errors, rng: np.random.Generator, scale: ScaleMap
 ) -> tuple[Noise, LogScale, FeatureMap | None]:
-    """Variances of noise and function by some errors, and the scale of the noise, with its map, by these or others."""
+    """Variances of noise and function by some errors, and the scale of the noise,
+    with its map, by these or others.
+    """
     constant = noise_variance(scored.errors, scored.forms, scored.weight)
     flat = constant_noise(constant), no_scale(len(constant)), None
     if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
@@ -376,7 +497,9 @@ def _noise(
     return (noise, found, features) if noise.slope.any() else flat
 
 
-def _places(hashes: NDArray, among: NDArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def _places(
+    hashes: NDArray, among: NDArray
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Which of the hashes are among others, and where in these."""
     order = np.argsort(among)
     place = order[np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)]

@@ -28,9 +28,19 @@ from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
-from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
+from bochner.estimators.posterior import (
+    Posterior,
+    ScaleMap,
+    fit_posterior,
+    refit_posterior,
+)
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
+from bochner.estimators.ridge.error_scale import (
+    CalibrationRows,
+    ErrorScale,
+    fit_error_scale,
+    scale_map,
+)
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
 from bochner.inputs.targets import Clipped, Standardised, log_counts
@@ -44,11 +54,17 @@ from bochner.sources.scan import TableSummary
 
 
 def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and deviations of targets; ValueError where they are too large to be standardised."""
+    """Means and deviations of targets; ValueError where they are too large to be
+    standardised.
+    """
     scale = np.sqrt(moments.squares / moments.weight)
     if not np.isfinite(scale).all():
-        raise ValueError("The target holds values too large to standardise: divide it by a constant.")
-    scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
+        raise ValueError(
+            "The target holds values too large to standardise: divide it by a constant."
+        )
+    scale = np.where(
+        scale > 0, scale, moments.high - moments.low
+    )  # squares of tiny values vanish
     scale[moments.low == moments.high] = 1.0
     return moments.mean, scale
 
@@ -56,163 +72,199 @@ def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.fl
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """Kernel ridge regression in linear time, by random features.
 
-    Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
-    features or random bins. Fourier features need one pass over the rows and O(D^2) memory, or conjugate gradients;
-    bins always use conjugate gradients. By default the kernel, the lengthscales, alpha and D are selected from the
-    data.
+    Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random
+    feature map of the kernel: Fourier features or random bins. Fourier features need
+    one pass over the rows and O(D^2) memory, or conjugate gradients; bins always use
+    conjugate gradients. By default the kernel, the lengthscales, alpha and D are
+    selected from the data.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and nothing is learned. A name
-        ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
-        "rationalquadratic") is a kernel of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
+        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and
+        nothing is learned. A name ("gaussian", "laplacian", "hat", "smoothbins",
+        "cauchy", "matern12", "matern32", "matern52", "rationalquadratic") is a kernel
+        of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
         and "smoothbins" have bins. "auto" selects the kernel.
-    features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
-        "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the one with the lowest validation loss, or a linear model if it is as
-        good (with a named kernel "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
-        must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
-        lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
-        or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
+    features : FeatureMap, transformer or str, default="auto"
+        "fourier" is `FourierFeatures`, for smooth targets; "binning" is
+        `BinningFeatures`, for local, rough targets; "hybrid" is both side by side;
+        "auto" is the one with the lowest validation loss, or a linear model if it is as
+        good (with a named kernel "fourier"). A map is copied and drawn with its own
+        kernel and size: `kernel` must be "auto", and `n_components` has no effect. A
+        `ConcatenatedFeatures` without weights gets the weights of lowest validation
+        loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as
+        `Nystroem`, or a pipeline of them, is fitted on at most 4,096 encoded rows, and
+        wrapped in `TransformerFeatures`.
     n_components : int or "auto", default="auto"
-        Number of Fourier features, of binning grids, or of each. For Fourier features "auto" is 2 n, between 128 and
-        2,048, fewer beyond half a million rows, and up to 8,192 if that lowers the validation loss. For grids it is 50
-        million / n, between 50 and 800, and fewer for many outputs.
+        Number of Fourier features, of binning grids, or of each. For Fourier features
+        "auto" is 2 n, between 128 and 2,048, fewer beyond half a million rows, and up
+        to 8,192 if that lowers the validation loss. For grids it is 50 million / n,
+        between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
-        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
-        each column. "full": a learned linear map on top (see `bochner.selection.learn_metric`). "auto" has the lowest
-        loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
-        With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
-        is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
-        "ard", with a warning.
+        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned
+        lengthscale and monotone warp for each column. "full": a learned linear map on
+        top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
+        validation rows, which are set aside before anything is learned (about a fifth
+        of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
+        columns, "auto" is "isotropic". For bins the linear map is learned from 2,000 to
+        200,000 dense rows with two or more numeric columns; otherwise "full" falls back
+        to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
-        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a path with "auto", the value of
-        lowest exact leave-one-out error is selected. This error is computed on up to 4,096 rows; with "loo" on all
-        rows, in a second pass. "gcv" minimises generalised cross-validation, without a second pass. "loo" and "gcv"
-        need the direct solver and Fourier features. With "cg" the validation error decides.
+        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a
+        path with "auto", the value of lowest exact leave-one-out error is selected.
+        This error is computed on up to 4,096 rows; with "loo" on all rows, in a second
+        pass. "gcv" minimises generalised cross-validation, without a second pass. "loo"
+        and "gcv" need the direct solver and Fourier features. With "cg" the validation
+        error decides.
     loss : {"squared", "huber", "quantile", "poisson"}, default="squared"
-        What the fit minimises, plus the ridge penalty. "huber" is for targets with outliers: errors beyond 1.345 times
-        the spread of the model's own errors count by their size, not by its square. "quantile" is the pinball
-        loss, smoothed over a tenth of that spread. "poisson" is the deviance of counts with a log link,
-        for non-negative targets. All but "squared" use Newton's method, which starts at the ridge regression; features
-        and metric are selected by squared errors, for "huber" and "quantile" of targets clipped at three times the
-        interquartile range beyond the quartiles.
+        What the fit minimises, plus the ridge penalty. "huber" is for targets with
+        outliers: errors beyond 1.345 times the spread of the model's own errors count
+        by their size, not by its square. "quantile" is the pinball loss, smoothed over
+        a tenth of that spread. "poisson" is the deviance of counts with a log link, for
+        non-negative targets. All but "squared" use Newton's method, which starts at the
+        ridge regression; features and metric are selected by squared errors, for
+        "huber" and "quantile" of targets clipped at three times the interquartile range
+        beyond the quartiles.
     quantile : float, default=0.5
         The quantile that loss="quantile" fits; 0.5 is the median.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
-        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
-        that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
-        and for large problems that "cg" is estimated to solve in less than half the time. "exact" uses the n x n kernel
-        matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
-        gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
+        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
+        conjugate gradients on features that are stored in memory if they fit. "auto" is
+        "cg" for bins, for a Gram matrix that does not fit in memory, and for large
+        problems that "cg" is estimated to solve in less than half the time. "exact"
+        uses the n x n kernel matrix of all rows in place of features: factorised up to
+        20,000 rows, and solved by preconditioned conjugate gradients beyond. It is the
+        model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
-        Relative error of the "cg" solution, in the norm of the matrix of the equations; for "exact" at most 1e-3. If
-        alpha is selected, "cg" may stop earlier: at the iteration of lowest validation loss, as in any model with
-        learned bins, or, by default, when the predictions of validation rows have settled. With `tol` below 5e-3, or a
-        given alpha below 1e-8 n where there may be bins, all is computed in double precision.
+        Relative error of the "cg" solution, in the norm of the matrix of the equations;
+        for "exact" at most 1e-3. If alpha is selected, "cg" may stop earlier: at the
+        iteration of lowest validation loss, as in any model with learned bins, or, by
+        default, when the predictions of validation rows have settled. With `tol` below
+        5e-3, or a given alpha below 1e-8 n where there may be bins, all is computed in
+        double precision.
     uncertainty : bool or {"intervals", "std"}, default=False
-        Whether the fit also learns the uncertainty of its predictions. "intervals" is for `predict_interval` and
-        `predict_quantile`, and costs about a fifth of a fit. "std" is for `predict` with ``return_std=True`` and
-        `sample_y`, and costs one or two seconds of CPU time. True is for both. Up to 500 distinct rows the fit is
-        repeated for it without parts of the rows, ten times, or five times from 250 rows on.
+        Whether the fit also learns the uncertainty of its predictions. "intervals" is
+        for `predict_interval` and `predict_quantile`, and costs about a fifth of a fit.
+        "std" is for `predict` with ``return_std=True`` and `sample_y`, and costs one or
+        two seconds of CPU time. True is for both. Up to 500 distinct rows the fit is
+        repeated for it without parts of the rows, ten times, or five times from 250
+        rows on.
     time_limit : float or None, default=None
-        Time limit of a fit in seconds, without compilation. It leads to fewer candidates, steps and grids, or to more
-        grids than by default. None sets no limit. The exact solver ignores it.
+        Time limit of a fit in seconds, without compilation. It leads to fewer
+        candidates, steps and grids, or to more grids than by default. None sets no
+        limit. The exact solver ignores it.
     random_state : int, RandomState or None, default=None
         Seed of the features, and of the samples used for selection.
     verbose : int, default=0
         If positive, show progress on a terminal.
     numeric_features : sequence of int or str, "all" or None, default=None
-        Columns, by number or name, whose integers are quantities; "all" for all columns. In others of 3 to 32 different
-        integers a fit of 2,000 rows or more takes these for codes of categories where the mean targets of the integers
-        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)`` name such columns.
+        Columns, by number or name, whose integers are quantities; "all" for all
+        columns. In others of 3 to 32 different integers a fit of 2,000 rows or more
+        takes these for codes of categories where the mean targets of the integers
+        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
+        name such columns.
 
     Attributes
     ----------
     kernel_ : Kernel or None
-        In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
-        (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel between rows as they are see `kernel_matrix`.
-    features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
-        The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
+        In units of the encoded columns, or of the learned coordinates; None if the map
+        has no single kernel (`ConcatenatedFeatures`, `LinearFeatures`). For the kernel
+        between rows as they are see `kernel_matrix`.
+    features_ : FeatureMap
+        The fitted map; for the exact solver `KernelRows`, the kernel with all training
+        rows.
     metric_ : Metric or None
-        The learned metric (of the last map, if there are several), or that of the kernel's lengthscales.
+        The learned metric (of the last map, if there are several), or that of the
+        kernel's lengthscales.
     report_ : Report or None
-        The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
+        The candidates and why one was selected: ``print(model.report_)``. None if
+        nothing was learned.
     importance_ : Importance
-        Permutation importance of the columns with standard errors, on rows that the evaluated function has not seen:
-        validation rows by the function without them, or rows left out one at a time. Its `rows` say which; they are
-        training rows where there was no such function, with dense features and conjugate gradients, and with bins and
-        a given `alpha`. No attribute with more than 160 columns, or where a time limit left no time: then, and for more
-        exact values, call `importance`. After `partial_fit` it is measured when it is read; after `refit` it is still
-        that of `fit`.
+        Permutation importance of the columns with standard errors, on rows that the
+        evaluated function has not seen: validation rows by the function without them,
+        or rows left out one at a time. Its `rows` say which; they are training rows
+        where there was no such function, with dense features and conjugate gradients,
+        and with bins and a given `alpha`. No attribute with more than 160 columns, or
+        where a time limit left no time: then, and for more exact values, call
+        `importance`. After `partial_fit` it is measured when it is read; after `refit`
+        it is still that of `fit`.
     feature_importances_ : array of shape (d,)
-        The same as shares: values below zero are zero, and the sum is 1. It raises where there is no `importance_`.
-        Shares of columns in the learned distance are ``metric_.relevance_``.
+        The same as shares: values below zero are zero, and the sum is 1. It raises
+        where there is no `importance_`. Shares of columns in the learned distance are
+        ``metric_.relevance_``.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
         Why this solver was used, in words.
     n_iter_ : int or None
         Number of iterations of conjugate gradients; None if there were none.
     residual_ : float or None
-        Norm of the residual of the equations over that of their right-hand side, the largest over the targets; None if
-        there were no iterations.
+        Norm of the residual of the equations over that of their right-hand side, the
+        largest over the targets; None if there were no iterations.
     encoder_ : TableEncoder
         Turns input rows into the numeric columns of the kernel.
     alpha_ : float
         The ridge penalty of the fit.
     alphas_ : array of shape (A,)
         The ridge penalties tried, ascending.
-    alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
+    alpha_scores_ : array of shape (A,), or None if alpha was given or learned
         Criterion of each: mean squared error divided by the variances of the targets.
     feature_weights_ : array of shape (D, K)
         Coefficients of the features, for standardised targets.
     intercept_ : array of shape (K,)
         Intercepts, for standardised targets.
     target_mean_, target_scale_ : arrays of shape (K,)
-        Predictions are ``(z(x)'feature_weights_ + intercept_) * target_scale_ + target_mean_``; with loss="poisson" the
-        exponential of that.
+        Predictions are ``(z(x)'feature_weights_ + intercept_) * target_scale_ +
+        target_mean_``; with loss="poisson" the exponential of that.
     loss_ : str
-        The loss that was minimised; a later change of `loss` has no effect before the next fit.
+        The loss that was minimised; a later change of `loss` has no effect before the
+        next fit.
     n_steps_ : int
         Number of Newton steps; only with another loss than "squared".
     spread_ : ErrorScale or None
-        With ``uncertainty=True`` or "intervals": the spread of the errors, which gives the intervals.
+        With ``uncertainty=True`` or "intervals": the spread of the errors, which gives
+        the intervals.
     posterior_ : Posterior
-        With ``uncertainty=True`` or "std": the variances of the function and of the noise.
+        With ``uncertainty=True`` or "std": the variances of the function and of the
+        noise.
     level_variances_ : dict of str to array of shape (K,)
-        With `uncertainty`: by the number of a column of text the variance of the standardised targets between its
-        levels, by which intervals and deviations are wider for a level that the fit did not see.
+        With `uncertainty`: by the number of a column of text the variance of the
+        standardised targets between its levels, by which intervals and deviations are
+        wider for a level that the fit did not see.
     background_ : array of shape (B, D'), or None
-        Encoded training rows, 100 at most and 200 kB, drawn by their weights: what `explain` compares rows with.
+        Encoded training rows, 100 at most and 200 kB, drawn by their weights: what
+        `explain` compares rows with.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
     Raises
     ------
     ValueError, TypeError
-        At fit: parameters out of range; infinite values; missing values in sparse matrices;
-        negative weights; a missing or non-numeric target; "binning" with a kernel that is not a mixture of hats,
-        such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
+        At fit: parameters out of range; infinite values; missing values in sparse
+        matrices; negative weights; a missing or non-numeric target; "binning" with a
+        kernel that is not a mixture of hats, such as Gaussian; solver="direct", or
+        alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, if the D^2 moments of the direct solver, or blocks of the exact one, do not fit in the free
-        memory.
+        Before any work, if the D^2 moments of the direct solver, or blocks of the exact
+        one, do not fit in the free memory.
 
     Warns
     -----
     ConvergenceWarning
-        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a `tol` below 1e-2, in proportion
-        to its logarithm).
+        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a
+        `tol` below 1e-2, in proportion to its logarithm).
     UserWarning
-        At fit, if a requested device is not used, if metric="full" learns no linear map, or if most rows are alone in
-        their bins, which then carry no information about new rows.
-        For later rows, if most values of a column of categories are levels that the fit did not see, or if a column
-        has missing values that had none in the fit.
+        At fit, if a requested device is not used, if metric="full" learns no linear
+        map, or if most rows are alone in their bins, which then carry no information
+        about new rows. For later rows, if most values of a column of categories are
+        levels that the fit did not see, or if a column has missing values that had none
+        in the fit.
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007. Rudi, Carratino and Rosasco,
-    "FALKON: An Optimal Large Scale Kernel Method", NIPS 2017 (preconditioned conjugate gradients).
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
+    Rudi, Carratino and Rosasco, "FALKON: An Optimal Large Scale Kernel Method", NIPS
+    2017 (preconditioned conjugate gradients).
 
     Examples
     --------
@@ -228,14 +280,24 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(size=(1200, 2))
     >>> y = np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1])
-    >>> model = KernelMachineRegressor(features="binning", random_state=0).fit(X[:900], y[:900])
-    >>> bool(model.score(X[900:], y[900:]) > 0.9), model.solver_, model.features_.n_features_out > 800
+    >>> model = KernelMachineRegressor(features="binning", random_state=0).fit(
+    ...     X[:900], y[:900]
+    ... )
+    >>> (
+    ...     bool(model.score(X[900:], y[900:]) > 0.9),
+    ...     model.solver_,
+    ...     model.features_.n_features_out > 800,
+    ... )
     (True, 'cg', True)
     """
 
     # what goes with a call is no metadata of the rows
     __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
-    __metadata_request__predict: ClassVar = {"return_std": UNUSED, "n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__predict: ClassVar = {
+        "return_std": UNUSED,
+        "n_jobs": UNUSED,
+        "out": UNUSED,
+    }
     score = rowwise_score
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
@@ -278,20 +340,24 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     @any_arrays
     @single_threaded_blas()
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> KernelMachineRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
-            sample. Arrays of any library work too; Fourier features of PyTorch's tensors are computed on their device.
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            The rows of paths, folders and sources need not fit in memory; if there are
+            many, the model is selected on a sample. Arrays of any library work too;
+            Fourier features of PyTorch's tensors are computed on their device.
         y : array of shape (n,) or (n, K), or str or list of str
-            Targets, or the columns of X that hold them. Several targets are each scaled to unit variance for the
-            selection of alpha and kernel.
+            Targets, or the columns of X that hold them. Several targets are each scaled
+            to unit variance for the selection of alpha and kernel.
         sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha is selected, only ratios of
-            weights matter. What is learned on samples of the rows may differ from that of equal rows within its noise.
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
+            is selected, only ratios of weights matter. What is learned on samples of
+            the rows may differ from that of equal rows within its noise.
 
         Returns
         -------
@@ -301,16 +367,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     @any_arrays
     @single_threaded_blas()
-    def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
-        """Fit the same model on other rows, without a new selection; for example on all rows, after scoring it.
+    def refit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> KernelMachineRegressor:
+        """Fit the same model on other rows, without a new selection; for example on all
+        rows, after scoring it.
 
-        The encoder, the kernel or learned metric, the draws of the map, the ridge penalty and, for bins, the number of
-        iterations are kept. Bins and coefficients are those of the new rows. If rows are read in passes, bins keep
-        their columns, and intervals their scores.
+        The encoder, the kernel or learned metric, the draws of the map, the ridge
+        penalty and, for bins, the number of iterations are kept. Bins and coefficients
+        are those of the new rows. If rows are read in passes, bins keep their columns,
+        and intervals their scores.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
             Rows with the same columns as in the fit.
         y : array of shape (n,) or (n, K)
             As many targets as in the fit.
@@ -341,11 +411,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     @any_arrays
     def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
+        """Select everything but the coefficients on a sample of the rows, before
+        `partial_fit` adds all rows.
 
-        The encoder, the scale of the targets, the kernel or learned metric and the draws of the map are then fixed. The
-        features are Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha; they
-        are not part of the sums.
+        The encoder, the scale of the targets, the kernel or learned metric and the
+        draws of the map are then fixed. The features are Fourier features, or hashed
+        bins. At most 4,096 rows of the sample are kept to select alpha; they are not
+        part of the sums.
 
         Parameters
         ----------
@@ -359,8 +431,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            If the parameters need all rows at once: another loss than the squared one, standard deviations,
-            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
+            If the parameters need all rows at once: another loss than the squared one,
+            standard deviations, solver="exact", alpha="loo", or a map whose columns are
+            sparse and too many.
 
         Examples
         --------
@@ -370,7 +443,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
         >>> model = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
         >>> for first in range(0, 3000, 500):
-        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
+        ...     model = model.partial_fit(
+        ...         X[first : first + 500], y[first : first + 500]
+        ...     )
         >>> bool(model.score(X, y) > 0.99)
         True
         """
@@ -379,12 +454,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     @available_if(KernelMachine._can_sum)
     @any_arrays
     @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, half_life: float | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        half_life: float | None = None,
+    ) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
-        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
-        fewer than 256, again whenever the number of rows has doubled, until there are 256. A model that is saved before
-        then holds these rows. The coefficients are computed at first use.
+        On the first call everything else is selected on these rows, unless `prepare`
+        has been called; where they are fewer than 256, again whenever the number of
+        rows has doubled, until there are 256. A model that is saved before then holds
+        these rows. The coefficients are computed at first use.
 
         Parameters
         ----------
@@ -392,11 +475,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y : array of shape (n,) or (n, K), or str
         sample_weight : array of shape (n,) or str, optional
         half_life : float, optional
-            Number of rows after which a row counts half: before n rows are added, the sums of all earlier ones are
-            scaled by 2^(-n / half_life), and the rows of a batch decay alike, by their distance from the last one. So
-            batches of any size give the same sums. Time is counted in rows, whatever their weights are, and
-            `alpha` does not decay. All that is chosen before, by the first rows or by `prepare`, is chosen without
-            decay. None, the default, forgets nothing.
+            Number of rows after which a row counts half: before n rows are added, the
+            sums of all earlier ones are scaled by 2^(-n / half_life), and the rows of a
+            batch decay alike, by their distance from the last one. So batches of any
+            size give the same sums. Time is counted in rows, whatever their weights
+            are, and `alpha` does not decay. All that is chosen before, by the first
+            rows or by `prepare`, is chosen without decay. None, the default, forgets
+            nothing.
 
         Returns
         -------
@@ -405,8 +490,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            As in `prepare`; if `half_life` is no positive number; if columns or targets differ from those of the first
-            rows; after `fit` or `finalize`, which keep no sums. The model then stays as it was.
+            As in `prepare`; if `half_life` is no positive number; if columns or targets
+            differ from those of the first rows; after `fit` or `finalize`, which keep
+            no sums. The model then stays as it was.
         """
         return self._add_part(*self._open_part(X, y, sample_weight), half_life)
 
@@ -419,7 +505,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y = checked_numbers(self, X, y, "KernelMachineClassifier")
         weight = checked_weight(sample_weight, X)
         values = y.reshape(len(y), -1)
-        if getattr(self, "loss_", self.loss) in ROBUST_LOSSES:  # a first batch is checked before a fit begins
+        if (
+            getattr(self, "loss_", self.loss) in ROBUST_LOSSES
+        ):  # a first batch is checked before a fit begins
             values = np.clip(values, *outer_fences(values, weight))
         moments = TableStatistic.of(values, normalised_weights(weight)).summary
         return Target(y, weight, *mean_and_scale(moments))
@@ -437,14 +525,22 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Store the mean and scale that turn predictions into targets."""
         if self.loss_ == "poisson":
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
-        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
+        self.target_mean_, self.target_scale_, self._one_target = (
+            mean,
+            scale,
+            y.ndim == 1,
+        )
 
     def _solver_targets(self, target: Target) -> Targets:
-        """Targets of the ridge regression: standardised, logarithms of counts, or without outliers."""
+        """Targets of the ridge regression: standardised, logarithms of counts, or
+        without outliers.
+        """
         if self.loss_ == "poisson":
             return log_counts(target.y, target.weight)
         if self.loss_ in ROBUST_LOSSES:
-            return Clipped(target.mean, target.scale, *outer_fences(target.y, target.weight))
+            return Clipped(
+                target.mean, target.scale, *outer_fences(target.y, target.weight)
+            )
         return Standardised(target.mean, target.scale)
 
     def _known_targets(self) -> Standardised:
@@ -453,20 +549,37 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
         K, y = len(self.target_mean_), target.y
         if len(target.mean) != K or (y.ndim == 1) != self._one_target:
-            raise ValueError(f"The model was fitted to {K} targets, and y has shape {y.shape}.")
+            raise ValueError(
+                f"The model was fitted to {K} targets, and y has shape {y.shape}."
+            )
 
-    def _cross_fit(self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget) -> CrossFitted | None:
+    def _cross_fit(
+        self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget
+    ) -> CrossFitted | None:
         if not self.uncertainty:
             return None
         return cross_fitted(self, X, target.y, target.weight, source, seed, budget)
 
     def _by_loss(
-        self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
+        self,
+        design: Design,
+        solution: RidgeSolution,
+        problem: RidgeProblem,
+        rows: Prepared,
+        target: Target,
     ) -> LossFit | None:
         if self.loss_ == "squared":
             return None
         aims = self._aims(target)
-        return fit_numbers(design, solution, problem, self.loss_, self.quantile, aims, given_alphas(self.alpha))
+        return fit_numbers(
+            design,
+            solution,
+            problem,
+            self.loss_,
+            self.quantile,
+            aims,
+            given_alphas(self.alpha),
+        )
 
     def _aims(self, target: Target) -> NDArray:
         """Targets of the loss, shape (n, K)."""
@@ -486,12 +599,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(solution.calibration, budget)
         if rows is not None and design is not None and self._request.wants("std"):
-            self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget), budget)
-        self.feature_weights_ = solution.coef if found is None else self._store_loss(solution, found)
+            self.posterior_ = fit_posterior(
+                design, solution, rows.seed, self._scale_map(budget), budget
+            )
+        self.feature_weights_ = (
+            solution.coef if found is None else self._store_loss(solution, found)
+        )
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
-        self._ridge_alpha, self._fitted_loss, self.n_steps_ = solution.alpha, found.loss, found.n_steps
+        self._ridge_alpha, self._fitted_loss, self.n_steps_ = (
+            solution.alpha,
+            found.loss,
+            found.n_steps,
+        )
         self.alpha_, self.intercept_ = found.alpha, found.intercept
         return found.coef
 
@@ -501,36 +622,63 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         source = self._other_rows(X, target, self._solver_targets(target))
         if self.loss_ == "squared":
             crossed = (
-                cross_fitted(self, X, target.y, target.weight, source, seed, Budget()) if spread is not None else None
+                cross_fitted(self, X, target.y, target.weight, source, seed, Budget())
+                if spread is not None
+                else None
             )
             uncertain = spread is not None and crossed is None
-            _, _, solution = self._solve_again(source, seed, self.features_, self.alpha_, uncertain)
-            calibration = crossed.calibration if crossed is not None else solution.calibration
-            self.spread_, coef = self._fit_error_scale(calibration, Budget(), spread), solution.coef
+            _, _, solution = self._solve_again(
+                source, seed, self.features_, self.alpha_, uncertain
+            )
+            calibration = (
+                crossed.calibration if crossed is not None else solution.calibration
+            )
+            self.spread_, coef = (
+                self._fit_error_scale(calibration, Budget(), spread),
+                solution.coef,
+            )
             if hasattr(self, "posterior_"):
                 design, units = (
                     Design(source, self.features_, self.feature_weights_.dtype),
                     self.target_scale_ / target.scale,
                 )
                 scale = self._scale_map(Budget())
-                self.posterior_ = refit_posterior(design, self.posterior_, units, self._seed(), scale)
+                self.posterior_ = refit_posterior(
+                    design, self.posterior_, units, self._seed(), scale
+                )
         else:
-            design, problem, solution = self._solve_again(source, seed, self.features_, self._ridge_alpha)
+            design, problem, solution = self._solve_again(
+                source, seed, self.features_, self._ridge_alpha
+            )
             way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(target)
-            coef = self._store_loss(solution, fit_numbers_again(design, solution, problem, *way))
+            coef = self._store_loss(
+                solution, fit_numbers_again(design, solution, problem, *way)
+            )
         self._store_scale(target.y, target.mean, target.scale)
         self.feature_weights_ = coef
 
     def _fit_error_scale(
-        self, rows: CalibrationRows | None, budget: Budget, former: ErrorScale | None = None
+        self,
+        rows: CalibrationRows | None,
+        budget: Budget,
+        former: ErrorScale | None = None,
     ) -> ErrorScale | None:
-        """The error scale from out-of-sample predictions, if intervals are wanted; with a former map if given."""
+        """The error scale from out-of-sample predictions, if intervals are wanted;
+        with a former map if given.
+        """
         if rows is None or not self._request.wants("intervals"):
             return None
-        return fit_error_scale(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
+        return fit_error_scale(
+            rows,
+            self.encoder_.column_groups(),
+            budget,
+            None if former is None else former.features,
+        )
 
     def _scale_map(self, budget: Budget) -> ScaleMap:
-        """How the map of the error scale is chosen: that of the intervals if they have one."""
+        """How the map of the error scale is chosen: that of the intervals if they
+        have one.
+        """
         spread = getattr(self, "spread_", None)
 
         def choose(rows: ArraySource) -> FeatureMap:
@@ -539,41 +687,57 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         return choose
 
-    def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        n_jobs: int | None = None,
+        *,
+        out: Any = None,
+    ) -> Any:
         """Predict targets and, on request, their standard deviations.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         return_std : bool, default=False
-            Whether to return standard deviations of new targets too, noise included; see `posterior_`.
+            Whether to return standard deviations of new targets too, noise included;
+            see `posterior_`.
         n_jobs : int or None, default=None
-            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+            Maximum number of threads. None and -1 use all that the process may use. The
+            result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
+            A Parquet or CSV file (by its suffix), to which predictions are written
+            block by block.
 
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            In the library, on the device and in the precision of X. For a Dask array, a Dask array; for a Dask data
-            frame, a series or a data frame with its index; neither is computed yet. With `out`, the path of the file.
+            In the library, on the device and in the precision of X. For a Dask array, a
+            Dask array; for a Dask data frame, a series or a data frame with its index;
+            neither is computed yet. With `out`, the path of the file.
         std : array of the same shape
             With `return_std` and without `out`.
 
         Raises
         ------
         ValueError
-            With `return_std`, if the model was fitted without ``uncertainty=True`` or "std".
+            With `return_std`, if the model was fitted without ``uncertainty=True`` or
+            "std".
         """
         if return_std and out is None and is_collection(X):
             return self._predict(X, False, n_jobs), self._deviations(X, n_jobs)
         return self._predict(X, return_std, n_jobs, out=out)
 
     @rowwise("predicted")
-    def _predict(self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None) -> Any:
+    def _predict(
+        self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None
+    ) -> Any:
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
-        scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss_ == "poisson")
+        scores = Standardised(self.target_mean_, self.target_scale_).inverse(
+            scores, self.loss_ == "poisson"
+        )
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 
@@ -582,16 +746,21 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Standard deviations of new targets, of the shape of predictions."""
         posterior = self._posterior()
         with single_threaded_blas(), at_most(threads_of(n_jobs)):
-            function, noise = posterior.variances(self.features_, self._encoded(X, self.feature_weights_.dtype))
+            function, noise = posterior.variances(
+                self.features_, self._encoded(X, self.feature_weights_.dtype)
+            )
         std = np.sqrt(function + noise + self._unseen_variances(X)) * self.target_scale_
         return std[:, 0] if self._one_target else std
 
     @any_arrays
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[np.float64]:
-        """Draw functions from the posterior and evaluate them, without the noise of targets.
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = None
+    ) -> NDArray[np.float64]:
+        """Draw functions from the posterior and evaluate them, without the noise of
+        targets.
 
-        This uses pathwise conditioning (Wilson et al., 2020): whole functions are drawn, so the same seed gives values
-        of the same functions at other rows.
+        This uses pathwise conditioning (Wilson et al., 2020): whole functions are
+        drawn, so the same seed gives values of the same functions at other rows.
 
         Parameters
         ----------
@@ -607,13 +776,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         ValueError
-            If the model was fitted without ``uncertainty=True`` or "std", or `n_samples` is not positive.
+            If the model was fitted without ``uncertainty=True`` or "std", or
+            `n_samples` is not positive.
 
         References
         ----------
-        Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently Sampling Functions from Gaussian Process
-        Posteriors", ICML 2020 (arXiv:2002.09309); "Pathwise Conditioning of Gaussian Processes", JMLR 2021
-        (arXiv:2011.04026).
+        Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently Sampling
+        Functions from Gaussian Process Posteriors", ICML 2020 (arXiv:2002.09309);
+        "Pathwise Conditioning of Gaussian Processes", JMLR 2021 (arXiv:2011.04026).
 
         Examples
         --------
@@ -621,9 +791,16 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> from sklearn.datasets import load_diabetes
         >>> from bochner import KernelMachineRegressor
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor("gaussian", uncertainty="std", random_state=0).fit(X[:350], y[:350])
+        >>> model = KernelMachineRegressor(
+        ...     "gaussian", uncertainty="std", random_state=0
+        ... ).fit(X[:350], y[:350])
         >>> functions = model.sample_y(X[350:], n_samples=3, random_state=0)
-        >>> functions.shape, np.allclose(functions[:5], model.sample_y(X[350:355], 3, random_state=0))
+        >>> (
+        ...     functions.shape,
+        ...     np.allclose(
+        ...         functions[:5], model.sample_y(X[350:355], 3, random_state=0)
+        ...     ),
+        ... )
         ((92, 3), True)
         """
         posterior = self._posterior()
@@ -635,49 +812,67 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         with single_threaded_blas():
             mean = self._scores(X)
             rows = self._encoded(X, self.feature_weights_.dtype)
-            drawn = posterior.sample(self.features_, rows, n_samples, np.random.default_rng(seed))
+            drawn = posterior.sample(
+                self.features_, rows, n_samples, np.random.default_rng(seed)
+            )
         drawn += mean[:, :, np.newaxis]
-        drawn = drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
+        drawn = (
+            drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
+        )
         return drawn[:, 0] if self._one_target else drawn
 
     def _posterior(self) -> Posterior:
         check_is_fitted(self)
         if not hasattr(self, "posterior_"):
             raise ValueError(
-                "Standard deviations and samples need a posterior: fit with uncertainty=True or 'std', as in "
+                "Standard deviations and samples need a posterior: fit with "
+                "uncertainty=True or 'std', as in "
                 "KernelMachineRegressor(uncertainty=True)."
             )
         return self.posterior_
 
     @rowwise()
-    def predict_interval(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Predict intervals that contain the target of a new row with a given probability.
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
+        """Predict intervals that contain the target of a new row with a given
+        probability.
 
-        The ends of an interval are the quantiles (1 - coverage) / 2 and (1 + coverage) / 2 of `predict_quantile`: f(x)
-        + sigma(x) times two quantiles of the scores (y - f(x)) / sigma(x) of rows that the model has not seen. The
-        scale sigma is a second model with a metric of its own, fitted to out-of-sample errors of other rows. With few
-        rows sigma is a constant (fewer than 400 to learn it from), and all rows give scores.
+        The ends of an interval are the quantiles (1 - coverage) / 2 and (1 + coverage)
+        / 2 of `predict_quantile`: f(x) + sigma(x) times two quantiles of the scores (y
+        - f(x)) / sigma(x) of rows that the model has not seen. The scale sigma is a
+        second model with a metric of its own, fitted to out-of-sample errors of other
+        rows. With few rows sigma is a constant (fewer than 400 to learn it from), and
+        all rows give scores.
 
-        Exact copies of a row are one observation. Different targets at the same inputs are several.
+        Exact copies of a row are one observation. Different targets at the same inputs
+        are several.
 
-        **Up to 500 distinct rows** the scores come from cross-validation: everything is chosen and fitted again without
-        a tenth of the rows, or a fifth from 250 rows on. f is the model of `predict`. This has no proof. The coverage
-        that was measured for 30 rows and more is within its standard error of the nominal one (see the user guide).
+        **Up to 500 distinct rows** the scores come from cross-validation: everything is
+        chosen and fitted again without a tenth of the rows, or a fifth from 250 rows
+        on. f is the model of `predict`. This has no proof. The coverage that was
+        measured for 30 rows and more is within its standard error of the nominal one
+        (see the user guide).
 
-        **With more rows**, if conjugate gradients solve for a learned metric or for more than 5,000 rows, the scores
-        are those of validation rows, about a fifth of the rows or 10,000, and f is the model without them, not that of
-        `predict`, which is finally fitted on all rows. If the rows and a new one are exchangeable, the interval
-        contains the new target with a probability of at least `coverage`, and at most 2 / (m + 1) more with m
-        validation rows and no equal scores, on average over rows and draws, for any distribution (split conformal
-        prediction). Not covered by the proof is that the same rows select the model and the number of iterations, a
-        choice of one among some ten.
+        **With more rows**, if conjugate gradients solve for a learned metric or for
+        more than 5,000 rows, the scores are those of validation rows, about a fifth of
+        the rows or 10,000, and f is the model without them, not that of `predict`,
+        which is finally fitted on all rows. If the rows and a new one are exchangeable,
+        the interval contains the new target with a probability of at least `coverage`,
+        and at most 2 / (m + 1) more with m validation rows and no equal scores, on
+        average over rows and draws, for any distribution (split conformal prediction).
+        Not covered by the proof is that the same rows select the model and the number
+        of iterations, a choice of one among some ten.
 
-        **Otherwise**, with the direct and the exact solver and with folds of up to 5,000 rows of a given kernel, f is
-        the model of `predict`, and a score is that of the model without its row or fold, but with the other rows
-        (jackknife). The coverage is close to the nominal one if a single row changes the model little (Barber et al.,
-        2021, section 5, on stability). With weights it is the coverage of a row drawn by weight.
+        **Otherwise**, with the direct and the exact solver and with folds of up to
+        5,000 rows of a given kernel, f is the model of `predict`, and a score is that
+        of the model without its row or fold, but with the other rows (jackknife). The
+        coverage is close to the nominal one if a single row changes the model little
+        (Barber et al., 2021, section 5, on stability). With weights it is the coverage
+        of a row drawn by weight.
 
-        No interval has this coverage conditionally on x: that is impossible without assumptions on the distribution.
+        No interval has this coverage conditionally on x: that is impossible without
+        assumptions on the distribution.
 
         Parameters
         ----------
@@ -690,22 +885,26 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Returns
         -------
         array of shape (n, 2) or (n, K, 2)
-            Lower and upper ends. If a hundredth of the targets are at their least or greatest value (counts, ratings,
-            censored targets), no end exceeds it, which costs at most 1 / (n + 1) of coverage at each end.
+            Lower and upper ends. If a hundredth of the targets are at their least or
+            greatest value (counts, ratings, censored targets), no end exceeds it, which
+            costs at most 1 / (n + 1) of coverage at each end.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If the model was fitted without ``uncertainty=True`` or "intervals", if the coverage is outside (0, 1), or
-            if there are too few calibration rows: a coverage c needs (1 + c) / (1 - c), 19 for 0.9.
+            If the model was fitted without ``uncertainty=True`` or "intervals", if the
+            coverage is outside (0, 1), or if there are too few calibration rows: a
+            coverage c needs (1 + c) / (1 - c), 19 for 0.9.
 
         References
         ----------
-        Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei, G'Sell, Rinaldo, Tibshirani and
-        Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 2018, section 5.2. Barber, Candes,
-        Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics 2021.
+        Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei,
+        G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive
+        Inference for Regression", JASA 2018, section 5.2. Barber, Candes, Ramdas and
+        Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
+        2021.
 
         Examples
         --------
@@ -713,8 +912,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> from bochner import KernelMachineRegressor
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-2, 2, (2000, 1))
-        >>> y = np.sin(3 * X[:, 0]) + (0.1 + 0.4 * (X[:, 0] > 0)) * rng.standard_normal(2000)
-        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:1000], y[:1000])
+        >>> y = np.sin(3 * X[:, 0]) + (0.1 + 0.4 * (X[:, 0] > 0)) * rng.standard_normal(
+        ...     2000
+        ... )
+        >>> model = KernelMachineRegressor(
+        ...     "gaussian", uncertainty="intervals", random_state=0
+        ... ).fit(X[:1000], y[:1000])
         >>> low, high = model.predict_interval(X[1000:], coverage=0.9).T
         >>> bool(0.86 < np.mean((low <= y[1000:]) & (y[1000:] <= high)) < 0.94)
         True
@@ -723,15 +926,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         True
         """
         require_coverage(coverage)
-        return self._quantiles(X, np.array([(1 - coverage) / 2, (1 + coverage) / 2]), n_jobs)
+        return self._quantiles(
+            X, np.array([(1 - coverage) / 2, (1 + coverage) / 2]), n_jobs
+        )
 
     @rowwise()
-    def predict_quantile(self, X: Any, q: float | Sequence[float], n_jobs: int | None = None) -> NDArray[np.float64]:
+    def predict_quantile(
+        self, X: Any, q: float | Sequence[float], n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
         """Predict quantiles of the target of new rows.
 
-        They are f(x) + sigma(x) times quantiles of the scores of `predict_interval`, with the same coverage: the
-        target is at most the quantile q with a probability of at least q if q >= 1/2, and less than it with a
-        probability of at most q if q < 1/2. They never cross.
+        They are f(x) + sigma(x) times quantiles of the scores of `predict_interval`,
+        with the same coverage: the target is at most the quantile q with a probability
+        of at least q if q >= 1/2, and less than it with a probability of at most q if q
+        < 1/2. They never cross.
 
         Parameters
         ----------
@@ -751,8 +959,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If the model was fitted without ``uncertainty=True`` or "intervals", if q is outside (0, 1), or if there are
-            too few calibration rows for it: (1 - q) / q are needed, or q / (1 - q).
+            If the model was fitted without ``uncertainty=True`` or "intervals", if q is
+            outside (0, 1), or if there are too few calibration rows for it: (1 - q) / q
+            are needed, or q / (1 - q).
 
         Examples
         --------
@@ -761,47 +970,63 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.standard_normal((600, 2))
         >>> y = X[:, 0] + 0.1 * rng.exponential(size=600)
-        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:500], y[:500])
+        >>> model = KernelMachineRegressor(
+        ...     "gaussian", uncertainty="intervals", random_state=0
+        ... ).fit(X[:500], y[:500])
         >>> quantiles = model.predict_quantile(X[500:], [0.1, 0.5, 0.9])
         >>> quantiles.shape, bool((np.diff(quantiles) >= 0).all())
         ((100, 3), True)
         """
         asked = np.asarray(q, dtype=np.float64)
         if asked.ndim > 1 or not asked.size or not ((asked > 0) & (asked < 1)).all():
-            raise ValueError(f"q must be one or several probabilities between 0 and 1, got {q!r}.")
+            raise ValueError(
+                f"q must be one or several probabilities between 0 and 1, got {q!r}."
+            )
         found = self._quantiles(X, np.atleast_1d(asked), n_jobs)
         return found if asked.ndim else found[..., 0]
 
     @single_threaded_blas()
-    def _quantiles(self, X: Any, q: NDArray[np.float64], n_jobs: int | None) -> NDArray[np.float64]:
+    def _quantiles(
+        self, X: Any, q: NDArray[np.float64], n_jobs: int | None
+    ) -> NDArray[np.float64]:
         """Quantiles of shape (n, Q) or (n, K, Q)."""
         check_is_fitted(self)
         spread = self.spread_
         if spread is None:
             raise ValueError(
-                "The exact solver has no leave-one-out errors where it iterates, beyond 20,000 rows: use solver='auto'."
+                "The exact solver has no leave-one-out errors where it iterates, "
+                "beyond 20,000 rows: use solver='auto'."
                 if self.solver_ == "exact" and self.uncertainty
-                else "Intervals and quantiles need a fit with uncertainty=True or 'intervals'."
+                else "Intervals and quantiles need a fit with uncertainty=True or "
+                "'intervals'."
             )
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)
         low, high = spread.limits
         reach = scale[:, :, np.newaxis] * factors.T
         unseen = np.asarray(self._unseen_variances(X))
-        if unseen.any():  # by as much as the quantiles of a normal distribution between the levels
+        if (
+            unseen.any()
+        ):  # by as much as the quantiles of a normal distribution between the levels
             between = np.sqrt(unseen)[:, :, np.newaxis] * ndtri(q)
             reach = np.sign(between + reach) * np.hypot(reach, between)
         ends = np.clip(centre[:, :, np.newaxis] + reach, low[:, None], high[:, None])
-        ends = ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
+        ends = (
+            ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
+        )
         return ends[:, 0] if self._one_target else ends
 
     def _unseen_variances(self, X: Any) -> NDArray | float:
-        """Variances, of standardised targets, that levels of text which the fit did not see add: (n, K), or 0."""
+        """Variances, of standardised targets, that levels of text which the fit did
+        not see add: (n, K), or 0.
+        """
         variances = getattr(self, "level_variances_", {})
         X = self._rows(X, reset=False, cautions=False) if variances else X
         return self.encoder_.unseen_variances(X, variances)
 
-    def _centre_and_scale(self, X: Any, spread: ErrorScale, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+    def _centre_and_scale(
+        self, X: Any, spread: ErrorScale, n_jobs: int | None
+    ) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""
         centres, roots = self._scores(X, n_jobs, spread.centre), spread.roots
         if roots is None:

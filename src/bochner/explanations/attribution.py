@@ -17,12 +17,14 @@ MOST_SHOWN = 20  # columns in a notebook
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Shapley values of the predictions for some rows: what the method `explain` of a model returns.
+    """Shapley values of the predictions for some rows: what the method `explain` of a
+    model returns.
 
-    The values of a row and the base value sum to its prediction. A value is the mean change of the prediction when a
-    column takes the value that it has in the row, in the place of that of a background row, over all orders in which
-    columns may change and over the background rows. It says what the model computes and not what would happen if the
-    column were changed in the world.
+    The values of a row and the base value sum to its prediction. A value is the mean
+    change of the prediction when a column takes the value that it has in the row, in
+    the place of that of a background row, over all orders in which columns may change
+    and over the background rows. It says what the model computes and not what would
+    happen if the column were changed in the world.
 
     Attributes
     ----------
@@ -36,11 +38,13 @@ class Explanation:
     output_names : tuple of K str
         The targets; or the classes, of two classes the second.
     unit : str
-        What the values are in: the unit of the target, the logarithm of the mean (loss="poisson"), or log-odds.
+        What the values are in: the unit of the target, the logarithm of the mean
+        (loss="poisson"), or log-odds.
     n_background : int
         Number of background rows.
     errors : array of the shape of `values`, or None
-        Standard errors, rather too large than too small, if the values are sampled; None if they are exact.
+        Standard errors, rather too large than too small, if the values are sampled;
+        None if they are exact.
 
     Examples
     --------
@@ -71,12 +75,17 @@ class Explanation:
         """The explanation of some rows, by a number, a slice, a mask or numbers."""
         rows = [rows] if isinstance(rows, int | np.integer) else rows
         errors = None if self.errors is None else self.errors[rows]
-        return replace(self, values=self.values[rows], data=self.data[rows], errors=errors)
+        return replace(
+            self, values=self.values[rows], data=self.data[rows], errors=errors
+        )
 
     def __repr__(self) -> str:
         named = ", ".join(cut_all(name for name, _ in self.top_columns(3)))
         n, d = self.values.shape[:2]
-        return f"<Explanation: {n:,} rows, {d:,} columns, {self._way}; largest on average: {named}>"
+        return (
+            f"<Explanation: {n:,} rows, {d:,} columns, {self._way}; largest on "
+            f"average: {named}>"
+        )
 
     @property
     def is_exact(self) -> bool:
@@ -94,8 +103,13 @@ class Explanation:
 
     @property
     def mean_absolute(self) -> NDArray[np.float64]:
-        """Mean absolute value of each column over the rows, and over the outputs, shape (d,)."""
-        return np.asarray(np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2)), np.float64)
+        """Mean absolute value of each column over the rows, and over the outputs,
+        shape (d,).
+        """
+        return np.asarray(
+            np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2)),
+            np.float64,
+        )
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
         """Names and mean absolute values of the columns with the largest ones.
@@ -105,7 +119,10 @@ class Explanation:
         most : int, default=5
         """
         sizes = self.mean_absolute
-        return [(self.feature_names[j], float(sizes[j])) for j in np.argsort(-sizes, kind="stable")[:most]]
+        return [
+            (self.feature_names[j], float(sizes[j]))
+            for j in np.argsort(-sizes, kind="stable")[:most]
+        ]
 
     def of_output(self, output: int) -> Explanation:
         """The explanation of one of several outputs, as that of a model with one.
@@ -115,8 +132,14 @@ class Explanation:
         output : int
         """
         errors = None if self.errors is None else self.errors[..., output]
-        values, base, name = self.values[..., output], self.base_values[..., output], self.output_names[output]
-        return replace(self, values=values, base_values=base, output_names=(name,), errors=errors)
+        values, base, name = (
+            self.values[..., output],
+            self.base_values[..., output],
+            self.output_names[output],
+        )
+        return replace(
+            self, values=values, base_values=base, output_names=(name,), errors=errors
+        )
 
     def plot(
         self,
@@ -127,7 +150,8 @@ class Explanation:
         max_columns: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Draw one row as a waterfall of steps, or all rows as a beeswarm of points; needs matplotlib.
+        """Draw one row as a waterfall of steps, or all rows as a beeswarm of points;
+        needs matplotlib.
 
         Parameters
         ----------
@@ -148,13 +172,20 @@ class Explanation:
         """
         from bochner.display import BeeswarmDisplay, WaterfallDisplay
 
-        few: dict[str, Any] = {} if max_columns is None else {"max_columns": max_columns}
+        few: dict[str, Any] = (
+            {} if max_columns is None else {"max_columns": max_columns}
+        )
         if row is None and len(self) > 1:
-            return BeeswarmDisplay.from_explanation(self, output=output, **few).plot(ax, **kwargs)
-        return WaterfallDisplay.from_explanation(self, row or 0, output=output, **few).plot(ax, **kwargs)
+            return BeeswarmDisplay.from_explanation(self, output=output, **few).plot(
+                ax, **kwargs
+            )
+        return WaterfallDisplay.from_explanation(
+            self, row or 0, output=output, **few
+        ).plot(ax, **kwargs)
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each row and a column for each column.
+        """Return a pandas data frame with a row for each row and a column for each
+        column.
 
         Of several outputs columns are pairs of an output and a column.
         """
@@ -162,11 +193,17 @@ class Explanation:
 
         if self.values.ndim == 2:
             return pd.DataFrame(self.values, columns=list(self.feature_names))
-        pairs = pd.MultiIndex.from_product([self.output_names, self.feature_names], names=["output", "column"])
-        return pd.DataFrame(self.values.swapaxes(1, 2).reshape(len(self), -1), columns=pairs)
+        pairs = pd.MultiIndex.from_product(
+            [self.output_names, self.feature_names], names=["output", "column"]
+        )
+        return pd.DataFrame(
+            self.values.swapaxes(1, 2).reshape(len(self), -1), columns=pairs
+        )
 
     def to_json(self) -> str:
-        """Return all numbers as JSON; values of the rows that are no numbers as text, missing ones as null."""
+        """Return all numbers as JSON; values of the rows that are no numbers as
+        text, missing ones as null.
+        """
         facts = {
             "unit": self.unit,
             "exact": self.is_exact,
@@ -181,16 +218,35 @@ class Explanation:
         return json.dumps(facts)
 
     def to_shap(self) -> Any:
-        """Return a ``shap.Explanation`` of the same, for the plots of the package shap, which must be installed."""
+        """Return a ``shap.Explanation`` of the same, for the plots of the package
+        shap, which must be installed.
+        """
         import shap
 
-        base = np.broadcast_to(self.base_values, (len(self), *np.shape(self.base_values)))
-        names, outputs = list(self.feature_names), list(self.output_names) if self.values.ndim == 3 else None
-        return shap.Explanation(self.values, base.copy(), self.data, feature_names=names, output_names=outputs)
+        base = np.broadcast_to(
+            self.base_values, (len(self), *np.shape(self.base_values))
+        )
+        names, outputs = (
+            list(self.feature_names),
+            list(self.output_names) if self.values.ndim == 3 else None,
+        )
+        return shap.Explanation(
+            self.values,
+            base.copy(),
+            self.data,
+            feature_names=names,
+            output_names=outputs,
+        )
 
     def _repr_html_(self) -> Markup:
-        caption = f"Explanation of {len(self):,} rows, {self._way}, by {self.n_background} background rows"
-        rows = [(name, number(size)) for name, size in cut_named(self.top_columns(MOST_SHOWN))]
+        caption = (
+            f"Explanation of {len(self):,} rows, {self._way}, by "
+            f"{self.n_background} background rows"
+        )
+        rows = [
+            (name, number(size))
+            for name, size in cut_named(self.top_columns(MOST_SHOWN))
+        ]
         return table(caption, ("column", f"mean absolute value ({self.unit})"), rows)
 
 
@@ -200,4 +256,8 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, bool | np.bool_ | int | np.integer):
         return int(value)
-    return float(value) if isinstance(value, float | np.floating) and np.isfinite(value) else str(value)
+    return (
+        float(value)
+        if isinstance(value, float | np.floating) and np.isfinite(value)
+        else str(value)
+    )

@@ -1,4 +1,6 @@
-"""A fitted function as a sum of terms, each of which is a product of factors of the input columns where it is one."""
+"""A fitted function as a sum of terms, each of which is a product of factors of the
+input columns where it is one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from bochner.features.grids import by_columns
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
-TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21  # waves, and rows, whose angles are held at a time, and most angles
+TILE, ROWS, ENTRIES = (
+    128,
+    (1, 32),
+    1 << 21,
+)  # waves, and rows, whose angles are held at a time, and most angles
 SOME = 32  # grids by which corners are counted
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
@@ -51,7 +57,8 @@ class Coordinates(NamedTuple):
 
 
 def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
-    """Coordinates that a single map has of encoded columns, whose input columns are given; None where these mix.
+    """Coordinates that a single map has of encoded columns, whose input columns are
+    given; None where these mix.
 
     Only a last linear map may mix them: it is kept apart.
     """
@@ -61,12 +68,15 @@ def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
             return None
         column = column[metric.source_]
         if metric.linear_.size:
-            linear = block_diag(metric.linear_, np.eye(len(column) - metric.linear_.shape[1]))
+            linear = block_diag(
+                metric.linear_, np.eye(len(column) - metric.linear_.shape[1])
+            )
     return Coordinates(leaf.metrics, column, linear)
 
 
 class Waves:
-    """Fourier features: the real part of coefficients times exp(i w'u), u the coordinates of a row.
+    """Fourier features: the real part of coefficients times exp(i w'u), u the
+    coordinates of a row.
 
     Parameters
     ----------
@@ -75,7 +85,9 @@ class Waves:
     coef : array of shape (D, K)
     """
 
-    def __init__(self, coordinates: Coordinates, features: FourierFeatures, coef: NDArray) -> None:
+    def __init__(
+        self, coordinates: Coordinates, features: FourierFeatures, coef: NDArray
+    ) -> None:
         W, lone = features.frequencies_, len(features.offsets_)
         W = W if coordinates.linear is None else coordinates.linear.T @ W
         pairs, amplitudes = W.shape[1] - lone, features.amplitudes_
@@ -91,18 +103,28 @@ class Waves:
         U, total = self.coordinates.of(X), np.zeros((X.shape[0], len(self.coef)))
         for a in range(0, self.frequencies.shape[1], TILE):
             tile = slice(a, a + TILE)
-            total += (np.exp(1j * (U @ self.frequencies[:, tile])) @ self.coef[:, tile].T).real
+            total += (
+                np.exp(1j * (U @ self.frequencies[:, tile])) @ self.coef[:, tile].T
+            ).real
         return total
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values against background rows to an array of shape (n, d, K).
+        """Add the mean Shapley values against background rows to an array of shape (n,
+        d, K).
 
         To one of shape (n, d, d, K) their interactions are added, above the diagonal.
         """
-        U, V, d = self.coordinates.of(X), self.coordinates.of(background), len(self.columns)
+        U, V, d = (
+            self.coordinates.of(X),
+            self.coordinates.of(background),
+            len(self.columns),
+        )
         if d < values.ndim - 2:
             return
-        sums, rules = np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1])), quadratures(d)
+        sums, rules = (
+            np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1])),
+            quadratures(d),
+        )
         few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
         for first in range(0, self.frequencies.shape[1], TILE):
@@ -110,36 +132,60 @@ class Waves:
             for b in range(0, len(V), 4 * few):
                 some = V[b : b + 4 * few]
                 other = self._angles(some, tile)
-                in_threads(lambda rows: self._add(U[rows], some, tile, other, rules, sums[rows]), parts)  # noqa: B023
+                in_threads(
+                    lambda rows: self._add(
+                        U[rows],
+                        some,  # noqa: B023
+                        tile,  # noqa: B023
+                        other,  # noqa: B023
+                        rules,
+                        sums[rows],
+                    ),
+                    parts,
+                )
         values[_places(self.columns, values)] += sums / len(V)
 
     def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
         """Some frequencies, and parts of their coefficients, filled up with zeros."""
         from bochner.loops.coalitions import WAVES
 
-        W, C = self.frequencies[:, first : first + TILE], self.coef[:, first : first + TILE]
+        W, C = (
+            self.frequencies[:, first : first + TILE],
+            self.coef[:, first : first + TILE],
+        )
         more = (0, 0), (0, -W.shape[1] % WAVES)
         C = np.pad(C, more)
-        return np.pad(W, more), (np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag))
+        return np.pad(W, more), (
+            np.ascontiguousarray(C.real),
+            np.ascontiguousarray(C.imag),
+        )
 
     def _angles(self, U: NDArray, tile: Any) -> tuple[NDArray, ...]:
-        """Cosines and sines of half the angles of each column, and of those of all columns."""
+        """Cosines and sines of half the angles of each column, and of those of all
+        columns.
+        """
         half = np.empty((len(U), len(self.columns), tile[0].shape[1]))
         for j, own in enumerate(self._own):
             np.matmul(U[:, own], tile[0][own] / 2, out=half[:, j])
         whole = half.sum(axis=1)
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
-    def _add(self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray) -> None:
+    def _add(
+        self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray
+    ) -> None:
         from bochner.loops.coalitions import add_wave_pairs, add_waves
 
-        differ = np.stack([(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own], axis=2)
+        differ = np.stack(
+            [(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own],
+            axis=2,
+        )
         add = add_waves if sums.ndim == 3 else add_wave_pairs
         add(self._angles(U, tile), other, differ, rules, tile[1], sums)
 
 
 class Cells:
-    """Bins: a coefficient for each occupied cell of each grid, the hash of which is a sum over the columns.
+    """Bins: a coefficient for each occupied cell of each grid, the hash of which is a
+    sum over the columns.
 
     Parameters
     ----------
@@ -161,7 +207,9 @@ class Cells:
         return self.features.dot(self.coordinates.of(X), self.coef)
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values, or interactions, against background rows, as those of waves."""
+        """Add the mean Shapley values, or interactions, against background rows, as
+        those of waves.
+        """
         d = len(self.columns)
         if d < values.ndim - 2:
             return
@@ -176,28 +224,57 @@ class Cells:
             return sums
 
         total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
-        values[_places(self.columns, values)] += total[:, :, 0] if values.ndim == 3 else total
+        values[_places(self.columns, values)] += (
+            total[:, :, 0] if values.ndim == 3 else total
+        )
 
     def corners(self, X: Any, background: Any) -> float:
-        """Mean number of bins that a row and a background row span in a grid, by some of the grids."""
+        """Mean number of bins that a row and a background row span in a grid, by
+        some of the grids.
+        """
         own, other, found = self._by_column(X), self._by_column(background), []
-        for p in range(0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)):
-            (rows, _, counts), (others, _, other_counts) = self._hashes(p, own), self._hashes(p, other)
+        for p in range(
+            0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)
+        ):
+            (rows, _, counts), (others, _, other_counts) = (
+                self._hashes(p, own),
+                self._hashes(p, other),
+            )
             differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)
-            found.append(counts @ 2.0**differ @ other_counts / (counts.sum() * other_counts.sum()))
+            found.append(
+                counts
+                @ 2.0**differ
+                @ other_counts
+                / (counts.sum() * other_counts.sum())
+            )
         return float(np.mean(found))
 
     def _by_column(self, X: Any) -> list[Columns]:
-        """Coordinates by column, with their least and greatest values, for each input column."""
+        """Coordinates by column, with their least and greatest values, for each
+        input column.
+        """
         U = self.coordinates.of(X)
         return [by_columns(U[:, own]) for own in self._own]
 
-    def _add_grid(self, p: int, own: list[Columns], other: list[Columns], shares: NDArray, sums: NDArray) -> None:
+    def _add_grid(
+        self,
+        p: int,
+        own: list[Columns],
+        other: list[Columns],
+        shares: NDArray,
+        sums: NDArray,
+    ) -> None:
         """Add the values of one grid, where rows that share a bin are one."""
         from bochner.loops.coalitions import add_corners
 
-        lookups, grid = self.features.lookups(), slice(*self.features.offsets_[p : p + 2])
-        (rows, group, _), (others, _, counts) = self._hashes(p, own), self._hashes(p, other)
+        lookups, grid = (
+            self.features.lookups(),
+            slice(*self.features.offsets_[p : p + 2]),
+        )
+        (rows, group, _), (others, _, counts) = (
+            self._hashes(p, own),
+            self._hashes(p, other),
+        )
         coef = self.features.values_[p] * self.coef[grid]
         found = np.zeros((rows.shape[1], *sums.shape[1:]))
         table = *lookups.of_grid(p), lookups.n_buckets
@@ -205,14 +282,25 @@ class Cells:
         sums += found[group]
 
     def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
-        """Parts of the hashes of different bins by column, shape (d, m); the bin of each row, and rows of each bin."""
+        """Parts of the hashes of different bins by column, shape (d, m); the bin of
+        each row, and rows of each bin.
+        """
         from bochner.loops.bins import hash_dense
 
-        grids, hashes = self.features.grids(), np.empty((len(rows), rows[0][0].shape[1]), np.int64)
+        grids, hashes = (
+            self.features.grids(),
+            np.empty((len(rows), rows[0][0].shape[1]), np.int64),
+        )
         for own, columns, out in zip(self._own, rows, hashes, strict=True):
-            lattices = grids.inverses[p][:, own], grids.shifts[p][:, own], grids.multipliers[p][:, own]
+            lattices = (
+                grids.inverses[p][:, own],
+                grids.shifts[p][:, own],
+                grids.multipliers[p][:, own],
+            )
             hash_dense(*columns, *lattices, out)
-        _, first, group = np.unique(hashes.sum(axis=0), return_index=True, return_inverse=True)
+        _, first, group = np.unique(
+            hashes.sum(axis=0), return_index=True, return_inverse=True
+        )
         return np.ascontiguousarray(hashes[:, first]), group, np.bincount(group)
 
 
@@ -226,10 +314,14 @@ class Line:
     coef : array of shape (q, K)
     """
 
-    def __init__(self, coordinates: Coordinates, features: LinearFeatures, coef: NDArray) -> None:
+    def __init__(
+        self, coordinates: Coordinates, features: LinearFeatures, coef: NDArray
+    ) -> None:
         slope = coef / features.scale_[:, np.newaxis]
         self.intercept = -(features.mean_ @ slope)
-        self.slope = slope if coordinates.linear is None else coordinates.linear.T @ slope
+        self.slope = (
+            slope if coordinates.linear is None else coordinates.linear.T @ slope
+        )
         self.coordinates = coordinates
 
     def scores(self, X: Any) -> NDArray[np.float64]:
@@ -237,7 +329,9 @@ class Line:
         return self.coordinates.of(X) @ self.slope + self.intercept
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
-        """Add the mean Shapley values against background rows, as those of waves; there are no interactions."""
+        """Add the mean Shapley values against background rows, as those of waves;
+        there are no interactions.
+        """
         if values.ndim > 3:
             return
         moved = self.coordinates.of(X) - self.coordinates.of(background).mean(axis=0)
@@ -246,7 +340,8 @@ class Line:
 
 
 class Opaque:
-    """Features that are no products of factors of the columns, of which only values are known.
+    """Features that are no products of factors of the columns, of which only values are
+    known.
 
     Parameters
     ----------
@@ -261,14 +356,17 @@ class Opaque:
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The function at encoded rows, shape (n, K)."""
-        return np.asarray(self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64)
+        return np.asarray(
+            self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64
+        )
 
 
 Term: TypeAlias = "Waves | Cells | Line | Opaque"
 
 
 def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Term]:
-    """The single maps of a fitted map with coefficients of shape (D, K), as sums over products where they are such.
+    """The single maps of a fitted map with coefficients of shape (D, K), as sums over
+    products where they are such.
 
     Parameters
     ----------
@@ -286,24 +384,37 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
 
 
 def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
-    seen, whole, features = coordinates(leaf, sources), Opaque(leaf, coef, sources), leaf.features
+    seen, whole, features = (
+        coordinates(leaf, sources),
+        Opaque(leaf, coef, sources),
+        leaf.features,
+    )
     if seen is None:
         return whole
     if isinstance(features, FourierFeatures):
         return Waves(seen, features, coef)
     if isinstance(features, LinearFeatures):
         return Line(seen, features, coef)
-    is_grid = isinstance(features, BinningFeatures) and seen.linear is None and not features.grids().is_smooth
+    is_grid = (
+        isinstance(features, BinningFeatures)
+        and seen.linear is None
+        and not features.grids().is_smooth
+    )
     return Cells(seen, whole) if is_grid else whole
 
 
 def _places(columns: NDArray, values: NDArray) -> Any:
     """Where the columns, or pairs of them, are in an array of values."""
-    return (slice(None), columns) if values.ndim == 3 else (slice(None), columns[:, np.newaxis], columns)
+    return (
+        (slice(None), columns)
+        if values.ndim == 3
+        else (slice(None), columns[:, np.newaxis], columns)
+    )
 
 
 def coalition_shares(most: int) -> NDArray[np.float64]:
-    """Share of orders of m columns in which those before a given one are a given set of s: s! (m - s - 1)! / m!.
+    """Share of orders of m columns in which those before a given one are a given set of
+    s: s! (m - s - 1)! / m!.
 
     Returns
     -------
@@ -318,11 +429,14 @@ def coalition_shares(most: int) -> NDArray[np.float64]:
 
 
 def quadratures(most: int) -> tuple[NDArray, NDArray, NDArray]:
-    """Rules for the mean over [-1, 1] of real parts of products of cos h + i s sin h, by the number of factors.
+    """Rules for the mean over [-1, 1] of real parts of products of cos h + i s sin h,
+    by the number of factors.
 
-    An even Gauss-Legendre rule of q nodes is exact for degrees below 2 q, and only its positive half is needed. The
-    modulus of m factors is at most cosh(e)^m on the ellipse of Bernstein with radius exp(e), so that the error is some
-    exp(m e^2 / 2 - 2 q e), for e = 2 q / m exp(-2 q^2 / m): of many factors fewer nodes are exact to rounding.
+    An even Gauss-Legendre rule of q nodes is exact for degrees below 2 q, and only its
+    positive half is needed. The modulus of m factors is at most cosh(e)^m on the
+    ellipse of Bernstein with radius exp(e), so that the error is some exp(m e^2 / 2 - 2
+    q e), for e = 2 q / m exp(-2 q^2 / m): of many factors fewer nodes are exact to
+    rounding.
 
     Returns
     -------
@@ -331,7 +445,9 @@ def quadratures(most: int) -> tuple[NDArray, NDArray, NDArray]:
         Positive nodes and their weights, which sum to 1, in row h those of a rule of h.
     """
     count = np.arange(most + 1)
-    sizes = np.ceil(np.minimum(count / 4, np.sqrt(ROUNDING * count / 8))).astype(np.int64)
+    sizes = np.ceil(np.minimum(count / 4, np.sqrt(ROUNDING * count / 8))).astype(
+        np.int64
+    )
     return sizes, *_gauss_legendre(sizes.max())
 
 

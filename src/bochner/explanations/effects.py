@@ -1,4 +1,6 @@
-"""How the predictions of a model change with a column: partial dependence, single rows, accumulated local effects."""
+"""How the predictions of a model change with a column: partial dependence, single
+rows, accumulated local effects.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from bochner.markup import Markup, cut, cut_all, number, table
 
 KINDS = ("partial", "accumulated")
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
-GAP, GAPS = 0.1, 5.0  # of the range, and of the median gap: larger ones are regions without data
+GAP, GAPS = (
+    0.1,
+    5.0,
+)  # of the range, and of the median gap: larger ones are regions without data
 RUG = 200  # values of rows that are kept
 DENSE_ENTRIES = 10_000_000  # of the rows that predictions are averaged over
 BLOCK_ENTRIES = 4_000_000  # of rows that are predicted at a time
@@ -38,14 +43,17 @@ class Effect:
     ----------
     column : str
     values : list of G values
-        In the column's own type and unit: numbers, dates, strings; None for a missing value, which comes last.
+        In the column's own type and unit: numbers, dates, strings; None for a missing
+        value, which comes last.
     positions : array of shape (G,)
-        The same as numbers: days since 1970 of dates, seconds of durations, the place in the list of levels; NaN for
-        the missing value of a column of numbers or dates.
+        The same as numbers: days since 1970 of dates, seconds of durations, the place
+        in the list of levels; NaN for the missing value of a column of numbers or
+        dates.
     unit : {"", "days", "seconds", "day"}
         Of the positions.
     is_level : bool
-        Whether the values are levels without an order: strings, categories, codes, and numbers of two values.
+        Whether the values are levels without an order: strings, categories, codes, and
+        numbers of two values.
     shares : array of shape (G,)
         Share of the rows whose value is nearest to each, or equal, of levels.
     mean : array of shape (G, K)
@@ -53,13 +61,15 @@ class Effect:
     low, high : arrays of shape (G, K), or None
         Ends of the interval of the effect by the posterior.
     curves : array of shape (C, G, K)
-        Predictions for single rows (individual conditional expectation); none of accumulated effects.
+        Predictions for single rows (individual conditional expectation); none of
+        accumulated effects.
     rug : array of shape (R,)
         Positions of some rows, ascending; none of levels.
     empty : array of shape (E, 2)
-        Ends of the regions without data between the values: intervals without any row that are longer than a tenth of
-        the range and than five times the median interval. They tell of this column alone: a value may be frequent, and
-        yet never occur together with the values that the rows have in other columns.
+        Ends of the regions without data between the values: intervals without any row
+        that are longer than a tenth of the range and than five times the median
+        interval. They tell of this column alone: a value may be frequent, and yet never
+        occur together with the values that the rows have in other columns.
 
     Examples
     --------
@@ -67,7 +77,9 @@ class Effect:
     >>> from bochner import KernelMachineRegressor
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> X[:, 1] = X[:, 1] > 1
-    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X, X[:, 0] + 3 * X[:, 1])
+    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(
+    ...     X, X[:, 0] + 3 * X[:, 1]
+    ... )
     >>> effect = model.effects(X, 1)[0]
     >>> effect.values, effect.is_level, effect.span.round(1)
     ([0.0, 1.0], True, array([3.]))
@@ -99,13 +111,15 @@ class Effect:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects:
-    """Effects of some columns on the predictions of a fitted model: the answer of its method `effects`.
+    """Effects of some columns on the predictions of a fitted model: the answer of its
+    method `effects`.
 
     Attributes
     ----------
     columns : tuple of Effect
     outputs : tuple of K str
-        Names of what is predicted: the targets, or the classes (of two classes the second).
+        Names of what is predicted: the targets, or the classes (of two classes the
+        second).
     what : {"prediction", "probability"}
     kind : {"partial", "accumulated"}
     coverage : float
@@ -142,12 +156,17 @@ class Effects:
         return iter(self.columns)
 
     def __getitem__(self, column: int | str) -> Effect:
-        """The effect of a column by its place here, or by its name; KeyError where there is none."""
+        """The effect of a column by its place here, or by its name; KeyError where
+        there is none.
+        """
         if not isinstance(column, str):
             return self.columns[column]
         found = next((one for one in self.columns if one.column == column), None)
         if found is None:
-            raise KeyError(f"no effect of {column!r}; there are {', '.join(one.column for one in self.columns)}")
+            raise KeyError(
+                f"no effect of {column!r}; there are "
+                f"{', '.join(one.column for one in self.columns)}"
+            )
         return found
 
     def __repr__(self) -> str:
@@ -159,8 +178,18 @@ class Effects:
         for one in self.columns:
             for g, value in enumerate(one.values):
                 for k, output in enumerate(self.outputs):
-                    ends = {} if one.low is None or one.high is None else {"low": one.low[g, k], "high": one.high[g, k]}
-                    row = {"column": one.column, "value": value, "output": output, "mean": one.mean[g, k], **ends}
+                    ends = (
+                        {}
+                        if one.low is None or one.high is None
+                        else {"low": one.low[g, k], "high": one.high[g, k]}
+                    )
+                    row = {
+                        "column": one.column,
+                        "value": value,
+                        "output": output,
+                        "mean": one.mean[g, k],
+                        **ends,
+                    }
                     yield row | {"share": one.shares[g]}
 
     def to_frame(self) -> Any:
@@ -173,12 +202,32 @@ class Effects:
         """Return all numbers as JSON; dates as text, and the missing value as null."""
         arrays = ("shares", "mean", "low", "high", "empty")
         columns = [
-            {"column": one.column, "unit": one.unit, "is_level": one.is_level, "values": one.values}
-            | {name: None if getattr(one, name) is None else getattr(one, name).tolist() for name in arrays}
+            {
+                "column": one.column,
+                "unit": one.unit,
+                "is_level": one.is_level,
+                "values": one.values,
+            }
+            | {
+                name: None
+                if getattr(one, name) is None
+                else getattr(one, name).tolist()
+                for name in arrays
+            }
             for one in self.columns
         ]
-        facts = {"kind": self.kind, "what": self.what, "outputs": self.outputs, "coverage": self.coverage}
-        return json.dumps(facts | {"n_rows": self.n_rows, "columns": columns}, default=str, allow_nan=False, indent=2)
+        facts = {
+            "kind": self.kind,
+            "what": self.what,
+            "outputs": self.outputs,
+            "coverage": self.coverage,
+        }
+        return json.dumps(
+            facts | {"n_rows": self.n_rows, "columns": columns},
+            default=str,
+            allow_nan=False,
+            indent=2,
+        )
 
     def _repr_html_(self) -> Markup:
         largest = [int(one.span.argmax()) for one in self.columns]
@@ -186,14 +235,29 @@ class Effects:
             (
                 name,
                 *([cut(self.outputs[k])] if len(self.outputs) > 1 else []),
-                *(f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}" for g in _extremes(one.mean[:, k])),
+                *(
+                    f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}"
+                    for g in _extremes(one.mean[:, k])
+                ),
                 number(float(one.span[k])),
             )
-            for name, one, k in zip(cut_all(one.column for one in self.columns), self.columns, largest, strict=True)
+            for name, one, k in zip(
+                cut_all(one.column for one in self.columns),
+                self.columns,
+                largest,
+                strict=True,
+            )
         ]
-        output = ["class" if self.what == "probability" else "target"] if len(self.outputs) > 1 else []
+        output = (
+            ["class" if self.what == "probability" else "target"]
+            if len(self.outputs) > 1
+            else []
+        )
         head = ("column", *output, f"lowest mean {self.what}", "highest", "difference")
-        titles = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
+        titles = {
+            "partial": "Partial dependence",
+            "accumulated": "Accumulated local effects",
+        }
         return table(f"{titles[self.kind]}, over {self.n_rows:,} rows", head, rows)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
@@ -244,7 +308,8 @@ class Fitted(NamedTuple):
     predict : callable
         Predictions, or probabilities, of shape (n, K), of encoded rows.
     variances : callable or None
-        Variances, (G, K), of sums A f of the values f of the function at encoded rows X, given X and A, (G, n).
+        Variances, (G, K), of sums A f of the values f of the function at encoded rows
+        X, given X and A, (G, n).
     outputs : tuple of str
     what : str
     """
@@ -273,12 +338,18 @@ class Asked(NamedTuple):
     def check(self) -> None:
         """Raise ValueError where a number or a name is out of range."""
         if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}.")
+            raise ValueError(
+                f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}."
+            )
         if not 0 < self.coverage < 1:
-            raise ValueError(f"coverage must be between 0 and 1, got {self.coverage!r}.")
+            raise ValueError(
+                f"coverage must be between 0 and 1, got {self.coverage!r}."
+            )
         for name, least in (("n_points", 2), ("n_curves", 0), ("n_rows", 1)):
             if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be {least} or more, got {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"{name} must be {least} or more, got {getattr(self, name)!r}."
+                )
 
 
 class Grid(NamedTuple):
@@ -287,7 +358,8 @@ class Grid(NamedTuple):
     Attributes
     ----------
     numbers : array of shape (n,)
-        The column of all rows: numbers, days, seconds, or codes of levels; NaN where it is missing.
+        The column of all rows: numbers, days, seconds, or codes of levels; NaN where it
+        is missing.
     points : array of shape (G,)
         Those of the grid; the last may be NaN.
     donors : int array of shape (G,)
@@ -309,13 +381,20 @@ class Grid(NamedTuple):
 
     def places(self) -> NDArray[np.intp]:
         """The nearest point of each row, the same one of levels; -1 for none."""
-        known, order = self.points[: self.n_known], np.argsort(self.points[: self.n_known])
+        known, order = (
+            self.points[: self.n_known],
+            np.argsort(self.points[: self.n_known]),
+        )
         ascending = known[order]
         middle = (ascending[1:] + ascending[:-1]) / 2
         place = order[np.searchsorted(middle, self.numbers)]
         if self.is_level:
             place = np.where(known[place] == self.numbers, place, -1)
-        return np.where(np.isnan(self.numbers), len(self.points) - 1 if self.has_missing else -1, place)
+        return np.where(
+            np.isnan(self.numbers),
+            len(self.points) - 1 if self.has_missing else -1,
+            place,
+        )
 
     @property
     def has_missing(self) -> bool:
@@ -323,7 +402,9 @@ class Grid(NamedTuple):
         return self.n_known < len(self.points)
 
 
-def measured_effects(X: Any, columns: Sequence[int], names: Sequence[str], fitted: Fitted, asked: Asked) -> Effects:
+def measured_effects(
+    X: Any, columns: Sequence[int], names: Sequence[str], fitted: Fitted, asked: Asked
+) -> Effects:
     """Effects of columns on the predictions for checked rows.
 
     Parameters
@@ -335,10 +416,19 @@ def measured_effects(X: Any, columns: Sequence[int], names: Sequence[str], fitte
     asked : Asked
     """
     asked.check()
-    most = max(1, min(asked.n_rows, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1)))
+    most = max(
+        1, min(asked.n_rows, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1))
+    )
     asked = asked._replace(n_rows=min(most, X.shape[0]))
     found = [_effect(X, j, names[j], fitted, asked) for j in columns]
-    return Effects(tuple(found), fitted.outputs, fitted.what, asked.kind, asked.coverage, asked.n_rows)
+    return Effects(
+        tuple(found),
+        fitted.outputs,
+        fitted.what,
+        asked.kind,
+        asked.coverage,
+        asked.n_rows,
+    )
 
 
 def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
@@ -347,11 +437,22 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     if asked.kind == "partial":
         mean, variance, curves = _partial(X, j, grid, fitted, asked)
     else:
-        order = _similar_order(X, j, grid, fitted, asked.n_rows) if grid.is_level else np.arange(grid.n_known)
-        grid, values = grid._replace(points=grid.points[order], donors=grid.donors[order]), [values[g] for g in order]
+        order = (
+            _similar_order(X, j, grid, fitted, asked.n_rows)
+            if grid.is_level
+            else np.arange(grid.n_known)
+        )
+        grid, values = (
+            grid._replace(points=grid.points[order], donors=grid.donors[order]),
+            [values[g] for g in order],
+        )
         mean, variance = _accumulated(X, j, grid, fitted, asked)
         curves, G = np.empty((0, len(values), mean.shape[1])), len(values)
-    half = None if variance is None else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
+    half = (
+        None
+        if variance is None
+        else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
+    )
     place, known = grid.places(), np.sort(grid.numbers[~np.isnan(grid.numbers)])
     return Effect(
         name,
@@ -364,8 +465,14 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
         None if half is None else mean - half,
         None if half is None else mean + half,
         curves,
-        np.empty(0) if grid.is_level else known[np.linspace(0, len(known) - 1, min(RUG, len(known))).astype(np.intp)],
-        np.empty((0, 2)) if grid.is_level else _gaps(known, grid.points[: grid.n_known]),
+        np.empty(0)
+        if grid.is_level
+        else known[
+            np.linspace(0, len(known) - 1, min(RUG, len(known))).astype(np.intp)
+        ],
+        np.empty((0, 2))
+        if grid.is_level
+        else _gaps(known, grid.points[: grid.n_known]),
     )
 
 
@@ -374,20 +481,32 @@ def _own_values(X: Any, j: int, rows: NDArray) -> list[Any]:
     if is_frame(X):
         own = nw.from_native(X, eager_only=True)[:, j][rows.tolist()].to_list()
     else:
-        own = as_dense(X[rows][:, [j]] if sp.issparse(X) else X[rows, j]).ravel().tolist()
+        own = (
+            as_dense(X[rows][:, [j]] if sp.issparse(X) else X[rows, j]).ravel().tolist()
+        )
     return [None if is_missing(value) else value for value in own]
 
 
 def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Grid:
-    """Points of a column: all of few values, else frequent ones, and quantiles of the others; the most frequent levels.
+    """Points of a column: all of few values, else frequent ones, and quantiles of the
+    others; the most frequent levels.
 
     Without the frequent ones a column that is mostly 0 would have two points.
     """
     kind, values = _read(X, j, name, encoder.statistic_.kinds[j])
-    numbers = np.where(values[0] < 0, np.nan, values[0]) if isinstance(values, tuple) else values[:, 0]
+    numbers = (
+        np.where(values[0] < 0, np.nan, values[0])
+        if isinstance(values, tuple)
+        else values[:, 0]
+    )
     gaps = np.isnan(numbers)
-    distinct, first, counts = np.unique(numbers[~gaps], return_index=True, return_counts=True)
-    donor, codes = np.flatnonzero(~gaps)[first], [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)]
+    distinct, first, counts = np.unique(
+        numbers[~gaps], return_index=True, return_counts=True
+    )
+    donor, codes = (
+        np.flatnonzero(~gaps)[first],
+        [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)],
+    )
     is_level = not PARTS[kind] or j in codes or len(distinct) <= 2
     if len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
@@ -397,37 +516,49 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
         frequent = counts > counts.sum() / n_points
         others = np.repeat(distinct[~frequent], counts[~frequent])
         shares = np.linspace(*ENDS, max(n_points - int(np.count_nonzero(frequent)), 2))
-        points = np.append(distinct[frequent], np.quantile(others, shares, method="inverted_cdf"))
+        points = np.append(
+            distinct[frequent], np.quantile(others, shares, method="inverted_cdf")
+        )
         chosen = np.flatnonzero(np.isin(distinct, points))
     if not PARTS[kind]:
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
     points, donors = distinct[chosen], donor[chosen]
     if gaps.any() and (encoder.statistic_.missing[j] or not len(points)):
         points, donors = np.append(points, np.nan), np.append(donors, gaps.argmax())
-    return Grid(numbers, points, donors, is_level, PARTS[kind][0] if PARTS[kind] else "")
+    return Grid(
+        numbers, points, donors, is_level, PARTS[kind][0] if PARTS[kind] else ""
+    )
 
 
 def _read(X: Any, j: int, name: str, kind: str) -> tuple[str, Any]:
-    """A column of the rows as numbers, or as codes and labels, of the kind that the fit saw."""
+    """A column of the rows as numbers, or as codes and labels, of the kind that the
+    fit saw.
+    """
     if is_frame(X):
         return read_column(nw.from_native(X, eager_only=True)[:, j], name, kind)
     return read_column(as_dense(X[:, [j]]).ravel(), name, kind)
 
 
 def _gaps(values: NDArray, points: NDArray) -> NDArray[np.float64]:
-    """Long intervals between ascending values, within those of the points, shape (E, 2)."""
+    """Long intervals between ascending values, within those of the points, shape (E,
+    2).
+    """
     if len(points) < 2:
         return np.empty((0, 2))
     inside = np.unique(values[(values >= points[0]) & (values <= points[-1])])
     steps = np.diff(inside)
-    long = np.flatnonzero(steps > max(GAP * np.ptp(points), GAPS * float(np.median(steps))))
+    long = np.flatnonzero(
+        steps > max(GAP * np.ptp(points), GAPS * float(np.median(steps)))
+    )
     return np.column_stack([inside[long], inside[long + 1]])
 
 
 def _partial(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Mean predictions at each point, their variances, both of shape (G, K), and curves of rows, (C, G, K)."""
+    """Mean predictions at each point, their variances, both of shape (G, K), and
+    curves of rows, (C, G, K).
+    """
     m, own = asked.n_rows, fitted.encoder.sources() == j
     Z = fitted.encode(X, np.random.default_rng(0).permutation(X.shape[0])[:m])
     points = fitted.encode(X, grid.donors)
@@ -442,7 +573,10 @@ def _partial(
         curves.append(predicted[:, : asked.n_curves])
         if fitted.variances is not None:
             each = np.full((1, m), 1 / m)
-            variance += [fitted.variances(rows[k * m : (k + 1) * m], each) for k in range(len(some))]
+            variance += [
+                fitted.variances(rows[k * m : (k + 1) * m], each)
+                for k in range(len(some))
+            ]
     spread = None if fitted.variances is None else np.concatenate(variance)
     return np.concatenate(mean), spread, np.concatenate(curves).transpose(1, 0, 2)
 
@@ -450,21 +584,32 @@ def _partial(
 def _accumulated(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Accumulated local effects at each point and their variances, both of shape (G, K) (Apley and Zhu, 2020).
+    """Accumulated local effects at each point and their variances, both of shape (G, K)
+    (Apley and Zhu, 2020).
 
-    Between two points the mean difference of the predictions, for the rows that lie between them, is added; of levels,
-    for the rows that have one of the two. The mean over all rows is zero.
+    Between two points the mean difference of the predictions, for the rows that lie
+    between them, is added; of levels, for the rows that have one of the two. The mean
+    over all rows is zero.
     """
-    G, own, rng = len(grid.points), fitted.encoder.sources() == j, np.random.default_rng(0)
+    G, own, rng = (
+        len(grid.points),
+        fitted.encoder.sources() == j,
+        np.random.default_rng(0),
+    )
     steps = _steps(grid)
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
-    Z, points = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)])), fitted.encode(X, grid.donors)
+    Z, points = (
+        fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)])),
+        fitted.encode(X, grid.donors),
+    )
     lower, upper = Z.copy(), Z
     lower[:, own], upper[:, own] = points[step][:, own], points[step + 1][:, own]
     each = np.zeros((G, len(step)))
-    each[step + 1, np.arange(len(step))] = 1 / np.bincount(step, minlength=len(drawn))[step]
+    each[step + 1, np.arange(len(step))] = (
+        1 / np.bincount(step, minlength=len(drawn))[step]
+    )
     sums = np.cumsum(each, axis=0)
     if grid.is_level:
         shares = np.bincount(np.maximum(grid.places(), 0), grid.places() >= 0, G)
@@ -476,28 +621,54 @@ def _accumulated(
     if not len(rows):
         K = len(fitted.outputs)
         return np.zeros((G, K)), None if fitted.variances is None else np.zeros((G, K))
-    return product(A, fitted.predict(rows)), None if fitted.variances is None else fitted.variances(rows, A)
+    return product(
+        A, fitted.predict(rows)
+    ), None if fitted.variances is None else fitted.variances(rows, A)
 
 
 def _steps(grid: Grid) -> list[NDArray[np.intp]]:
-    """Rows between each point and the next one; of levels those that have one of the two."""
+    """Rows between each point and the next one; of levels those that have one of the
+    two.
+    """
     if grid.is_level:
         place = grid.places()
-        return [np.flatnonzero((place == k) | (place == k + 1)) for k in range(len(grid.points) - 1)]
-    within = (grid.numbers >= grid.points[0]) & (grid.numbers <= grid.points[-1]) if len(grid.points) else grid.numbers
+        return [
+            np.flatnonzero((place == k) | (place == k + 1))
+            for k in range(len(grid.points) - 1)
+        ]
+    within = (
+        (grid.numbers >= grid.points[0]) & (grid.numbers <= grid.points[-1])
+        if len(grid.points)
+        else grid.numbers
+    )
     step = np.maximum(np.searchsorted(grid.points, grid.numbers), 1) - 1
     return [np.flatnonzero(within & (step == k)) for k in range(len(grid.points) - 1)]
 
 
-def _similar_order(X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int) -> NDArray[np.intp]:
-    """Levels in an order in which neighbours have similar rows: by the first principal component of their means."""
-    place, own, rng = grid.places(), fitted.encoder.sources() == j, np.random.default_rng(0)
+def _similar_order(
+    X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int
+) -> NDArray[np.intp]:
+    """Levels in an order in which neighbours have similar rows: by the first
+    principal component of their means.
+    """
+    place, own, rng = (
+        grid.places(),
+        fitted.encoder.sources() == j,
+        np.random.default_rng(0),
+    )
     most = max(2, n_rows // len(grid.points))
-    rows = [fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most]) for g in range(len(grid.points))]
+    rows = [
+        fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most])
+        for g in range(len(grid.points))
+    ]
     spread = np.vstack(rows)[:, ~own].std(axis=0)
-    means = np.stack([Z[:, ~own].mean(axis=0) for Z in rows]) / np.where(spread > 0, spread, 1.0)
+    means = np.stack([Z[:, ~own].mean(axis=0) for Z in rows]) / np.where(
+        spread > 0, spread, 1.0
+    )
     if not means.shape[1]:
         return np.arange(len(grid.points))
     U, s, _ = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     first = U[:, 0] * s[0]
-    return np.argsort(first * (np.sign(first[np.abs(first).argmax()]) or 1.0), kind="stable")
+    return np.argsort(
+        first * (np.sign(first[np.abs(first).argmax()]) or 1.0), kind="stable"
+    )

@@ -1,14 +1,17 @@
-"""Permutation importance: how much the loss of a model grows when rows get the values of a column from other rows.
+"""Permutation importance: how much the loss of a model grows when rows get the values
+of a column from other rows.
 
-For a column j it is the mean of L(y, f(x')) - L(y, f(x)) over pairs of rows, x' being x with column j of the other row
-(Breiman, "Random Forests", Machine Learning 2001; Fisher, Rudin and Dominici, "All Models are Wrong, but Many are
-Useful", JMLR 2019). For the squared error and a function a_j x_j + g(other columns), with x_j independent of the other
-columns, it is 2 a_j^2 var(x_j).
+For a column j it is the mean of L(y, f(x')) - L(y, f(x)) over pairs of rows, x' being x
+with column j of the other row (Breiman, "Random Forests", Machine Learning 2001;
+Fisher, Rudin and Dominici, "All Models are Wrong, but Many are Useful", JMLR 2019). For
+the squared error and a function a_j x_j + g(other columns), with x_j independent of the
+other columns, it is 2 a_j^2 var(x_j).
 
-Each pair depends on two rows, the one that is scored and the one that lends the value. The standard error counts both:
-the terms of each row, in either part, are summed and squared, less the squares of the single terms, which are then in
-two sums (dyadic clustering: Aronow, Samii and Assenova, Political Analysis 2015). For independent rows this is unbiased
-for the variance over rows and permutations together.
+Each pair depends on two rows, the one that is scored and the one that lends the value.
+The standard error counts both: the terms of each row, in either part, are summed and
+squared, less the squares of the single terms, which are then in two sums (dyadic
+clustering: Aronow, Samii and Assenova, Political Analysis 2015). For independent rows
+this is unbiased for the variance over rows and permutations together.
 """
 
 from __future__ import annotations
@@ -31,17 +34,20 @@ RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
 
 @dataclass(frozen=True, repr=False)
 class Importance:
-    """Permutation importance of the columns: how much the mean loss grows when a column is permuted.
+    """Permutation importance of the columns: how much the mean loss grows when a column
+    is permuted.
 
-    It says what the model uses. Of columns that tell the same, each may seem unimportant, because the model can use the
-    other one; and a permuted row may be one that does not occur.
+    It says what the model uses. Of columns that tell the same, each may seem
+    unimportant, because the model can use the other one; and a permuted row may be one
+    that does not occur.
 
     Attributes
     ----------
     names : tuple of str
         Of the columns as they were given, categories and dates whole.
     values : array of shape (d,)
-        Growth of the mean loss, in units of the loss; by chance below zero for columns without effect.
+        Growth of the mean loss, in units of the loss; by chance below zero for columns
+        without effect.
     errors : array of shape (d,)
         Standard errors of the values, over rows and permutations.
     loss : str
@@ -76,23 +82,32 @@ class Importance:
 
     @property
     def total(self) -> float:
-        """The sum of the positive values, of which the shares are; 1 where no column has one."""
+        """The sum of the positive values, of which the shares are; 1 where no column
+        has one.
+        """
         return float(np.maximum(self.values, 0.0).sum() or 1.0)
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """Values clipped at zero and divided by their sum, shape (d,); zero where no column has a positive value."""
+        """Values clipped at zero and divided by their sum, shape (d,); zero where no
+        column has a positive value.
+        """
         return np.maximum(self.values, 0.0) / self.total
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
-        """Names and shares of the most important columns, the first one first; only positive ones.
+        """Names and shares of the most important columns, the first one first; only
+        positive ones.
 
         Parameters
         ----------
         most : int, default=5
         """
         shares = self.shares
-        return [(self.names[j], float(shares[j])) for j in self._order()[:most] if shares[j] > 0]
+        return [
+            (self.names[j], float(shares[j]))
+            for j in self._order()[:most]
+            if shares[j] > 0
+        ]
 
     def share_errors(self) -> NDArray[np.float64]:
         """Standard errors of the values, divided by what the shares are: shape (d,)."""
@@ -118,13 +133,22 @@ class Importance:
         return DataFrame(self._records())
 
     def to_json(self) -> str:
-        """The record as a JSON object: facts, and under "columns" a list of objects, the most important first."""
+        """The record as a JSON object: facts, and under "columns" a list of objects,
+        the most important first.
+        """
         facts = {"loss": self.loss, "baseline": self.baseline, "rows": self.rows}
-        whole = facts | {"n_rows": self.n_rows, "n_repeats": self.n_repeats, "columns": self._records()}
+        whole = facts | {
+            "n_rows": self.n_rows,
+            "n_repeats": self.n_repeats,
+            "columns": self._records(),
+        }
         return json.dumps(whole, allow_nan=False, indent=2)
 
-    def plot(self, ax: Any = None, *, max_columns: int = MOST_SHOWN, **kwargs: Any) -> Any:
-        """Draw the shares of the total as bars with 95 % intervals, the most important column on top.
+    def plot(
+        self, ax: Any = None, *, max_columns: int = MOST_SHOWN, **kwargs: Any
+    ) -> Any:
+        """Draw the shares of the total as bars with 95 % intervals, the most important
+        column on top.
 
         Parameters
         ----------
@@ -140,10 +164,14 @@ class Importance:
         """
         from bochner.display import ImportanceDisplay
 
-        return ImportanceDisplay.from_importance(self, max_columns=max_columns).plot(ax, **kwargs)
+        return ImportanceDisplay.from_importance(self, max_columns=max_columns).plot(
+            ax, **kwargs
+        )
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{name} {percent(share)}" for name, share in cut_named(self.top_columns(3)))
+        first = ", ".join(
+            f"{name} {percent(share)}" for name, share in cut_named(self.top_columns(3))
+        )
         return f"Importance({self._facts()}; {first or 'no column matters'})"
 
     def __str__(self) -> str:
@@ -161,9 +189,19 @@ class Importance:
 
     def _facts(self) -> str:
         """The loss and what it was measured on."""
-        repeats = f"{self.n_repeats} permutation{'' if self.n_repeats == 1 else 's'} of each column"
-        some = f", {MOST_SHOWN} of {len(self.names):,} columns" if len(self.names) > MOST_SHOWN else ""
-        return f"{self.loss} {number(self.baseline)} on {self.n_rows:,} {self.rows}, {repeats}{some}"
+        repeats = (
+            f"{self.n_repeats} permutation{'' if self.n_repeats == 1 else 's'} "
+            "of each column"
+        )
+        some = (
+            f", {MOST_SHOWN} of {len(self.names):,} columns"
+            if len(self.names) > MOST_SHOWN
+            else ""
+        )
+        return (
+            f"{self.loss} {number(self.baseline)} on {self.n_rows:,} {self.rows}, "
+            f"{repeats}{some}"
+        )
 
     def _head(self) -> tuple[str, ...]:
         """Names of the columns of the table."""
@@ -171,12 +209,19 @@ class Importance:
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Rows of the table."""
-        columns = list(zip(self.names, self.values, self.errors, self.shares, strict=True))
+        columns = list(
+            zip(self.names, self.values, self.errors, self.shares, strict=True)
+        )
         rows = cut_named(columns[j] for j in self._order()[:MOST_SHOWN])
-        return [(name, number(value), number(error), percent(share)) for name, value, error, share in rows]
+        return [
+            (name, number(value), number(error), percent(share))
+            for name, value, error, share in rows
+        ]
 
     def _records(self) -> list[dict[str, Any]]:
-        """Name, value, standard error and share of each column, the most important first."""
+        """Name, value, standard error and share of each column, the most important
+        first.
+        """
         shares = self.shares
         return [
             {
@@ -190,22 +235,32 @@ class Importance:
 
 
 def growths(
-    losses: RowLosses, X: Any, weight: NDArray, sources: NDArray[np.intp], n_columns: int, n_repeats: int, seed: int
+    losses: RowLosses,
+    X: Any,
+    weight: NDArray,
+    sources: NDArray[np.intp],
+    n_columns: int,
+    n_repeats: int,
+    seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Growth of the mean loss when a column is permuted, its standard error, both of shape (d,); and the mean loss.
+    """Growth of the mean loss when a column is permuted, its standard error, both of
+    shape (d,); and the mean loss.
 
-    A pair of rows with the same value of the column has no term, and its loss is not computed.
+    A pair of rows with the same value of the column has no term, and its loss is not
+    computed.
 
     Parameters
     ----------
     losses : callable (rows, numbers of shape (m,)) -> array of shape (m,)
-        Losses of encoded rows, which have the targets of the rows of X with these numbers.
+        Losses of encoded rows, which have the targets of the rows of X with these
+        numbers.
     X : array or CSR matrix of shape (n, D)
         Encoded rows, n of 2 or more.
     weight : array of shape (n,)
         Positive.
     sources : int array of shape (D,)
-        Column of the input of each encoded column; those of one column are permuted together.
+        Column of the input of each encoded column; those of one column are permuted
+        together.
     n_columns : int
         Columns of the input.
     n_repeats : int
@@ -225,7 +280,9 @@ def growths(
         if not len(row):
             continue
         growth = np.zeros(lenders.shape)
-        growth[repeat, row] = losses(_replaced(X, row, own, part[lenders[repeat, row]]), row) - base[row]
+        growth[repeat, row] = (
+            losses(_replaced(X, row, own, part[lenders[repeat, row]]), row) - base[row]
+        )
         values[j] = (growth @ share).mean()
         terms = share * (growth - values[j]) / n_repeats
         sums = terms.sum(axis=0) + np.bincount(lenders.ravel(), terms.ravel(), n)
@@ -235,22 +292,30 @@ def growths(
 
 
 def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The row that lends its value to each row, shape (n,): a random cycle, in which no row lends to itself.
+    """The row that lends its value to each row, shape (n,): a random cycle, in which no
+    row lends to itself.
 
-    Of unequal shares of the weight each row lends in proportion to its own, rounded up or down.
+    Of unequal shares of the weight each row lends in proportion to its own, rounded up
+    or down.
     """
     n = len(share)
     lenders, order = np.arange(n), rng.permutation(n)
     if np.ptp(share) > 0:
         ends = np.cumsum(share[order])
-        lenders = order[np.minimum(np.searchsorted(ends, (rng.uniform() + lenders) / n * ends[-1]), n - 1)]
+        lenders = order[
+            np.minimum(
+                np.searchsorted(ends, (rng.uniform() + lenders) / n * ends[-1]), n - 1
+            )
+        ]
         order = rng.permutation(n)
     found = np.empty(n, np.intp)
     found[order] = lenders[np.roll(order, 1)]
     return found
 
 
-def _replaced(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: NDArray) -> Rows:
+def _replaced(
+    X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: NDArray
+) -> Rows:
     """Some of the rows, with other values, shape (m, k), in some of the columns."""
     found = X[rows]
     if not sp.issparse(found):
@@ -260,7 +325,10 @@ def _replaced(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values:
     flags[columns] = True
     found.data[flags[found.indices]] = 0.0
     m, k = values.shape
-    place = (of.astype(found.indices.dtype) for of in (np.repeat(np.arange(m), k), np.tile(columns, m)))
+    place = (
+        of.astype(found.indices.dtype)
+        for of in (np.repeat(np.arange(m), k), np.tile(columns, m))
+    )
     other = sp.csr_array((values.ravel(), tuple(place)), shape=found.shape)
     other.eliminate_zeros()
     found.eliminate_zeros()

@@ -15,7 +15,12 @@ from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.explanations.column_factors import Opaque, Term
-from bochner.explanations.shapley import FEW_COLUMNS, coalition_values, products_and_others, repeated_rows
+from bochner.explanations.shapley import (
+    FEW_COLUMNS,
+    coalition_values,
+    products_and_others,
+    repeated_rows,
+)
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -25,31 +30,37 @@ BOX_ENTRIES = 1 << 22  # of the rows of changed pairs that are evaluated at a ti
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
-    """Shapley interactions of pairs of columns: what the method `interactions` of a model returns.
+    """Shapley interactions of pairs of columns: what the method `interactions` of a
+    model returns.
 
-    The interaction of two columns is the mean change of the prediction when both take the values of a row, less the
-    changes when only one does, over coalitions of the other columns and over background rows (Grabisch and Roubens, "An
-    axiomatic approach to the concept of interaction among players in cooperative games", 1999). It is zero for a
-    function that is additive in the two.
+    The interaction of two columns is the mean change of the prediction when both take
+    the values of a row, less the changes when only one does, over coalitions of the
+    other columns and over background rows (Grabisch and Roubens, "An axiomatic approach
+    to the concept of interaction among players in cooperative games", 1999). It is zero
+    for a function that is additive in the two.
 
     Attributes
     ----------
     values : array of shape (n, d, d), or (n, d, d, K) of K outputs
-        Symmetric. On the diagonal is the Shapley value of a column less half of its interactions, so that the diagonal
-        and each pair once sum to the prediction less the base value.
+        Symmetric. On the diagonal is the Shapley value of a column less half of its
+        interactions, so that the diagonal and each pair once sum to the prediction less
+        the base value.
     feature_names : tuple of d str
     output_names : tuple of K str
     unit : str
     errors : array of the shape of `values`, or None
-        Standard errors, rather too large than too small, where values are sampled: those of parts of the model that are
-        no products of factors of the columns, with more than 6 columns. None if all are exact.
+        Standard errors, rather too large than too small, where values are sampled:
+        those of parts of the model that are no products of factors of the columns, with
+        more than 6 columns. None if all are exact.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner import KernelMachineRegressor
     >>> X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
-    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    >>> model = KernelMachineRegressor("gaussian", random_state=0).fit(
+    ...     X, X[:, 0] * X[:, 1] + X[:, 2]
+    ... )
     >>> model.interactions(X[:20]).top_pairs(1)[0][:2]
     ('x0', 'x1')
     """
@@ -62,7 +73,10 @@ class Interactions:
 
     def __repr__(self) -> str:
         named = ", ".join(f"{cut(a)} x {cut(b)}" for a, b, _ in self.top_pairs(3))
-        return f"<Interactions: {len(self.values):,} rows, {len(self.feature_names):,} columns; largest: {named}>"
+        return (
+            f"<Interactions: {len(self.values):,} rows, "
+            f"{len(self.feature_names):,} columns; largest: {named}>"
+        )
 
     @property
     def is_exact(self) -> bool:
@@ -73,7 +87,9 @@ class Interactions:
     def mean_absolute(self) -> NDArray[np.float64]:
         """Mean absolute value over the rows and the outputs, shape (d, d)."""
         n, d = self.values.shape[:2]
-        return np.asarray(np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3)), np.float64)
+        return np.asarray(
+            np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3)), np.float64
+        )
 
     def top_pairs(self, most: int = 10) -> list[tuple[str, str, float]]:
         """Names and mean absolute interactions of the pairs with the largest ones.
@@ -85,19 +101,35 @@ class Interactions:
         first, second = np.triu_indices(len(self.feature_names), 1)
         sizes = self.mean_absolute[first, second]
         order = np.argsort(-sizes, kind="stable")[:most]
-        return [(self.feature_names[first[k]], self.feature_names[second[k]], float(sizes[k])) for k in order]
+        return [
+            (
+                self.feature_names[first[k]],
+                self.feature_names[second[k]],
+                float(sizes[k]),
+            )
+            for k in order
+        ]
 
     def to_frame(self) -> Any:
         """Return `mean_absolute` as a pandas data frame."""
         import pandas as pd
 
-        return pd.DataFrame(self.mean_absolute, list(self.feature_names), list(self.feature_names))
+        return pd.DataFrame(
+            self.mean_absolute, list(self.feature_names), list(self.feature_names)
+        )
 
     def to_json(self) -> str:
         """Return all numbers as JSON."""
-        names = {"feature_names": self.feature_names, "output_names": self.output_names, "unit": self.unit}
+        names = {
+            "feature_names": self.feature_names,
+            "output_names": self.output_names,
+            "unit": self.unit,
+        }
         errors = None if self.errors is None else self.errors.tolist()
-        return json.dumps(names | {"exact": self.is_exact, "values": self.values.tolist(), "errors": errors})
+        return json.dumps(
+            names
+            | {"exact": self.is_exact, "values": self.values.tolist(), "errors": errors}
+        )
 
     def plot(self, ax: Any = None, *, max_columns: int = 12, **kwargs: Any) -> Any:
         """Draw the mean absolute interactions as a matrix; needs matplotlib.
@@ -117,13 +149,22 @@ class Interactions:
         """
         from bochner.display import InteractionDisplay
 
-        return InteractionDisplay.from_interactions(self, max_columns=max_columns).plot(ax, **kwargs)
+        return InteractionDisplay.from_interactions(self, max_columns=max_columns).plot(
+            ax, **kwargs
+        )
 
     def _repr_html_(self) -> Markup:
         short = dict(zip(self.feature_names, cut_all(self.feature_names), strict=True))
-        rows = [(short[a], short[b], number(size)) for a, b, size in self.top_pairs(MOST_SHOWN)]
+        rows = [
+            (short[a], short[b], number(size))
+            for a, b, size in self.top_pairs(MOST_SHOWN)
+        ]
         caption = f"Interactions in {len(self.values):,} rows"
-        return table(caption, ("column", "other column", f"mean absolute value ({self.unit})"), rows)
+        return table(
+            caption,
+            ("column", "other column", f"mean absolute value ({self.unit})"),
+            rows,
+        )
 
 
 def shapley_interactions(
@@ -162,7 +203,11 @@ def shapley_interactions(
         Before any work, if they do not fit in the free memory.
     """
     n, d, K = values.shape
-    require_memory(32 * n * d * d * K, f"Interactions of {d:,} columns in {n:,} rows", "Explain fewer rows at a time.")
+    require_memory(
+        32 * n * d * d * K,
+        f"Interactions of {d:,} columns in {n:,} rows",
+        "Explain fewer rows at a time.",
+    )
     pairs, each = np.zeros((n, d, d, K)), np.arange(d)
     variances, is_sampled = np.zeros_like(pairs), errors is not None
     for a in range(0, n, BATCH):
@@ -171,10 +216,14 @@ def shapley_interactions(
         for part in products:
             part.add_values(X[rows], background, pairs[rows])
         if opaque and d <= FEW_COLUMNS:
-            _add_by_coalitions(opaque, as_dense(X[rows]), as_dense(background), pairs[rows])
+            _add_by_coalitions(
+                opaque, as_dense(X[rows]), as_dense(background), pairs[rows]
+            )
         elif opaque:
             sums, is_sampled = (pairs[rows], variances[rows]), True
-            _add_sampled(opaque, as_dense(X[rows]), as_dense(background), sums, (seed, a))
+            _add_sampled(
+                opaque, as_dense(X[rows]), as_dense(background), sums, (seed, a)
+            )
         advance(len(pairs[rows]))
     pairs += pairs.swapaxes(1, 2)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
@@ -187,7 +236,9 @@ def shapley_interactions(
     return pairs, np.sqrt(variances)
 
 
-def _add_by_coalitions(parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray) -> None:
+def _add_by_coalitions(
+    parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray
+) -> None:
     """Add interactions of few columns above the diagonal, by all coalitions."""
     d = pairs.shape[1]
     first, second = np.triu_indices(d, 1)
@@ -210,34 +261,49 @@ def _add_sampled(
     sums: tuple[NDArray, NDArray],
     seed: tuple[int, int],
 ) -> None:
-    """Add interactions above the diagonal by one coalition for each background row, and two for some; variances too.
+    """Add interactions above the diagonal by one coalition for each background row, and
+    two for some; variances too.
 
-    Columns belong to it with a probability t, of which a share of [0, 1] is that of each background row; with it go the
-    coalitions in which one or two columns have changed sides. The difference of two coalitions of a background row
-    tells the error. On the diagonal are the variances of the sums over the pairs of each column.
+    Columns belong to it with a probability t, of which a share of [0, 1] is that of
+    each background row; with it go the coalitions in which one or two columns have
+    changed sides. The difference of two coalitions of a background row tells the error.
+    On the diagonal are the variances of the sums over the pairs of each column.
     """
     pairs, variances = sums
     d, sources = pairs.shape[1], parts[0].sources
     first, second = np.triu_indices(d, 1)
     changed = np.zeros((1 + d + len(first), d), bool)
     changed[1 : d + 1][np.eye(d, dtype=bool)] = True
-    changed[np.arange(d + 1, len(changed)), first] = changed[np.arange(d + 1, len(changed)), second] = True
-    of_column = (np.arange(d)[:, np.newaxis] == first) | (np.arange(d)[:, np.newaxis] == second)
+    changed[np.arange(d + 1, len(changed)), first] = changed[
+        np.arange(d + 1, len(changed)), second
+    ] = True
+    of_column = (np.arange(d)[:, np.newaxis] == first) | (
+        np.arange(d)[:, np.newaxis] == second
+    )
     step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
     n_repeated, each = repeated_rows(len(background)), np.arange(d)
 
     def drawn(i: int, rng: np.random.Generator, others: NDArray) -> NDArray[np.float64]:
         """Interactions for background rows by a coalition each, shape (B, pairs, K)."""
         B, parts_of_rows = len(others), []
-        inside = rng.uniform(size=(B, d)) < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
+        inside = (
+            rng.uniform(size=(B, d))
+            < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
+        )
         for a in range(0, B, step):
             coalitions = inside[a : a + step]
             members = coalitions[:, np.newaxis] ^ changed
-            rows = np.where(members[:, :, sources], X[i], others[a : a + step, np.newaxis])
-            scores = np.sum([part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0)
+            rows = np.where(
+                members[:, :, sources], X[i], others[a : a + step, np.newaxis]
+            )
+            scores = np.sum(
+                [part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0
+            )
             scores = scores.reshape(len(coalitions), len(changed), -1)
             whole, one, two = scores[:, :1], scores[:, 1 : d + 1], scores[:, d + 1 :]
-            sides = np.where(coalitions[:, first] == coalitions[:, second], 1.0, -1.0)[:, :, np.newaxis]
+            sides = np.where(coalitions[:, first] == coalitions[:, second], 1.0, -1.0)[
+                :, :, np.newaxis
+            ]
             parts_of_rows.append(sides * (whole - one[:, first] - one[:, second] + two))
         return np.concatenate(parts_of_rows)
 

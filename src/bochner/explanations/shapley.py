@@ -1,4 +1,6 @@
-"""Shapley values of a fitted function: exact where it is a sum of products, else by permutations of the columns."""
+"""Shapley values of a fitted function: exact where it is a sum of products, else by
+permutations of the columns.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,24 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
-from bochner.explanations.column_factors import Cells, Line, Opaque, Term, Waves, coalition_shares
+from bochner.explanations.column_factors import (
+    Cells,
+    Line,
+    Opaque,
+    Term,
+    Waves,
+    coalition_shares,
+)
 
 BATCH = 512  # rows that all terms explain before the next ones
-FEW_COLUMNS = 6  # of which all coalitions are evaluated, where a function is no sum of products
+FEW_COLUMNS = (
+    6  # of which all coalitions are evaluated, where a function is no sum of products
+)
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
-REPEATED, FEWEST_REPEATED = 4, 32  # every fourth background row has a second draw, but so many at least
+REPEATED, FEWEST_REPEATED = (
+    4,
+    32,
+)  # every fourth background row has a second draw, but so many at least
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
@@ -38,13 +52,19 @@ class ShapleyValues(NamedTuple):
 
 
 def shapley_values(
-    parts: Sequence[Term], X: Any, background: Any, n_columns: int, seed: int = 0, advance: Advance = no_advance
+    parts: Sequence[Term],
+    X: Any,
+    background: Any,
+    n_columns: int,
+    seed: int = 0,
+    advance: Advance = no_advance,
 ) -> ShapleyValues:
     """Interventional Shapley values of the sum of some terms.
 
-    The value of a coalition of columns is the mean of the function over rows that have these columns from the row that
-    is explained and all others from a background row (Janzing, Minorics and Bloebaum, "Feature relevance
-    quantification in explainable AI: A causal problem", AISTATS 2020).
+    The value of a coalition of columns is the mean of the function over rows that have
+    these columns from the row that is explained and all others from a background row
+    (Janzing, Minorics and Bloebaum, "Feature relevance quantification in explainable
+    AI: A causal problem", AISTATS 2020).
 
     Parameters
     ----------
@@ -69,7 +89,11 @@ def shapley_values(
     """
     base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
     shape = X.shape[0], n_columns, len(base)
-    require_memory(24 * int(np.prod(shape)), f"Explaining {shape[0]:,} rows", "Explain fewer rows at a time.")
+    require_memory(
+        24 * int(np.prod(shape)),
+        f"Explaining {shape[0]:,} rows",
+        "Explain fewer rows at a time.",
+    )
     values = np.zeros(shape)
     variances, is_sampled = np.zeros_like(values), False
     for a in range(0, X.shape[0], BATCH):
@@ -79,7 +103,13 @@ def shapley_values(
             part.add_values(X[rows], background, values[rows])
         if opaque:
             is_sampled = n_columns > FEW_COLUMNS
-            _add_sampled(opaque, as_dense(X[rows]), as_dense(background), (values[rows], variances[rows]), (seed, a))
+            _add_sampled(
+                opaque,
+                as_dense(X[rows]),
+                as_dense(background),
+                (values[rows], variances[rows]),
+                (seed, a),
+            )
         finite_predictions(values[rows])
         advance(len(values[rows]))
     return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
@@ -88,9 +118,11 @@ def shapley_values(
 def products_and_others(
     parts: Sequence[Term], X: Any, background: Any
 ) -> tuple[list[Waves | Cells | Line], list[Opaque]]:
-    """Terms that are products; and those of which only values are known, with bins that are better sampled for them.
+    """Terms that are products; and those of which only values are known, with bins that
+    are better sampled for them.
 
-    These are bins of which a row and a background row span very many: one row unlike all others is enough.
+    These are bins of which a row and a background row span very many: one row unlike
+    all others is enough.
     """
     products: list[Waves | Cells | Line] = []
     opaque: list[Opaque] = []
@@ -105,17 +137,24 @@ def products_and_others(
 
 
 def _add_sampled(
-    parts: Sequence[Opaque], X: NDArray, background: NDArray, sums: tuple[NDArray, NDArray], seed: tuple[int, int]
+    parts: Sequence[Opaque],
+    X: NDArray,
+    background: NDArray,
+    sums: tuple[NDArray, NDArray],
+    seed: tuple[int, int],
 ) -> None:
-    """Add values, and their variances, by a permutation for each background row and the same one in reverse.
+    """Add values, and their variances, by a permutation for each background row and the
+    same one in reverse.
 
     Of few columns all coalitions are evaluated in place of that, and there is no error.
 
-    On the way from a background row to the row that is explained, columns change one by one; a column is given the
-    change of the function in its step. In reverse order those that came first come last, so that the mean of both ways
-    has less noise than two permutations (Mitchell, Cooper, Frank and Holmes, "Sampling Permutations for Shapley Value
-    Estimation", 2022). The difference of both tells the error where they err to opposite sides, and a second draw for
-    a share of the background rows where they err to the same side: the larger of both errors counts.
+    On the way from a background row to the row that is explained, columns change one by
+    one; a column is given the change of the function in its step. In reverse order
+    those that came first come last, so that the mean of both ways has less noise than
+    two permutations (Mitchell, Cooper, Frank and Holmes, "Sampling Permutations for
+    Shapley Value Estimation", 2022). The difference of both tells the error where they
+    err to opposite sides, and a second draw for a share of the background rows where
+    they err to the same side: the larger of both errors counts.
     """
     n_columns = sums[0].shape[1]
     if n_columns <= FEW_COLUMNS:
@@ -132,7 +171,9 @@ def _add_sampled(
         rng = np.random.default_rng([*seed, i])
         ways = _changes(parts, X[i], background, n_columns, rng)
         first = ways.mean(axis=0)
-        second = _changes(parts, X[i], background[:n_repeated], n_columns, rng).mean(axis=0)
+        second = _changes(parts, X[i], background[:n_repeated], n_columns, rng).mean(
+            axis=0
+        )
         opposite = np.square((ways[0] - ways[1]) / 2).mean(axis=0)
         repeated = np.square(first[:n_repeated] - second).mean(axis=0) / 2
         first[:n_repeated] += (second - first[:n_repeated]) / 2
@@ -143,33 +184,50 @@ def _add_sampled(
 
 
 def repeated_rows(n_background: int) -> int:
-    """Number of background rows for which sampled coalitions are drawn twice, so that they tell the error."""
+    """Number of background rows for which sampled coalitions are drawn twice, so
+    that they tell the error.
+    """
     return min(max(n_background // REPEATED, FEWEST_REPEATED), n_background)
 
 
 def coalition_values(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Members of all coalitions of d columns, (2^d, d), and the values of these for a row, (2^d, K)."""
+    """Members of all coalitions of d columns, (2^d, d), and the values of these for
+    a row, (2^d, K).
+    """
     sources = parts[0].sources
     members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
     rows = np.where(members[:, np.newaxis, sources], x, background).reshape(-1, len(x))
-    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(1 << d, len(background), -1)
+    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(
+        1 << d, len(background), -1
+    )
     return members, scores.mean(axis=1)
 
 
-def _by_coalitions(parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int) -> NDArray[np.float64]:
+def _by_coalitions(
+    parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
+) -> NDArray[np.float64]:
     """Shapley values of a row by all coalitions, shape (d, K)."""
     members, scores = coalition_values(parts, x, background, d)
     shares, sizes = coalition_shares(d)[d], members.sum(axis=1)
-    gains = members * shares[sizes - 1, np.newaxis] - (1 - members) * shares[sizes, np.newaxis]
+    gains = (
+        members * shares[sizes - 1, np.newaxis]
+        - (1 - members) * shares[sizes, np.newaxis]
+    )
     return gains.T @ scores
 
 
 def _changes(
-    parts: Sequence[Opaque], x: NDArray, background: NDArray, n_columns: int, rng: np.random.Generator
+    parts: Sequence[Opaque],
+    x: NDArray,
+    background: NDArray,
+    n_columns: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Changes of the function by the columns on the ways from each background row to a row, shape (2, B, d, K)."""
+    """Changes of the function by the columns on the ways from each background row to
+    a row, shape (2, B, d, K).
+    """
     d, sources = n_columns, parts[0].sources
     order = rng.permuted(np.tile(np.arange(d), (len(background), 1)), axis=1)
     changes = np.empty((2, *order.shape, parts[0].coef.shape[1]))
@@ -183,8 +241,12 @@ def _changes(
             some = slice(a, a + step)
             changed = place[some, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
             path = np.where(changed, x, background[some, np.newaxis])
-            new = np.take_along_axis(moves[some], np.insert(columns[some], 0, d, axis=1), axis=1)
+            new = np.take_along_axis(
+                moves[some], np.insert(columns[some], 0, d, axis=1), axis=1
+            )
             scores = np.sum([part.scores(path[new]) for part in parts], axis=0)
             steps = np.diff(scores[np.cumsum(new) - 1].reshape(*new.shape, -1), axis=1)
-            np.put_along_axis(changes[way, some], columns[some, :, np.newaxis], steps, axis=1)
+            np.put_along_axis(
+                changes[way, some], columns[some, :, np.newaxis], steps, axis=1
+            )
     return changes

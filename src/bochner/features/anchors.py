@@ -23,39 +23,54 @@ from bochner.kernels.base import check_count
 from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
-BATCH_ROWS, EPOCHS = 4096, 4  # of the rows that k-means takes at a time, and how often it sees each
-AXES_ROWS, WIDE = 8192, 2048  # rows of which principal directions are; columns whose covariance is computed
+BATCH_ROWS, EPOCHS = (
+    4096,
+    4,
+)  # of the rows that k-means takes at a time, and how often it sees each
+AXES_ROWS, WIDE = (
+    8192,
+    2048,
+)  # rows of which principal directions are; columns whose covariance is computed
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
-FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25  # of rows whose directions tell more than their lengths
+FEWEST_COLUMNS, SPREAD, LOWEST = (
+    16,
+    0.5,
+    0.25,
+)  # of rows whose directions tell more than their lengths
 
 
 class AnchorFeatures(FeatureMap):
-    """Weights of each row on its nearest landmarks: sparse, positive, and summing to one.
+    """Weights of each row on its nearest landmarks: sparse, positive, and summing to
+    one.
 
-    The landmarks u_1, ..., u_m are found by k-means. For the s landmarks nearest to a row x,
+    The landmarks u_1, ..., u_m are found by k-means. For the s landmarks nearest to a
+    row x,
 
         z_j(x) = w_j / sum_l w_l,   w_j = 1 - ‖x - u_j‖^2 / h(x)^2,
 
-    with h(x) the distance of landmark s + 1. A weight falls to zero before its landmark leaves the s nearest, so that
-    features are continuous, and h(x) adapts to the density of the rows. They are the features of graph methods, where a
-    row resembles its neighbours and no other rows: W = Z L^-1 Z' with L = diag(Z'1) is a graph of all pairs of rows,
-    with non-negative weights and degrees of one. As features of a regression they interpolate between the landmarks.
+    with h(x) the distance of landmark s + 1. A weight falls to zero before its landmark
+    leaves the s nearest, so that features are continuous, and h(x) adapts to the
+    density of the rows. They are the features of graph methods, where a row resembles
+    its neighbours and no other rows: W = Z L^-1 Z' with L = diag(Z'1) is a graph of all
+    pairs of rows, with non-negative weights and degrees of one. As features of a
+    regression they interpolate between the landmarks.
 
     Parameters
     ----------
     n_components : int, default=1000
         Number m of landmarks; fewer if there are fewer distinct rows.
     n_neighbors : int or "auto", default=3
-        Number s of landmarks of a row. "auto" is the smallest of 3 to 8 for which the graph connects all but a
-        hundredth of the rows, or 8 if none does.
+        Number s of landmarks of a row. "auto" is the smallest of 3 to 8 for which the
+        graph connects all but a hundredth of the rows, or 8 if none does.
     n_directions : int or None, default=32
-        Number q of principal directions in which distances are measured, if there are more columns; the others are
-        mostly noise, and cost time. None for all.
+        Number q of principal directions in which distances are measured, if there are
+        more columns; the others are mostly noise, and cost time. None for all.
     normalize : bool or "auto", default="auto"
-        Whether rows are normalised, after subtracting the minimum of each column. "auto" does so if many columns seem
-        to share a unit and a frequent minimum, as pixels and counts do.
+        Whether rows are normalised, after subtracting the minimum of each column.
+        "auto" does so if many columns seem to share a unit and a frequent minimum, as
+        pixels and counts do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
 
@@ -66,8 +81,8 @@ class AnchorFeatures(FeatureMap):
     directions_ : array of shape (d, q) or None
         Principal directions; None for the columns themselves.
     origin_ : array of shape (d,)
-        Subtracted from rows: the minima if they are normalised, else the means; zeros if the map was fitted on sparse
-        rows.
+        Subtracted from rows: the minima if they are normalised, else the means; zeros
+        if the map was fitted on sparse rows.
     normalized_ : bool
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
@@ -75,21 +90,24 @@ class AnchorFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        At fit: numbers that are not positive integers; an invalid `normalize`. At transform: a different number of
-        columns.
+        At fit: numbers that are not positive integers; an invalid `normalize`. At
+        transform: a different number of columns.
     NotFittedError
         At transform, before fit.
 
     References
     ----------
-    Liu, He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning", ICML 2010, equations 2 and 6.
+    Liu, He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning",
+    ICML 2010, equations 2 and 6.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner import AnchorFeatures
     >>> X = np.random.default_rng(0).standard_normal((500, 2))
-    >>> Z = AnchorFeatures(n_components=50, n_neighbors=3, random_state=0).fit_transform(X)
+    >>> Z = AnchorFeatures(
+    ...     n_components=50, n_neighbors=3, random_state=0
+    ... ).fit_transform(X)
     >>> Z.shape, Z.nnz == 500 * 3, bool(np.allclose(Z.sum(axis=1), 1))
     ((500, 50), True, True)
     """
@@ -110,7 +128,9 @@ class AnchorFeatures(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int) -> AnchorFeatures:
-        """Forget the landmarks, for `n_features` columns; new ones are chosen among the rows."""
+        """Forget the landmarks, for `n_features` columns; new ones are chosen among
+        the rows.
+        """
         self._check_parameters()
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         self.landmarks_, self.origin_ = np.empty((0, n_features)), np.zeros(n_features)
@@ -127,27 +147,37 @@ class AnchorFeatures(FeatureMap):
         if self.n_directions is not None:
             check_count(self.n_directions, "n_directions", 31)
         if not isinstance(self.normalize, bool | np.bool_) and self.normalize != "auto":
-            raise ValueError(f"normalize must be True, False or 'auto', got {self.normalize!r}.")
+            raise ValueError(
+                f"normalize must be True, False or 'auto', got {self.normalize!r}."
+            )
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Find the landmarks of a sample of the rows, by k-means on 32 rows for each of them at most."""
+        """Find the landmarks of a sample of the rows, by k-means on 32 rows for each
+        of them at most.
+        """
         rng = np.random.default_rng(self.seed_)
         rows, most = np.flatnonzero(weight), MOST_ROWS * int(self.n_components)
         if len(rows) > most:
             rows = np.sort(rng.choice(rows, most, replace=False))
         X, weight = X[rows], weight[rows]
-        self.normalized_ = _has_directions(X) if self.normalize == "auto" else bool(self.normalize)
+        self.normalized_ = (
+            _has_directions(X) if self.normalize == "auto" else bool(self.normalize)
+        )
         self._caches, self.directions_ = {}, None
         if isinstance(X, np.ndarray):
-            self.origin_ = (X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)).astype(np.float64)
+            self.origin_ = (
+                X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)
+            ).astype(np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
             some = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
             self.directions_ = self._principal(X[some], weight[some], seeds[0])
             self._caches = {}
         first, mass = distinct_rows(X, weight)
-        self.landmarks_ = _centres(self.coordinates(X[first]), mass, int(self.n_components), seeds[1])
+        self.landmarks_ = _centres(
+            self.coordinates(X[first]), mass, int(self.n_components), seeds[1]
+        )
         self._caches = {}
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
@@ -155,22 +185,35 @@ class AnchorFeatures(FeatureMap):
             self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
 
     def _principal(self, X: Rows, weight: NDArray, seed: int) -> NDArray[np.float64]:
-        """The directions of largest variance, shape (d, q), of sparse and very wide rows of largest squares."""
+        """The directions of largest variance, shape (d, q), of sparse and very wide
+        rows of largest squares.
+        """
         q = int(self.n_directions or 0)
         if isinstance(X, np.ndarray) and X.shape[1] <= WIDE:
             U = self.coordinates(X)
             U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
             U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
-            return eigh((U.T @ U).astype(np.float64), subset_by_index=[X.shape[1] - q, X.shape[1] - 1])[1]
+            return eigh(
+                (U.T @ U).astype(np.float64),
+                subset_by_index=[X.shape[1] - q, X.shape[1] - 1],
+            )[1]
         from sklearn.decomposition import TruncatedSVD
 
         if not isinstance(X, np.ndarray) and not X.count_nonzero():
             return np.eye(X.shape[1], q)
         scale = np.sqrt(weight)
         if self.normalized_:
-            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X) if sp.issparse(X) else np.linalg.norm(X, axis=1)
+            lengths = (
+                _lengths_from(np.zeros(X.shape[1], X.dtype), X)
+                if sp.issparse(X)
+                else np.linalg.norm(X, axis=1)
+            )
             scale = scale / np.where(lengths > 0, lengths, 1)
-        return TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X).components_.T
+        return (
+            TruncatedSVD(q, random_state=seed)
+            .fit(sp.diags_array(scale) @ X)
+            .components_.T
+        )
 
     @property
     def sample_rows(self) -> int:
@@ -179,7 +222,11 @@ class AnchorFeatures(FeatureMap):
 
     @property
     def _most_neighbors(self) -> int:
-        return MOST_NEIGHBOURS if isinstance(self.n_neighbors, str) else int(self.n_neighbors)
+        return (
+            MOST_NEIGHBOURS
+            if isinstance(self.n_neighbors, str)
+            else int(self.n_neighbors)
+        )
 
     @property
     def n_features_out(self) -> int:
@@ -187,23 +234,35 @@ class AnchorFeatures(FeatureMap):
         return len(self.landmarks_)
 
     def coordinates(self, X: Rows) -> NDArray:
-        """Rows as they are compared with landmarks, shape (n, q): from the origin, in the principal directions."""
-        origin, directions = self._cached(f"axes in {X.dtype}", lambda: self._axes(X.dtype))
+        """Rows as they are compared with landmarks, shape (n, q): from the origin,
+        in the principal directions.
+        """
+        origin, directions = self._cached(
+            f"axes in {X.dtype}", lambda: self._axes(X.dtype)
+        )
         if not isinstance(X, np.ndarray) and directions is not None:
             U, lengths = X @ directions - origin @ directions, _lengths_from(origin, X)
         else:
             U = as_dense(X) - origin
             lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
             U = U if directions is None else U @ directions
-        return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis] if self.normalized_ else U
+        return (
+            U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
+            if self.normalized_
+            else U
+        )
 
     def _axes(self, dtype: np.dtype) -> tuple[NDArray, NDArray | None]:
         directions = self.directions_
-        return self.origin_.astype(dtype), None if directions is None else directions.astype(dtype)
+        return self.origin_.astype(
+            dtype
+        ), None if directions is None else directions.astype(dtype)
 
     def _squared_distances(self, X: Rows) -> NDArray:
         """Of some rows from all landmarks, shape (b, m)."""
-        landmarks = self._cached(f"landmarks in {X.dtype}", lambda: self.landmarks_.astype(X.dtype))
+        landmarks = self._cached(
+            f"landmarks in {X.dtype}", lambda: self.landmarks_.astype(X.dtype)
+        )
         U = self.coordinates(X)
         with np.errstate(over="ignore", invalid="ignore"):
             D = U @ landmarks.T
@@ -212,13 +271,20 @@ class AnchorFeatures(FeatureMap):
             own = np.einsum("ij,ij->i", U, U)
             D += own[:, np.newaxis]
         largest = np.finfo(D.dtype).max
-        D[~(own < largest / 4)] = largest  # rows so far that no landmark is nearer than another
+        D[~(own < largest / 4)] = (
+            largest  # rows so far that no landmark is nearer than another
+        )
         return np.maximum(D, 0, out=D)
 
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:
-        """Nearest landmarks of the rows, the nearest first, and their weights, both of shape (n, s)."""
+        """Nearest landmarks of the rows, the nearest first, and their weights, both
+        of shape (n, s).
+        """
         s, m = self.reach_, len(self.landmarks_)
-        ids, weights = np.empty((X.shape[0], s), np.int32), np.empty((X.shape[0], s), X.dtype)
+        ids, weights = (
+            np.empty((X.shape[0], s), np.int32),
+            np.empty((X.shape[0], s), X.dtype),
+        )
         tile = max(TILE_BYTES // (m * X.dtype.itemsize) // STEP, 1) * STEP
 
         def loop(start: int, stop: int) -> None:
@@ -231,10 +297,18 @@ class AnchorFeatures(FeatureMap):
 
     def _rows(self, X: Rows) -> sp.csr_matrix:
         ids, weights = self.neighbors(X)
-        starts = np.arange(len(ids) + 1, dtype=np.int32 if ids.size < 2**31 else np.int64) * self.reach_
-        return sp.csr_matrix((weights.ravel(), ids.ravel(), starts), shape=(len(ids), self.n_features_out))
+        starts = (
+            np.arange(len(ids) + 1, dtype=np.int32 if ids.size < 2**31 else np.int64)
+            * self.reach_
+        )
+        return sp.csr_matrix(
+            (weights.ravel(), ids.ravel(), starts),
+            shape=(len(ids), self.n_features_out),
+        )
 
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredSparse:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> StoredSparse:
         """Weights of the rows, held in memory."""
         return StoredSparse(self._rows(X))
 
@@ -282,18 +356,26 @@ def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     found = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
     near = np.take_along_axis(distances, found, axis=1)
     order = np.argsort(near, axis=1, kind="stable")
-    found, near = np.take_along_axis(found, order, axis=1)[:, :s], np.take_along_axis(near, order, axis=1)
+    found, near = (
+        np.take_along_axis(found, order, axis=1)[:, :s],
+        np.take_along_axis(near, order, axis=1),
+    )
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
     return found, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
-    """The fewest landmarks of a row, of at least three, by which nearly all rows are in one part of the graph."""
+    """The fewest landmarks of a row, of at least three, by which nearly all rows are
+    in one part of the graph.
+    """
     n_rows, most = ids.shape
     for s in range(min(FEWEST_NEIGHBOURS, most), most):
         starts = np.arange(0, n_rows * s + 1, s)
-        Z = sp.csr_array((np.ones(n_rows * s), ids[:, :s].ravel(), starts), shape=(n_rows, n_landmarks))
+        Z = sp.csr_array(
+            (np.ones(n_rows * s), ids[:, :s].ravel(), starts),
+            shape=(n_rows, n_landmarks),
+        )
         part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
         if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
             return s
@@ -301,33 +383,42 @@ def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
 
 
 def _has_directions(X: Rows) -> bool:
-    """Whether many columns go equally far from a least value that is frequent, as pixels and counts do."""
+    """Whether many columns go equally far from a least value that is frequent, as
+    pixels and counts do.
+    """
     low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
     varies = np.flatnonzero(low < high)
     spans = (high - low)[varies]
     if len(varies) < FEWEST_COLUMNS or np.mean(spans >= SPREAD * spans.max()) < SPREAD:
         return False
     if not isinstance(X, np.ndarray):
-        return bool((low >= 0).all() and X.nnz <= (1 - LOWEST) * X.shape[0] * len(varies))
+        return bool(
+            (low >= 0).all() and X.nnz <= (1 - LOWEST) * X.shape[0] * len(varies)
+        )
     return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
 
 
 def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:
-    """Numbers of rows drawn at random, in order, for the rows of a table may be sorted; all where there are few."""
+    """Numbers of rows drawn at random, in order, for the rows of a table may be
+    sorted; all where there are few.
+    """
     if n_rows <= most:
         return slice(None)
     return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
-    """Centres of k-means of distinct rows, in order; the rows themselves where these are not more."""
+    """Centres of k-means of distinct rows, in order; the rows themselves where these
+    are not more.
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     rows = X
     if len(X) > most:
         means = MiniBatchKMeans(
-            most, init="random", n_init=1, batch_size=BATCH_ROWS, max_iter=EPOCHS, tol=0.0,
-            max_no_improvement=None, reassignment_ratio=0.0, random_state=seed,
+            most, init="random", n_init=1, batch_size=BATCH_ROWS,
+            max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
+            reassignment_ratio=0.0, random_state=seed,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -17,7 +17,13 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import Block
-from bochner.data.table_input import checked_sparse, frame_names, require_finite, require_names, require_width
+from bochner.data.table_input import (
+    checked_sparse,
+    frame_names,
+    require_finite,
+    require_names,
+    require_width,
+)
 from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
@@ -45,9 +51,11 @@ _own = _Own()
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator of a map, seeded by what `random_state` of scikit-learn draws first.
+    """Return a generator of a map, seeded by what `random_state` of scikit-learn draws
+    first.
 
-    To seed a state again takes a hundredth of the time in which another one is made, which asks the system for entropy.
+    To seed a state again takes a hundredth of the time in which another one is made,
+    which asks the system for entropy.
     """
     state = _own.state
     if isinstance(random_state, int | np.integer):
@@ -67,14 +75,20 @@ class DenseFeatures(ABC):
 
     @abstractmethod
     def write(self, X: Rows, out: NDArray) -> None:
-        """Write the features of a few rows into the first columns of `out`, C-contiguous, (b, >= D), dtype of X."""
+        """Write the features of a few rows into the first columns of `out`,
+        C-contiguous, (b, >= D), dtype of X.
+        """
 
     def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,); None where they have none."""
+        """Largest size of the entries of each column, shape (D,); None where they
+        have none.
+        """
         return None
 
     def rows(self, X: Rows, out: NDArray | None = None) -> NDArray:
-        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone."""
+        """Features of the rows, in the first columns of `out` where it is given;
+        other columns are left alone.
+        """
         Z = np.empty((X.shape[0], self.n_features_out), X.dtype) if out is None else out
         tile = self._tile_rows(X.dtype)
 
@@ -92,19 +106,26 @@ class DenseFeatures(ABC):
         share = weight / weight.sum()
         return product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> Stored:
         """Features of the rows, held in memory; see `FeatureMap.store`."""
         centre = None if centres is None else centres[0]
         bounds = self.bounds() if packed else None
         if bounds is not None:
-            return self._store_bytes(X, bounds, np.zeros(len(bounds)) if centre is None else centre)
+            return self._store_bytes(
+                X, bounds, np.zeros(len(bounds)) if centre is None else centre
+            )
         Z = self.rows(X)
         if centre is not None:
             Z -= centre.astype(Z.dtype)
         return StoredFloats(Z)
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
-        stored, tile = StoredBytes(X.shape[0], bounds + np.abs(centre), centre), self._tile_rows(X.dtype)
+        stored, tile = (
+            StoredBytes(X.shape[0], bounds + np.abs(centre), centre),
+            self._tile_rows(X.dtype),
+        )
 
         def put(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -118,11 +139,18 @@ class DenseFeatures(ABC):
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
-        return self.n_features_out * (1 if packed and self.bounds() is not None else dtype.itemsize)
+        return self.n_features_out * (
+            1 if packed and self.bounds() is not None else dtype.itemsize
+        )
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
-        result, tile = np.empty((X.shape[0], coef.shape[1]), X.dtype), self._tile_rows(X.dtype)
+        """Features of the rows times coefficients of shape (D, K), never holding
+        more than a tile of features.
+        """
+        result, tile = (
+            np.empty((X.shape[0], coef.shape[1]), X.dtype),
+            self._tile_rows(X.dtype),
+        )
 
         def multiply(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -136,12 +164,16 @@ class DenseFeatures(ABC):
         return result
 
     def require_output(self, X: Rows, cure: str) -> None:
-        """Raise MemoryError, which names the cure, where the features of all rows do not fit."""
+        """Raise MemoryError, which names the cure, where the features of all rows do
+        not fit.
+        """
         what = f"The array of {X.shape[0]:,} x {self.n_features_out:,} features"
         require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)
 
     def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS))
+        return max(
+            1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS)
+        )
 
 
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
@@ -150,18 +182,24 @@ T = TypeVar("T")
 
 
 class KernelParameter(BaseEstimator):
-    """An estimator with a parameter ``kernel``, which its ``set_params`` copies before changing it.
+    """An estimator with a parameter ``kernel``, which its ``set_params`` copies before
+    changing it.
 
-    One kernel may thus serve several estimators, or be a default, and ``kernel__lengthscale`` of one of them is
-    still its own.
+    One kernel may thus serve several estimators, or be a default, and
+    ``kernel__lengthscale`` of one of them is still its own.
     """
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters by name, ``kernel__lengthscale`` and the like on a copy of the kernel."""
+        """Set parameters by name, ``kernel__lengthscale`` and the like on a copy of
+        the kernel.
+        """
         kernel = params.get("kernel", self.get_params(deep=False).get("kernel"))
         inner = [name for name in params if name.startswith("kernel__")]
         if inner and isinstance(kernel, str):
-            raise ValueError(f"kernel is {kernel!r}, which has no {inner[0]}: give a kernel, as kernel=Gaussian().")
+            raise ValueError(
+                f"kernel is {kernel!r}, which has no {inner[0]}: give a kernel, as "
+                "kernel=Gaussian()."
+            )
         if inner and "kernel" not in params and isinstance(kernel, Kernel):
             self.kernel: Any = clone(kernel)
         return super().set_params(**params)
@@ -173,13 +211,17 @@ class FeatureMap(TransformerMixin, KernelParameter):
     `fit` takes all rows at once. Who has them in blocks calls, in this order,
 
     1. `draw(n_features)`, for what is random,
-    2. `fit_sample(X, weight)`, for what depends on a sample of the rows: means, landmarks, leverages,
-    3. `fit_store(X)` with every block of training rows, whose features come back stored: bins are numbered here,
-    4. `finalize()`, after the last of them, from which on the number of features is known,
-    5. `check_occupancy()`, which warns where the training rows and the map do not suit each other.
+    2. `fit_sample(X, weight)`, for what depends on a sample of the rows: means,
+       landmarks, leverages,
+    3. `fit_store(X)` with every block of training rows, whose features come back
+       stored: bins are numbered here,
+    4. `finalize()`, after the last of them, from which on the number of features is
+       known,
+    5. `check_occupancy()`, which warns where the training rows and the map do not suit
+       each other.
 
-    A map does not change thereafter, until it is drawn again. The rows that these methods take are checked already:
-    float32 or float64, dense or CSR.
+    A map does not change thereafter, until it is drawn again. The rows that these
+    methods take are checked already: float32 or float64, dense or CSR.
     """
 
     encoded_: bool = False  # whether it is of rows in units that an encoder has made
@@ -188,11 +230,20 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return clone_with_mark(self)
 
     n_features_in_: int
-    _frame_names: list[str] | None = None  # of a data frame, also where they are no strings
-    remedy: ClassVar[str] = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
-    on_devices: ClassVar[bool] = False  # whether devices compute it, see `bochner.features.device_features`
-    # Attributes that no file has, and that loading leaves out: the loops trust what is kept. The last three are old.
-    _unsaved: ClassVar[frozenset[str]] = frozenset({"_caches", "_rng", "_factors", "_tables", "_grids"})
+    _frame_names: list[str] | None = (
+        None  # of a data frame, also where they are no strings
+    )
+    remedy: ClassVar[str] = (
+        "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
+    )
+    on_devices: ClassVar[bool] = (
+        False  # whether devices compute it, see `bochner.features.device_features`
+    )
+    # Attributes that no file has, and that loading leaves out: the loops trust what is
+    # kept. The last three are old.
+    _unsaved: ClassVar[frozenset[str]] = frozenset(
+        {"_caches", "_rng", "_factors", "_tables", "_grids"}
+    )
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -201,8 +252,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            From a Dask collection a map to dense features is fitted on the first 4,096 rows; bins are numbered in all
-            partitions, one after the other.
+            From a Dask collection a map to dense features is fitted on the first 4,096
+            rows; bins are numbered in all partitions, one after the other.
         y : ignored
 
         Returns
@@ -220,7 +271,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return self
 
     def _fit_collection(self, X: Any) -> Self:
-        """Fit the map to a collection of Dask, of which one partition at a time is held."""
+        """Fit the map to a collection of Dask, of which one partition at a time is
+        held.
+        """
         first = concat([self._checked(rows) for rows in first_blocks(X, SAMPLE_ROWS)])
         self.draw(first.shape[1])
         self.fit_sample(first, unit_weights(first.shape[0]))
@@ -240,7 +293,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
     def fit_rows(self, X: Rows) -> None:
         """Register training rows."""
 
-    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+    def fit_store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> Stored:
         """Register training rows, and store their features as `store` does."""
         self.fit_rows(X)
         return self.store(X, packed, centres)
@@ -252,24 +307,42 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Warn if the map does not suit the training rows."""
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
-        """Rows as the methods take them; their columns are noted, or else compared with those that were."""
+        """Rows as the methods take them; their columns are noted, or else compared
+        with those that were.
+        """
         if not reset:
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(
-                f"{type(self).__name__} takes rows in memory, or a collection of Dask, not a path: read it first, or "
+                f"{type(self).__name__} takes rows in memory, or a collection of "
+                "Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
         given, X, types = X, checked_sparse(X), list[Any]([np.float64, np.float32])
         try:
-            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=types,
+                ensure_all_finite=False,
+            )
         except np.exceptions.DTypePromotionError:
-            cure = f"encode them before the map, by make_pipeline(TableEncoder(), {type(self).__name__}(...))"
-            raise ValueError(f"X holds dates or other columns that are no numbers; {cure}.") from None
+            cure = (
+                "encode them before the map, by make_pipeline(TableEncoder(), "
+                f"{type(self).__name__}(...))"
+            )
+            raise ValueError(
+                f"X holds dates or other columns that are no numbers; {cure}."
+            ) from None
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
-            cure = f"encode it before the map, with make_pipeline(TableEncoder(), {type(self).__name__}(...))"
+            cure = (
+                "encode it before the map, with make_pipeline(TableEncoder(), "
+                f"{type(self).__name__}(...))"
+            )
             raise ValueError(f"X holds text ({error}); {cure}.") from None
         if reset:
             require_width(X.shape[1])
@@ -315,14 +388,21 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return self.dense is not None
 
     def centres(self, X: Rows, weight: NDArray) -> list[NDArray | None]:
-        """Mean features of some rows of the dense parts, None for the others: what may be taken from stored features.
+        """Mean features of some rows of the dense parts, None for the others: what may
+        be taken from stored features.
 
-        Equations about the mean stay the same, and lose no digits to a mean that is large beside the deviations.
+        Equations about the mean stay the same, and lose no digits to a mean that is
+        large beside the deviations.
         """
-        return [None if part.dense is None else part.dense.mean(X, weight) for part in self.parts]
+        return [
+            None if part.dense is None else part.dense.mean(X, weight)
+            for part in self.parts
+        ]
 
     @abstractmethod
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> Stored:
         """Features of the rows, held in memory.
 
         Parameters
@@ -333,8 +413,12 @@ class FeatureMap(TransformerMixin, KernelParameter):
             Taken from the features.
         """
 
-    def stored(self, blocks: Iterable[Block], centres: Centres | None) -> Iterator[StoredRows]:
-        """Yield blocks with their features, as `store` holds them, in the place of X."""
+    def stored(
+        self, blocks: Iterable[Block], centres: Centres | None
+    ) -> Iterator[StoredRows]:
+        """Yield blocks with their features, as `store` holds them, in the place of
+        X.
+        """
         for X, y, weight in blocks:
             yield StoredRows(self.store(X, centres=centres), y, weight)
 
@@ -344,20 +428,26 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
+        """Features of the rows times coefficients of shape (D, K), never holding
+        more than a tile of features.
+        """
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns, which begin with the class in lower case."""
         check_is_fitted(self)
         check_feature_names_in(self, input_features)
-        return np.array([f"{type(self).__name__.lower()}{name}" for name in self._column_names()], dtype=object)
+        return np.array(
+            [f"{type(self).__name__.lower()}{name}" for name in self._column_names()],
+            dtype=object,
+        )
 
     def _column_names(self) -> Iterable[Any]:
         """What tells the columns from one another: their numbers."""
         return range(self.n_features_out)
 
     def _cached(self, name: str, build: Callable[[], T]) -> T:
-        """What `build()` makes of the arrays of the map, made once after a draw, and never part of a file.
+        """What `build()` makes of the arrays of the map, made once after a draw, and
+        never part of a file.
 
         Of two threads that come first both make it, and either one is kept.
         """
@@ -367,7 +457,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return caches[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
+        return {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in self._unsaved
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -394,7 +488,8 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
+            float32 gives float32; everything else float64. Sparse rows are not made
+            dense as a whole.
 
         Returns
         -------

@@ -11,8 +11,21 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.engines.local import for_rows, in_threads, require_memory
-from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows, random_generator
-from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
+from bochner.features.base import (
+    Centres,
+    DenseFeatures,
+    FeatureMap,
+    Rows,
+    random_generator,
+)
+from bochner.features.grids import (
+    Grids,
+    Lookups,
+    Numbers,
+    Table,
+    by_columns,
+    draw_grids,
+)
 from bochner.features.metric import MetricFeatures, without_metrics
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
@@ -21,52 +34,63 @@ from bochner.notices import warn
 from bochner.sources.rowwise import rowwise
 
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
-ORDERED_ROWS, ORDERED_GRIDS = 1 << 16, 32  # from which on an order of the rows of a block pays
+ORDERED_ROWS, ORDERED_GRIDS = (
+    1 << 16,
+    32,
+)  # from which on an order of the rows of a block pays
 FEWEST_ROWS = 8  # whose columns are not worth a look at their range
 
 
 class BinningFeatures(FeatureMap):
-    """Random binning features: z(x)'z(y) is an unbiased estimate of k(x, y), and Z is sparse.
+    """Random binning features: z(x)'z(y) is an unbiased estimate of k(x, y), and Z is
+    sparse.
 
-    A kernel that is a product over the features of mixtures of hats, k(t) = E max(0, 1 - |t| / pitch), is the
-    probability that a random grid puts two rows into one bin: two points at a distance t fall into one interval of a
-    grid of a given pitch and uniform shift with probability max(0, 1 - t / pitch). With P grids drawn
+    A kernel that is a product over the features of mixtures of hats, k(t) = E max(0, 1
+    - |t| / pitch), is the probability that a random grid puts two rows into one bin:
+    two points at a distance t fall into one interval of a grid of a given pitch and
+    uniform shift with probability max(0, 1 - t / pitch). With P grids drawn
 
         z(x) = P^(-1/2) [e_1(x), ..., e_P(x)],
 
-    with e_p(x) the indicator of the bin of x in grid p. Only the bins that training rows occupy are kept: rows in other
-    bins have no entry there. A row has at most P entries, whatever the number of columns. For a product of kernels two
-    rows must share the bins of all factors; for a sum the grids are divided among the terms, in proportion to their
-    variances.
+    with e_p(x) the indicator of the bin of x in grid p. Only the bins that training
+    rows occupy are kept: rows in other bins have no entry there. A row has at most P
+    entries, whatever the number of columns. For a product of kernels two rows must
+    share the bins of all factors; for a sum the grids are divided among the terms, in
+    proportion to their variances.
 
-    A bin is identified by a 64-bit hash: the sum of its integer coordinates times random multipliers, drawn for each
-    grid. Two bins share a hash with probability 2^(t - 64), where t is the number of trailing zero bits that all
-    differences of their coordinates have in common (0 for half of all pairs in one dimension, and for nearly all in
-    several). A grid with N occupied bins has about N^2 2^(-64) collisions: 5e-8 for a million bins.
+    A bin is identified by a 64-bit hash: the sum of its integer coordinates times
+    random multipliers, drawn for each grid. Two bins share a hash with probability 2^(t
+    - 64), where t is the number of trailing zero bits that all differences of their
+    coordinates have in common (0 for half of all pairs in one dimension, and for nearly
+    all in several). A grid with N occupied bins has about N^2 2^(-64) collisions: 5e-8
+    for a million bins.
 
     Parameters
     ----------
     kernel : Kernel, default=Laplacian()
-        Any sum, product and scaling of kernels that are mixtures of hats (Laplacian, Hat, SmoothBins, Coordinatewise),
-        with lengthscales in the units of X.
+        Any sum, product and scaling of kernels that are mixtures of hats (Laplacian,
+        Hat, SmoothBins, Coordinatewise), with lengthscales in the units of X.
     n_grids : int, default=100
         Number P of grids. The error of z(x)'z(y) falls as 1 / sqrt(P).
     n_buckets : int or None, default=None
-        Columns per grid, into which bins are hashed independently of the data, so that maps drawn with one seed agree
-        on any machine. Grids collide independently of one another, so that z(x)'z(y) of each map is close to
-        k + (1 - k) / n_buckets (for k of variance 1): its bias is at most 1 / n_buckets, beside an error that falls as
-        1 / sqrt(P). By default every occupied bin has a column.
+        Columns per grid, into which bins are hashed independently of the data, so that
+        maps drawn with one seed agree on any machine. Grids collide independently of
+        one another, so that z(x)'z(y) of each map is close to k + (1 - k) / n_buckets
+        (for k of variance 1): its bias is at most 1 / n_buckets, beside an error that
+        falls as 1 / sqrt(P). By default every occupied bin has a column.
     column_share : float, default=1.0
-        Probability q that a grid splits a column. Below 1 a product kernel prod_j k_j becomes a mixture over subsets of
-        the columns, prod_j (1 - q + q k_j). Not for `SmoothBins`.
+        Probability q that a grid splits a column. Below 1 a product kernel prod_j k_j
+        becomes a mixture over subsets of the columns, prod_j (1 - q + q k_j). Not for
+        `SmoothBins`.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
     Attributes
     ----------
     pitches_, shifts_ : arrays of shape (P, F, d), float64
-        Of the F lattices of a grid, one for each factor of the kernel, in the units of the columns; the bin of x is
-        floor((x - shift) / pitch). An infinite pitch does not split its column.
+        Of the F lattices of a grid, one for each factor of the kernel, in the units of
+        the columns; the bin of x is floor((x - shift) / pitch). An infinite pitch does
+        not split its column.
     values_ : array of shape (P,), float64
         Entries of Z in each grid, 1 / sqrt(P) for a kernel of one term and variance 1.
     offsets_ : array of shape (P + 1,), int64
@@ -85,9 +109,10 @@ class BinningFeatures(FeatureMap):
     Raises
     ------
     ValueError
-        At fit: a kernel that is not a mixture of hats; `n_grids` or `n_buckets` not positive; a `column_share` outside
-        (0, 1]; fewer grids than terms in the kernel; lengthscales that do not match the columns. At transform: a
-        different number of columns.
+        At fit: a kernel that is not a mixture of hats; `n_grids` or `n_buckets` not
+        positive; a `column_share` outside (0, 1]; fewer grids than terms in the kernel;
+        lengthscales that do not match the columns. At transform: a different number of
+        columns.
     MemoryError
         Before any work, if it does not fit in the free memory.
     TypeError
@@ -98,12 +123,14 @@ class BinningFeatures(FeatureMap):
     Warns
     -----
     UserWarning
-        At fit, if most rows are alone in their bins, which then carry no information about new rows.
+        At fit, if most rows are alone in their bins, which then carry no information
+        about new rows.
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 2. Wu, Yen, Chen and
-    Yan, "Revisiting Random Binning Features for Fast and Robust Kernel Learning", KDD 2016 (occupied bins only).
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007,
+    Algorithm 2. Wu, Yen, Chen and Yan, "Revisiting Random Binning Features for Fast and
+    Robust Kernel Learning", KDD 2016 (occupied bins only).
 
     Examples
     --------
@@ -111,7 +138,9 @@ class BinningFeatures(FeatureMap):
     >>> from bochner import BinningFeatures
     >>> from bochner.kernels import Laplacian
     >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> features = BinningFeatures(Laplacian(lengthscale=8.0), n_grids=2000, random_state=0)
+    >>> features = BinningFeatures(
+    ...     Laplacian(lengthscale=8.0), n_grids=2000, random_state=0
+    ... )
     >>> Z = features.fit_transform(X)
     >>> Z.shape[0], bool(Z.nnz == 200 * 2000)
     (200, True)
@@ -142,7 +171,9 @@ class BinningFeatures(FeatureMap):
         self._check_parameters()
         rng = random_generator(self.random_state)
         P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
-        self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(self.kernel, P, n_features, rng)
+        self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(
+            self.kernel, P, n_features, rng
+        )
         if self.column_share < 1:
             self._drop_columns(rng)
         self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape)
@@ -161,7 +192,10 @@ class BinningFeatures(FeatureMap):
     def _drop_columns(self, rng: np.random.Generator) -> None:
         """Let each grid split each column with the probability `column_share` only."""
         if self._smooth.any():
-            raise ValueError("column_share must be 1 for SmoothBins, whose weights depend on all columns.")
+            raise ValueError(
+                "column_share must be 1 for SmoothBins, whose weights depend on all "
+                "columns."
+            )
         dropped = rng.uniform(size=self.pitches_.shape) >= self.column_share
         self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
 
@@ -172,7 +206,9 @@ class BinningFeatures(FeatureMap):
             check_count(self.n_buckets, "n_buckets", 31)
         share = self.column_share
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share <= 1:
-            raise ValueError(f"column_share must be above 0 and at most 1, got {share!r}.")
+            raise ValueError(
+                f"column_share must be above 0 and at most 1, got {share!r}."
+            )
 
     @property
     def n_features_out(self) -> int:
@@ -180,26 +216,39 @@ class BinningFeatures(FeatureMap):
         return int(self.offsets_[-1])
 
     def fit_rows(self, X: Rows) -> None:
-        """Number the bins of some training rows, after those of earlier calls; buckets are numbers already."""
+        """Number the bins of some training rows, after those of earlier calls;
+        buckets are numbers already.
+        """
         if not self.has_buckets:
             self._require_memory(X)
             self._numbered(X)
 
-    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
-        """Number the bins of some training rows, after those of earlier calls, and store them.
+    def fit_store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> StoredBins:
+        """Number the bins of some training rows, after those of earlier calls, and
+        store them.
 
-        Many rows are stored and numbered in an order in which neighbours share bins, whose coefficients a cache then
-        has. Raises RuntimeError after `finalize`, when no more bins are numbered.
+        Many rows are stored and numbered in an order in which neighbours share bins,
+        whose coefficients a cache then has. Raises RuntimeError after `finalize`, when
+        no more bins are numbered.
         """
         if self.has_buckets:
             return self.store(X)
-        long = not sp.issparse(X) and len(X) >= ORDERED_ROWS and len(self.values_) >= ORDERED_GRIDS
+        long = (
+            not sp.issparse(X)
+            and len(X) >= ORDERED_ROWS
+            and len(self.values_) >= ORDERED_GRIDS
+        )
         return self._numbered(X, self.grids().order(X) if long else None)
 
     def _numbered(self, X: Rows, order: NDArray[np.intp] | None = None) -> StoredBins:
         """Number the bins of the rows, in some order."""
         if self._numbering is None:
-            raise RuntimeError("The bins of this map are numbered: draw it again, or look rows up by store.")
+            raise RuntimeError(
+                "The bins of this map are numbered: draw it again, or look rows up "
+                "by store."
+            )
         return self._stored(X, [table.number for table in self._numbering], order)
 
     def finalize(self) -> None:
@@ -208,11 +257,15 @@ class BinningFeatures(FeatureMap):
             return
         counts = [table.counts[: table.count] for table in self._numbering]
         self.offsets_[1:] = np.cumsum([len(count) for count in counts])
-        self.keys_ = np.concatenate([table.keys[: table.count] for table in self._numbering])
+        self.keys_ = np.concatenate(
+            [table.keys[: table.count] for table in self._numbering]
+        )
         self._caches, self._numbering = {}, None
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
-        self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
+        self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(
+            rows * len(counts), 1
+        )
 
     @property
     def has_buckets(self) -> bool:
@@ -224,19 +277,27 @@ class BinningFeatures(FeatureMap):
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
             warn(
-                f"{self.singleton_share_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per "
-                "bin): such bins carry no information about new rows. Use larger lengthscales, at first twice as large."
+                f"{self.singleton_share_:.0%} of the rows are alone in their bins "
+                f"({self.rows_per_bin_:.2g} rows per "
+                "bin): such bins carry no information about new rows. Use larger "
+                "lengthscales, at first twice as large."
             )
 
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
         return self._stored(X, self.lookups().numbers())
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory of one row's bins, and of its weights inside them where the kernel has such."""
+        """Memory of one row's bins, and of its weights inside them where the kernel
+        has such.
+        """
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
-    def _stored(self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None) -> StoredBins:
+    def _stored(
+        self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None
+    ) -> StoredBins:
         """Bins of the rows, as `numbers` of each grid tells them, in some order."""
         grids = self.grids()
         tiles, smooth = grids.tiles(X if order is None else X[order]), grids.is_smooth
@@ -252,16 +313,26 @@ class BinningFeatures(FeatureMap):
         return StoredBins(ids, values, self.offsets_, order)
 
     def grids(self) -> Grids:
-        """The grids in the form of the loops; what arrays the map has decides, whatever its parameters are since."""
+        """The grids in the form of the loops; what arrays the map has decides,
+        whatever its parameters are since.
+        """
         return self._cached("grids", self._new_loops)
 
     def _new_loops(self) -> Grids:
-        arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth
+        arrays = (
+            self.pitches_,
+            self.shifts_,
+            self.multipliers_,
+            self.values_,
+            self._smooth,
+        )
         return Grids(*arrays, self.n_features_in_)
 
     def lookups(self) -> Lookups:
         """Where the loops find the numbers of bins, after `finalize`."""
-        return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self.grids())))
+        return self._cached(
+            "lookups", lambda: Lookups(self.keys_, self.offsets_, len(self.grids()))
+        )
 
     @rowwise(takes_files=False)
     def transform(self, X: Any) -> sp.csr_matrix:
@@ -282,24 +353,39 @@ class BinningFeatures(FeatureMap):
         return self.store(X).to_csr(X.dtype)
 
     def _require_memory(self, X: Rows) -> None:
-        """For what `transform` holds at once: a copy of the rows, ids, columns and their parts, values and weights."""
+        """For what `transform` holds at once: a copy of the rows, ids, columns and
+        their parts, values and weights.
+        """
         P, (rows, columns) = len(self.values_), X.shape
-        need = rows * (P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize) + columns * X.dtype.itemsize * (not sp.issparse(X)))
+        need = rows * (
+            P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize)
+            + columns * X.dtype.itemsize * (not sp.issparse(X))
+        )
         require_memory(need, f"Binning {rows:,} rows by {P:,} grids", self.remedy)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K); of dense rows the bins are never held."""
+        """Features of the rows times coefficients of shape (D, K); of dense rows the
+        bins are never held.
+        """
         grids, lookups = self.grids(), self.lookups()
         require_length(coef, self.n_features_out)
         sums = np.zeros((X.shape[0], coef.shape[1]))
         plain = not (sp.issparse(X) or lookups.n_buckets or grids.is_smooth)
         if plain:
-            self._add_dot(np.ascontiguousarray(X), grids, lookups, np.ascontiguousarray(coef), sums)
+            self._add_dot(
+                np.ascontiguousarray(X),
+                grids,
+                lookups,
+                np.ascontiguousarray(coef),
+                sums,
+            )
         else:
             self._add_stored_dot(X, coef, sums)
         return sums.astype(coef.dtype)
 
-    def _add_dot(self, X: NDArray, grids: Grids, lookups: Lookups, coef: NDArray, sums: NDArray) -> None:
+    def _add_dot(
+        self, X: NDArray, grids: Grids, lookups: Lookups, coef: NDArray, sums: NDArray
+    ) -> None:
         from bochner.loops import bins
 
         lattices, rows = grids.lattices, lookups.tile_rows
@@ -310,7 +396,9 @@ class BinningFeatures(FeatureMap):
         def add(start: int, stop: int) -> None:
             for a in range(start, stop, rows):
                 part = slice(a, min(a + rows, stop))
-                bins.add_coefficients(*by_columns(X[part]), lattices, lookups.tables, coef, sums[part])
+                bins.add_coefficients(
+                    *by_columns(X[part]), lattices, lookups.tables, coef, sums[part]
+                )
 
         for_rows(add, len(X))
 
@@ -322,22 +410,36 @@ class BinningFeatures(FeatureMap):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_numbering" or value is not None}
+        return {
+            name: value
+            for name, value in state.items()
+            if name != "_numbering" or value is not None
+        }
 
     def _column_names(self) -> list[str]:
-        return [f"_grid{p}_bin{k}" for p, size in enumerate(np.diff(self.offsets_)) for k in range(size)]
+        return [
+            f"_grid{p}_bin{k}"
+            for p, size in enumerate(np.diff(self.offsets_))
+            for k in range(size)
+        ]
 
 
-FEWEST_BUCKETS = 128  # of a grid: its bins meet by chance with a probability of less than a percent
-CURES = "fit all rows at once, with fit(source), or use n_buckets={buckets} and at most {grids:,} grids"
+FEWEST_BUCKETS = (
+    128  # of a grid: its bins meet by chance with a probability of less than a percent
+)
+CURES = (
+    "fit all rows at once, with fit(source), or use n_buckets={buckets} and at "
+    "most {grids:,} grids"
+)
 ROWS = 512  # that are made dense at a time
 
 
 def hashed(features: FeatureMap, most_columns: int) -> FeatureMap:
-    """Return a map of bins, not drawn, with its bins in buckets, of so many columns at most.
+    """Return a map of bins, not drawn, with its bins in buckets, of so many columns at
+    most.
 
-    A map that has buckets stays as it is. Another one keeps its grids where each gets 128 buckets at least, and fewer
-    otherwise; they share the columns.
+    A map that has buckets stays as it is. Another one keeps its grids where each gets
+    128 buckets at least, and fewer otherwise; they share the columns.
 
     Parameters
     ----------
@@ -348,28 +450,37 @@ def hashed(features: FeatureMap, most_columns: int) -> FeatureMap:
     Raises
     ------
     ValueError
-        Where the buckets that the map has are more, or it is no such map; the message names what can be done.
+        Where the buckets that the map has are more, or it is no such map; the message
+        names what can be done.
     """
     if isinstance(features, MetricFeatures):
         return MetricFeatures(features.metric, hashed(features.features, most_columns))
     if isinstance(features, BinningFeatures) and features.n_buckets is None:
         n_grids = max(min(features.n_grids, most_columns // FEWEST_BUCKETS), 1)
-        return clone(features).set_params(n_grids=n_grids, n_buckets=most_columns // n_grids)
+        return clone(features).set_params(
+            n_grids=n_grids, n_buckets=most_columns // n_grids
+        )
     require_hashed(features, most_columns)
     return clone(features)
 
 
 def require_hashed(features: FeatureMap, most_columns: int) -> None:
-    """Raise ValueError, which names the cures, where a map, drawn or not, is none of bins in so few buckets."""
+    """Raise ValueError, which names the cures, where a map, drawn or not, is none of
+    bins in so few buckets.
+    """
     inner = without_metrics(features)
-    name, cures = type(inner).__name__, CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS)
+    name, cures = (
+        type(inner).__name__,
+        CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS),
+    )
     if not isinstance(inner, BinningFeatures):
         raise ValueError(f"{name} are not hashed bins: {cures}.")
     if inner.n_buckets is None:
         raise ValueError(f"The bins of {name} depend on all rows: {cures}.")
     if inner.n_grids * inner.n_buckets > most_columns:
         raise ValueError(
-            f"{inner.n_grids:,} grids of {inner.n_buckets:,} buckets are more than {most_columns:,} columns, whose "
+            f"{inner.n_grids:,} grids of {inner.n_buckets:,} buckets are more than "
+            f"{most_columns:,} columns, whose "
             f"moments would not fit in memory: {cures}."
         )
 
@@ -381,7 +492,8 @@ def hashed_bins(features: FeatureMap) -> BinningFeatures | None:
 
 
 class DenseBins(DenseFeatures):
-    """Hashed bins as dense rows, zeros and all: for few rows, of which most solvers ask for nothing else.
+    """Hashed bins as dense rows, zeros and all: for few rows, of which most solvers ask
+    for nothing else.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Several feature maps side by side, whose kernels add, and the columns themselves, often one of them."""
+"""Several feature maps side by side, whose kernels add, and the columns themselves,
+often one of them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.table_input import as_dense
 from bochner.engines.local import for_rows
-from bochner.features.base import Centres, DenseFeatureMap, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import (
+    Centres,
+    DenseFeatureMap,
+    DenseFeatures,
+    FeatureMap,
+    Rows,
+)
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 from bochner.sources.rowwise import rowwise
@@ -28,8 +36,8 @@ SMALLEST = np.finfo(np.float64).tiny  # unit of a column, whose inverse is finit
 class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     """The standardised columns: z(x)'z(y) is the linear kernel.
 
-    A local kernel needs many features for a trend over the whole range of the data. In a `ConcatenatedFeatures` this
-    map represents the trend.
+    A local kernel needs many features for a trend over the whole range of the data. In
+    a `ConcatenatedFeatures` this map represents the trend.
 
     Attributes
     ----------
@@ -62,13 +70,17 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         return self
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
+        """Measure weighted means and deviations, in units of the largest entries, so
+        that squares stay finite.
+        """
         share = weight / weight.max()
         low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high).astype(np.float64), SMALLEST)
         if sp.issparse(X):
             scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
-            mean, variance = mean_variance_axis(scaled, axis=0, weights=share.astype(scaled.dtype))
+            mean, variance = mean_variance_axis(
+                scaled, axis=0, weights=share.astype(scaled.dtype)
+            )
         else:
             scaled = X / unit
             mean = np.average(scaled, axis=0, weights=share)
@@ -83,28 +95,35 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         return self.n_features_in_
 
     def write(self, X: Rows, out: NDArray) -> None:
-        """Write the standardised columns of a few rows into the first columns of `out`."""
+        """Write the standardised columns of a few rows into the first columns of
+        `out`.
+        """
         try:
             with np.errstate(over="raise"):
                 out[:, : self.n_features_out] = (as_dense(X) - self.mean_) / self.scale_
         except FloatingPointError:
             cure = "drop or clip such values"
-            raise ValueError(f"Input X holds values too large for {out.dtype} after scaling; {cure}.") from None
+            raise ValueError(
+                f"Input X holds values too large for {out.dtype} after scaling; {cure}."
+            ) from None
 
 
 class ConcatenatedFeatures(FeatureMap):
-    """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
+    """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so
+    that k = w_1 k_1 + w_2 k_2 + ...
 
-    As Rahimi and Recht (2007) remark, Fourier features suit the smooth part of a target, and random binning features
-    the local part. `LinearFeatures` add a linear part.
+    As Rahimi and Recht (2007) remark, Fourier features suit the smooth part of a
+    target, and random binning features the local part. `LinearFeatures` add a linear
+    part.
 
     Parameters
     ----------
-    maps : sequence of FourierFeatures, BinningFeatures, LinearFeatures or scikit-learn transformers
-        These are not changed: copies are fitted, those of transformers as `TransformerFeatures`.
+    maps : sequence of feature maps or scikit-learn transformers
+        These are not changed: copies are fitted, those of transformers as
+        `TransformerFeatures`.
     weights : array of shape (M,) or None, default=None
-        Positive weights. None is 1 for each map; but in a `KernelMachineRegressor` or `KernelMachineClassifier` None
-        selects the weights by validation loss.
+        Positive weights. None is 1 for each map; but in a `KernelMachineRegressor` or
+        `KernelMachineClassifier` None selects the weights by validation loss.
 
     Attributes
     ----------
@@ -117,21 +136,32 @@ class ConcatenatedFeatures(FeatureMap):
     Raises
     ------
     ValueError, TypeError
-        At fit: no maps, or something else than a map; weights that are not positive, or not one for each map.
+        At fit: no maps, or something else than a map; weights that are not positive, or
+        not one for each map.
     NotFittedError
         At transform, before fit.
 
     Examples
     --------
-    >>> from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+    >>> from bochner import (
+    ...     BinningFeatures,
+    ...     ConcatenatedFeatures,
+    ...     FourierFeatures,
+    ...     LinearFeatures,
+    ... )
     >>> from bochner.kernels import Gaussian, Laplacian
-    >>> fourier, bins = FourierFeatures(Gaussian(2.0), 100), BinningFeatures(Laplacian(2.0), 50)
+    >>> fourier, bins = (
+    ...     FourierFeatures(Gaussian(2.0), 100),
+    ...     BinningFeatures(Laplacian(2.0), 50),
+    ... )
     >>> features = ConcatenatedFeatures([fourier, bins, LinearFeatures()])
     >>> features.fit_transform([[0.0, 1.0], [1.0, 1.0], [4.0, 0.0]]).shape[0]
     3
     """
 
-    def __init__(self, maps: Sequence[FeatureMap], weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self, maps: Sequence[FeatureMap], weights: ArrayLike | None = None
+    ) -> None:
         self.maps = maps
         self.weights = weights
 
@@ -140,7 +170,11 @@ class ConcatenatedFeatures(FeatureMap):
         self.check_parameters()
         self.maps_ = [as_map(clone(part)).draw(n_features) for part in self.maps]
         self.n_features_in_ = n_features
-        self.weights_ = np.ones(len(self.maps_)) if self.weights is None else np.array(self.weights, dtype=np.float64)
+        self.weights_ = (
+            np.ones(len(self.maps_))
+            if self.weights is None
+            else np.array(self.weights, dtype=np.float64)
+        )
         self.edges_ = np.zeros(len(self.maps_) + 1, np.int64)
         self._lay_out()
         return self
@@ -152,8 +186,12 @@ class ConcatenatedFeatures(FeatureMap):
         return other
 
     @classmethod
-    def beside(cls, features: FeatureMap, part: FeatureMap, weight: float) -> ConcatenatedFeatures:
-        """A fitted map with another fitted one beside it, of the given weight; neither is copied nor changed."""
+    def beside(
+        cls, features: FeatureMap, part: FeatureMap, weight: float
+    ) -> ConcatenatedFeatures:
+        """A fitted map with another fitted one beside it, of the given weight;
+        neither is copied nor changed.
+        """
         weights = [*np.square(features.scales), weight]
         joined = cls([*features.parts, part], weights)
         joined.maps_, joined.weights_ = [*features.parts, part], np.array(weights)
@@ -168,30 +206,47 @@ class ConcatenatedFeatures(FeatureMap):
             return self.maps_[0]
         rest = copy(self)
         rest.maps, rest.weights = self.maps[:-1], list(self.weights_[:-1])
-        rest.maps_, rest.weights_, rest.edges_ = self.maps_[:-1], self.weights_[:-1], self.edges_[:-1]
+        rest.maps_, rest.weights_, rest.edges_ = (
+            self.maps_[:-1],
+            self.weights_[:-1],
+            self.edges_[:-1],
+        )
         return rest
 
     def check_parameters(self) -> None:
         """Raise TypeError or ValueError where the maps or their weights are none."""
         maps = self.maps
         if not isinstance(maps, list | tuple) or not maps:
-            raise TypeError(f"maps must be a list of feature maps such as FourierFeatures(), got {maps!r}.")
+            raise TypeError(
+                "maps must be a list of feature maps such as FourierFeatures(), got "
+                f"{maps!r}."
+            )
         for part in maps:
             _check_part(part)
         if any(isinstance(part, ConcatenatedFeatures) for part in maps):
-            raise TypeError("maps must not contain ConcatenatedFeatures: put all maps into one list.")
+            raise TypeError(
+                "maps must not contain ConcatenatedFeatures: put all maps into one "
+                "list."
+            )
         if self.weights is not None:
             weights = np.asarray(self.weights)
             if weights.shape != (len(maps),) or weights.dtype.kind not in "iuf":
-                raise ValueError(f"weights must be {len(maps)} numbers, one for each map, got {self.weights!r}.")
+                raise ValueError(
+                    f"weights must be {len(maps)} numbers, one for each map, got "
+                    f"{self.weights!r}."
+                )
             if not np.all((weights > 0) & np.isfinite(weights)):
-                raise ValueError(f"weights must be positive and finite, got {self.weights!r}.")
+                raise ValueError(
+                    f"weights must be positive and finite, got {self.weights!r}."
+                )
 
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Show a sample of the rows to every map, and lay out the columns of those whose number it decides."""
+        """Show a sample of the rows to every map, and lay out the columns of those
+        whose number it decides.
+        """
         for part in self.maps_:
             part.fit_sample(X, weight)
         self._lay_out()
@@ -201,9 +256,14 @@ class ConcatenatedFeatures(FeatureMap):
         for part in self.maps_:
             part.fit_rows(X)
 
-    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredTogether:
+    def fit_store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
-        parts = [part.fit_store(X, packed, own) for part, own in zip(self.maps_, self._each(centres), strict=True)]
+        parts = [
+            part.fit_store(X, packed, own)
+            for part, own in zip(self.maps_, self._each(centres), strict=True)
+        ]
         return StoredTogether(parts, self.scales, self.edges_)
 
     def finalize(self) -> None:
@@ -226,7 +286,11 @@ class ConcatenatedFeatures(FeatureMap):
     def dense(self) -> DenseFeatures | None:
         """The maps as one to dense arrays; None where one of them is sparse."""
         parts = [part.dense for part in self.maps_]
-        return SideBySide([part for part in parts if part], self.scales, self.edges_) if all(parts) else None
+        return (
+            SideBySide([part for part in parts if part], self.scales, self.edges_)
+            if all(parts)
+            else None
+        )
 
     @property
     def learns_weights(self) -> bool:
@@ -248,14 +312,23 @@ class ConcatenatedFeatures(FeatureMap):
         """Roots of the weights."""
         return np.sqrt(self.weights_)
 
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredTogether:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> StoredTogether:
         """Features of every map, held in memory."""
-        parts = [part.store(X, packed, own) for part, own in zip(self.maps_, self._each(centres), strict=True)]
+        parts = [
+            part.store(X, packed, own)
+            for part, own in zip(self.maps_, self._each(centres), strict=True)
+        ]
         return StoredTogether(parts, self.scales, self.edges_)
 
     def _each(self, centres: Centres | None) -> list[Centres | None]:
         """Centres as every map takes them."""
-        return [None] * len(self.maps_) if centres is None else [[centre] for centre in centres]
+        return (
+            [None] * len(self.maps_)
+            if centres is None
+            else [[centre] for centre in centres]
+        )
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes, over all maps."""
@@ -279,12 +352,19 @@ class ConcatenatedFeatures(FeatureMap):
             dense.require_output(X, self.remedy)
             return dense.rows(X)
         scales = self.scales.astype(X.dtype)
-        return _side_by_side([part.transform(X) for part in self.maps_], scales, self.edges_)
+        return _side_by_side(
+            [part.transform(X) for part in self.maps_], scales, self.edges_
+        )
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
-        result, scales = np.zeros((X.shape[0], coef.shape[1]), X.dtype), self.scales.astype(X.dtype)
-        for part, scale, (first, stop) in zip(self.maps_, scales, _spans(self.edges_), strict=True):
+        result, scales = (
+            np.zeros((X.shape[0], coef.shape[1]), X.dtype),
+            self.scales.astype(X.dtype),
+        )
+        for part, scale, (first, stop) in zip(
+            self.maps_, scales, _spans(self.edges_), strict=True
+        ):
             result += part.dot(X, coef[first:stop]) * scale
         return result
 
@@ -292,7 +372,11 @@ class ConcatenatedFeatures(FeatureMap):
         """Names of the maps' columns."""
         check_is_fitted(self)
         columns = check_feature_names_in(self, input_features)
-        names = [f"{m}_{name}" for m, part in enumerate(self.maps_) for name in part.get_feature_names_out(columns)]
+        names = [
+            f"{m}_{name}"
+            for m, part in enumerate(self.maps_)
+            for name in part.get_feature_names_out(columns)
+        ]
         return np.array(names, dtype=object)
 
 
@@ -308,7 +392,9 @@ class SideBySide(DenseFeatures):
         First column of each, and the end of the last.
     """
 
-    def __init__(self, parts: list[DenseFeatures], scales: NDArray, edges: NDArray) -> None:
+    def __init__(
+        self, parts: list[DenseFeatures], scales: NDArray, edges: NDArray
+    ) -> None:
         self.parts, self.scales, self.edges = parts, scales, edges
 
     @property
@@ -316,7 +402,9 @@ class SideBySide(DenseFeatures):
         return int(self.edges[-1])
 
     def write(self, X: Rows, out: NDArray) -> None:
-        for part, scale, (first, stop) in zip(self.parts, self.scales, _spans(self.edges), strict=True):
+        for part, scale, (first, stop) in zip(
+            self.parts, self.scales, _spans(self.edges), strict=True
+        ):
             Z = np.empty((X.shape[0], stop - first), out.dtype)
             part.write(X, Z)
             np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
@@ -326,20 +414,31 @@ def _spans(edges: NDArray) -> list[tuple[int, int]]:
     return list(pairwise(edges.tolist()))
 
 
-def _side_by_side(parts: Sequence[NDArray | sp.csr_matrix], scales: NDArray, edges: NDArray) -> sp.csr_matrix:
-    """Features of several maps, times a factor each, as sparse rows; all entries of dense ones are kept."""
+def _side_by_side(
+    parts: Sequence[NDArray | sp.csr_matrix], scales: NDArray, edges: NDArray
+) -> sp.csr_matrix:
+    """Features of several maps, times a factor each, as sparse rows; all entries of
+    dense ones are kept.
+    """
     n, (*firsts, D) = parts[0].shape[0], edges.tolist()
     lengths = [_row_length(Z) for Z in parts]
     if None in lengths:
-        whole = [sp.csr_matrix(Z * scale) for Z, scale in zip(parts, scales, strict=True)]
+        whole = [
+            sp.csr_matrix(Z * scale) for Z, scale in zip(parts, scales, strict=True)
+        ]
         return sp.csr_matrix(sp.hstack(whole, format="csr"))
     ends = np.cumsum([0, *lengths])
     wide = np.int64 if max(D, n * int(ends[-1])) >= 2**31 else np.int32
-    values, columns = np.empty((n, ends[-1]), scales.dtype), np.empty((n, ends[-1]), wide)
+    values, columns = (
+        np.empty((n, ends[-1]), scales.dtype),
+        np.empty((n, ends[-1]), wide),
+    )
 
     def rows(start: int, stop: int) -> None:
         own = slice(start, stop)
-        for Z, scale, first, a, b in zip(parts, scales, firsts, ends, ends[1:], strict=False):
+        for Z, scale, first, a, b in zip(
+            parts, scales, firsts, ends, ends[1:], strict=False
+        ):
             numbers, entries = np.arange(b - a, dtype=wide), Z
             if isinstance(Z, sp.csr_matrix):
                 numbers, entries = Z.indices.reshape(n, -1)[own], Z.data.reshape(n, -1)
@@ -363,4 +462,6 @@ def _check_part(part: Any) -> None:
     try:
         as_map(part)
     except TypeError as error:
-        raise TypeError(f"maps must be a list of feature maps or transformers: {error}") from None
+        raise TypeError(
+            f"maps must be a list of feature maps or transformers: {error}"
+        ) from None

@@ -1,4 +1,6 @@
-"""Maps whose features a device computes: which device, the map there, and its stored features."""
+"""Maps whose features a device computes: which device, the map there, and its stored
+features.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeviceFeatures:
-    """A drawn map of Fourier features, maybe of learned coordinates, maybe several side by side, on a device.
+    """A drawn map of Fourier features, maybe of learned coordinates, maybe several side
+    by side, on a device.
 
-    The processor computes coordinates, and the device the rest. Features there are without their amplitudes, so that
-    all entries lie in [-1, 1]: with the amplitudes a, Z diag(a) are the features of the map. It can be sent to other
-    processes, which have devices of the same name.
+    The processor computes coordinates, and the device the rest. Features there are
+    without their amplitudes, so that all entries lie in [-1, 1]: with the amplitudes a,
+    Z diag(a) are the features of the map. It can be sent to other processes, which have
+    devices of the same name.
 
     Attributes
     ----------
@@ -41,7 +45,8 @@ class DeviceFeatures:
     place : Device
     dtype : dtype
     views : tuple of tuple of Metric
-        What the waves see of the rows: the rows themselves, or coordinates by metrics, one after the other.
+        What the waves see of the rows: the rows themselves, or coordinates by metrics,
+        one after the other.
     waves : tuple of (int, DeviceFourier)
         With the numbers of their views.
     amplitudes : array of shape (D,), float64
@@ -63,7 +68,9 @@ class DeviceFeatures:
     @property
     def row_bytes(self) -> int:
         """Memory that a row takes, about."""
-        columns = ARRAYS * len(self.amplitudes) + sum(2 * waves.frequencies.shape[0] for _, waves in self.waves)
+        columns = ARRAYS * len(self.amplitudes) + sum(
+            2 * waves.frequencies.shape[0] for _, waves in self.waves
+        )
         return columns * self.dtype.itemsize
 
     @property
@@ -82,9 +89,13 @@ class DeviceFeatures:
         return tuple(found)
 
     def of(self, *coordinates: Any) -> Any:
-        """Features without amplitudes, shape (b, D), of what the waves see, on the device."""
+        """Features without amplitudes, shape (b, D), of what the waves see, on the
+        device.
+        """
         X, first = coordinates[0], 0
-        Z = self.place.torch.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
+        Z = self.place.torch.empty(
+            (X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device
+        )
         for view, waves in self.waves:
             last = first + len(waves.amplitudes)
             waves.write(coordinates[view], Z[:, first:last])
@@ -92,15 +103,30 @@ class DeviceFeatures:
         return Z
 
     def each(self, blocks: Iterable[Rows], compute: Callable[[Any], T]) -> Iterator[T]:
-        """Yield ``compute(Z)`` of the features of each block, in pieces where the device has no memory for a whole."""
+        """Yield ``compute(Z)`` of the features of each block, in pieces where the
+        device has no memory for a whole.
+        """
         for coordinates in self.place.ahead(map(self.coordinates, blocks)):
-            yield from pieces(lambda *own: compute(self.of(*own)), self.place, self.row_bytes, *coordinates)
+            yield from pieces(
+                lambda *own: compute(self.of(*own)),
+                self.place,
+                self.row_bytes,
+                *coordinates,
+            )
 
     def rows(self, X: Rows) -> NDArray:
-        """Features of rows of the processor, with their amplitudes, there, shape (n, D)."""
-        found, size, done = np.empty((X.shape[0], len(self.amplitudes)), self.dtype), self.block_rows, 0
+        """Features of rows of the processor, with their amplitudes, there, shape (n,
+        D).
+        """
+        found, size, done = (
+            np.empty((X.shape[0], len(self.amplitudes)), self.dtype),
+            self.block_rows,
+            0,
+        )
         amplitudes = self.amplitudes.astype(self.dtype)
-        for Z in self.each((X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host):
+        for Z in self.each(
+            (X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host
+        ):
             np.multiply(Z, amplitudes, out=found[done : done + len(Z)])
             done += len(Z)
         return found
@@ -110,12 +136,18 @@ class DeviceFeatures:
         V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
         return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
 
-    def stored(self, blocks: Iterable[Block], centres: Centres | None) -> Iterator[StoredRows]:
-        """Yield blocks with features that the device holds in the place of X; see `FeatureMap.stored`."""
+    def stored(
+        self, blocks: Iterable[Block], centres: Centres | None
+    ) -> Iterator[StoredRows]:
+        """Yield blocks with features that the device holds in the place of X; see
+        `FeatureMap.stored`.
+        """
         centre, waiting, first = None, deque[tuple[NDArray, NDArray]](), 0
         if centres is not None:
             parts = zip(self.features.scales, centres, strict=True)
-            centre = np.concatenate([scale * own for scale, own in parts if own is not None])
+            centre = np.concatenate(
+                [scale * own for scale, own in parts if own is not None]
+            )
 
         def sent() -> Iterator[Rows]:
             for X, y, weight in blocks:
@@ -133,21 +165,38 @@ class DeviceFeatures:
 
 
 def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures | None:
-    """A drawn map on a device; None where parts of it are not Fourier features, or the device has not the precision."""
-    dtype, views, waves, amplitudes = np.dtype(dtype), list[tuple[Metric, ...]](), [], []
+    """A drawn map on a device; None where parts of it are not Fourier features, or
+    the device has not the precision.
+    """
+    dtype, views, waves, amplitudes = (
+        np.dtype(dtype),
+        list[tuple[Metric, ...]](),
+        [],
+        [],
+    )
     if (dtype == np.float64 and not place.has_double) or not_on_devices(features):
         return None
     for leaf in leaves(features):
         if leaf.metrics not in views:
             views.append(leaf.metrics)
-        waves.append((views.index(leaf.metrics), DeviceFourier.of(leaf.features, place, dtype)))
+        waves.append(
+            (views.index(leaf.metrics), DeviceFourier.of(leaf.features, place, dtype))
+        )
         amplitudes.append(np.sqrt(leaf.weight) * leaf.features.bounds())
-    return DeviceFeatures(features, place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes))
+    return DeviceFeatures(
+        features, place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes)
+    )
 
 
 def not_on_devices(features: Any) -> set[str]:
-    """Names of the classes of single maps, drawn or not, that devices do not compute."""
-    others = (leaf.features for leaf in leaves(features) if not getattr(leaf.features, "on_devices", False))
+    """Names of the classes of single maps, drawn or not, that devices do not
+    compute.
+    """
+    others = (
+        leaf.features
+        for leaf in leaves(features)
+        if not getattr(leaf.features, "on_devices", False)
+    )
     return {type(one).__name__ for one in others}
 
 
@@ -157,20 +206,31 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
     Raises
     ------
     ValueError
-        Where X is no table of the columns of the fit, or holds values that are not finite.
+        Where X is no table of the columns of the fit, or holds values that are not
+        finite.
     """
     torch, d, name = place.torch, features.n_features_in_, type(features).__name__
     X = place.put(X)
     if X.ndim != 2 or X.shape[1] != d:
-        raise ValueError(f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as input, a row each.")
+        raise ValueError(
+            f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as "
+            "input, a row each."
+        )
     if X.dtype not in (torch.float32, torch.float64):
         X = X.double() if place.has_double else X.float()
     if not bool(X.isfinite().all()):
-        raise ValueError("Input X contains NaN or infinity. Impute, drop or clip such values.")
+        raise ValueError(
+            "Input X contains NaN or infinity. Impute, drop or clip such values."
+        )
     features.check_rows(HostColumns(X))
-    there = on_device(features, place, np.float64 if X.dtype == torch.float64 else np.float32)
+    there = on_device(
+        features, place, np.float64 if X.dtype == torch.float64 else np.float32
+    )
     assert there is not None
-    amplitudes, (n, D) = place.put(there.amplitudes.astype(there.dtype)), (X.shape[0], len(there.amplitudes))
+    amplitudes, (n, D) = (
+        place.put(there.amplitudes.astype(there.dtype)),
+        (X.shape[0], len(there.amplitudes)),
+    )
     try:
         Z = torch.empty((n, D), dtype=X.dtype, device=place.device)
         there.waves[0][1].write(X, Z, amplitudes)
@@ -178,7 +238,9 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         if not is_out_of_memory(error):
             raise
         what = f"The array of {n:,} x {D:,} features"
-        raise place.memory_error(n * D * there.dtype.itemsize, what, features.remedy) from error
+        raise place.memory_error(
+            n * D * there.dtype.itemsize, what, features.remedy
+        ) from error
     return Z
 
 
@@ -206,11 +268,24 @@ class StoredOnDevice(Stored):
 
     fused = True
 
-    def __init__(self, features: DeviceFeatures, Z: Any, centre: NDArray | None = None) -> None:
-        self.place, self.dtype, self.amplitudes = features.place, features.dtype, features.amplitudes
+    def __init__(
+        self, features: DeviceFeatures, Z: Any, centre: NDArray | None = None
+    ) -> None:
+        self.place, self.dtype, self.amplitudes = (
+            features.place,
+            features.dtype,
+            features.amplitudes,
+        )
         self.n_rows = int(Z.shape[0])
         if centre is not None:
-            Z -= self._put(np.divide(centre, self.amplitudes, out=np.zeros(len(centre)), where=self.amplitudes > 0))
+            Z -= self._put(
+                np.divide(
+                    centre,
+                    self.amplitudes,
+                    out=np.zeros(len(centre)),
+                    where=self.amplitudes > 0,
+                )
+            )
         self.Z = Z
 
     def forward(self, V: NDArray) -> NDArray:
@@ -220,7 +295,9 @@ class StoredOnDevice(Stored):
         self._add(self.place.product(self._put(T), self.Z), Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        Q += self.place.host(self.place.product(self._put(weight), self.Z * self.Z)) * np.square(self.amplitudes)
+        Q += self.place.host(
+            self.place.product(self._put(weight), self.Z * self.Z)
+        ) * np.square(self.amplitudes)
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         T = self._forward(V)
@@ -246,8 +323,12 @@ def current_device() -> Device | None:
     return parse_device(current().device)
 
 
-def device_for_fit(features: Any, solver: str, loss: str, dtype: np.dtype) -> Device | None:
-    """The device for a fit; None, with a warning that says why, for one that stays on the processor."""
+def device_for_fit(
+    features: Any, solver: str, loss: str, dtype: np.dtype
+) -> Device | None:
+    """The device for a fit; None, with a warning that says why, for one that stays
+    on the processor.
+    """
     device = current_device()
     if device is None:
         return None
@@ -257,7 +338,8 @@ def device_for_fit(features: Any, solver: str, loss: str, dtype: np.dtype) -> De
         "weights of several maps are learned": features.learns_weights,
         "solver='exact' compares all rows": solver == "exact",
         f"loss={loss!r} is not the squared loss": loss not in SQUARED,
-        "it has no double precision, which so small a fit, tol or alpha needs": dtype == np.float64
+        "it has no double precision, which so small a fit, tol or alpha needs": dtype
+        == np.float64
         and not device.has_double,
     }
     why = next((reason for reason, holds in reasons.items() if holds), None)

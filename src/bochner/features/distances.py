@@ -19,15 +19,21 @@ ROUNDING = 1e-9  # of half the mass of all pairs
 
 
 def paired_rows(rows: ArraySource, seed: int) -> tuple[Rows, NDArray]:
-    """At most 512 of the rows, drawn by weight and encoded, and the weights that they have then."""
+    """At most 512 of the rows, drawn by weight and encoded, and the weights that
+    they have then.
+    """
     X, _, weight = rows.sample(PAIRED_ROWS, np.random.default_rng(seed)).whole()
     return X, weight
 
 
-def pair_distances(X: Rows, weight: NDArray | None = None, p: int = 2) -> tuple[NDArray[np.float64], NDArray]:
-    """Distances of all pairs of distinct rows, and what part of all pairs each stands for.
+def pair_distances(
+    X: Rows, weight: NDArray | None = None, p: int = 2
+) -> tuple[NDArray[np.float64], NDArray]:
+    """Distances of all pairs of distinct rows, and what part of all pairs each stands
+    for.
 
-    Equal rows are one, of the weight of all of them: a weight of w is the same as w equal rows.
+    Equal rows are one, of the weight of all of them: a weight of w is the same as w
+    equal rows.
 
     Parameters
     ----------
@@ -48,7 +54,9 @@ def pair_distances(X: Rows, weight: NDArray | None = None, p: int = 2) -> tuple[
     few, total = X[first].astype(np.float64), np.bincount(of, weight)
     i, j = np.triu_indices(len(first), 1)
     shares = total[i] * total[j]
-    return _distances(few, p), shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    return _distances(few, p), shares / max(
+        float(shares.sum()), np.finfo(np.float64).tiny
+    )
 
 
 def _distances(X: Any, p: int) -> NDArray[np.float64]:
@@ -57,31 +65,44 @@ def _distances(X: Any, p: int) -> NDArray[np.float64]:
         from sklearn.metrics import pairwise_distances
 
         columns, own = np.unique(X.indices, return_inverse=True)
-        indices, starts = own.astype(np.int32), X.indptr.astype(np.int32)  # of 64 bits are not taken
+        indices, starts = (
+            own.astype(np.int32),
+            X.indptr.astype(np.int32),
+        )  # of 64 bits are not taken
         X = sp.csr_array((X.data, indices, starts), shape=(X.shape[0], len(columns)))
-        return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[np.triu_indices(X.shape[0], 1)]
+        return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[
+            np.triu_indices(X.shape[0], 1)
+        ]
     from scipy.spatial.distance import pdist
 
     return pdist(X, "cityblock" if p == 1 else "euclidean")
 
 
 def median(distances: NDArray, shares: NDArray) -> float:
-    """Weighted median, the mean of both where two are in the middle; 1 where there are no distances."""
+    """Weighted median, the mean of both where two are in the middle; 1 where there
+    are no distances.
+    """
     if not len(distances):
         return 1.0
     order = np.argsort(distances)
     mass = np.cumsum(shares[order])
-    middle = np.searchsorted(mass, mass[-1] / 2 * np.array([1 - ROUNDING, 1 + ROUNDING]))
+    middle = np.searchsorted(
+        mass, mass[-1] / 2 * np.array([1 - ROUNDING, 1 + ROUNDING])
+    )
     return float(distances[order[middle]].mean())
 
 
 def median_distance(X: Rows, weight: NDArray | None = None, p: int = 2) -> float:
-    """Median distance of two distinct rows, 1 where all are equal; for parameters see `pair_distances`."""
+    """Median distance of two distinct rows, 1 where all are equal; for parameters
+    see `pair_distances`.
+    """
     return median(*pair_distances(X, weight, p))
 
 
 def median_lengthscale(X: Rows, weight: NDArray | None = None) -> float:
-    """Lengthscale of the Gaussian kernel that is exp(-1) at the median distance of two distinct rows."""
+    """Lengthscale of the Gaussian kernel that is exp(-1) at the median distance of
+    two distinct rows.
+    """
     return float(median_distance(X, weight) / np.sqrt(2))
 
 

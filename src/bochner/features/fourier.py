@@ -23,44 +23,53 @@ from bochner.kernels.base import check_count, check_kernel
 class FourierFeatures(DenseFeatureMap):
     """Random Fourier features: z(x)'z(y) is an unbiased estimate of k(x, y).
 
-    By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), with w drawn from its spectral
-    measure. With m frequencies, cos(a - b) = cos a cos b + sin a sin b gives
+    By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x -
+    y)), with w drawn from its spectral measure. With m frequencies, cos(a - b) = cos a
+    cos b + sin a sin b gives
 
         z(x) = sqrt(v / m) [cos(w_1'x), ..., cos(w_m'x), sin(w_1'x), ..., sin(w_m'x)],
 
-    so that z(x)'z(x) = v exactly. The paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
-    uniform on [0, 2 pi], needs twice the projections for as many columns. Its variance is larger where k(2 (x - y)) <
-    2 k(x - y)^2 / v, which always holds for the Gaussian. It is used for the last column if D is odd.
+    so that z(x)'z(x) = v exactly. The paper's other form, sqrt(2 v / D) cos(w_j'x +
+    b_j) with b_j uniform on [0, 2 pi], needs twice the projections for as many columns.
+    Its variance is larger where k(2 (x - y)) < 2 k(x - y)^2 / v, which always holds for
+    the Gaussian. It is used for the last column if D is odd.
 
     Parameters
     ----------
     kernel : Kernel, default=Gaussian()
-        Any sum, product and scaling of the kernels in `bochner.kernels`, with lengthscales in the units of X.
+        Any sum, product and scaling of the kernels in `bochner.kernels`, with
+        lengthscales in the units of X.
     n_components : int, default=1000
         Columns D of the output. The error of z(x)'z(y) falls as 1 / sqrt(D).
-    sampling : {"auto", "orthogonal", "iid", "structured", "qmc", "leverage"}, default="auto"
-        Joint distribution of the frequencies. Each one follows the kernel's spectral measure, so the estimate is
-        unbiased.
+    sampling : str, default="auto"
+        Joint distribution of the frequencies. Each one follows the kernel's spectral
+        measure, so the estimate is unbiased.
 
-        - "orthogonal": groups of d orthogonal directions, which lower the variance (Yu et al., 2016). For kernels
-          whose frequencies have independent coordinates (Laplacian, Cauchy), orthogonal normal vectors are mapped
-          coordinate by coordinate.
+        - "orthogonal": groups of d orthogonal directions, which lower the variance (Yu
+          et al., 2016). For kernels whose frequencies have independent coordinates
+          (Laplacian, Cauchy), orthogonal normal vectors are mapped coordinate by
+          coordinate.
         - "iid": independent draws.
-        - "structured": orthogonal directions from a fast Walsh-Hadamard transform, with D log2(d) additions for a row
-          in place of d D / 2 multiplications (Choromanski et al., 2017), if that is estimated to be faster. For
-          kernels of the Euclidean distance; "orthogonal" below 9 columns.
-        - "qmc": scrambled Sobol points through the inverse distribution function (Yang et al., 2014). The error is
-          smaller in fewer columns: with 200 features of the Gaussian kernel it is .16, .30, .44 and .61 of that of
-          independent draws in 1, 3, 5 and 8 columns.
-        - "leverage": resampled from a pool of 4 times as many, with probabilities in proportion to their ridge
-          leverage scores on a sample of the rows (Avron et al., 2017; Li et al., 2019), and reweighted accordingly.
-          For regression with few features, not for the kernel itself: its error is 1.1 to 1.4 times that of
+        - "structured": orthogonal directions from a fast Walsh-Hadamard transform, with
+          D log2(d) additions for a row in place of d D / 2 multiplications (Choromanski
+          et al., 2017), if that is estimated to be faster. For kernels of the Euclidean
+          distance; "orthogonal" below 9 columns.
+        - "qmc": scrambled Sobol points through the inverse distribution function (Yang
+          et al., 2014). The error is smaller in fewer columns: with 200 features of the
+          Gaussian kernel it is .16, .30, .44 and .61 of that of independent draws in 1,
+          3, 5 and 8 columns.
+        - "leverage": resampled from a pool of 4 times as many, with probabilities in
+          proportion to their ridge leverage scores on a sample of the rows (Avron et
+          al., 2017; Li et al., 2019), and reweighted accordingly. For regression with
+          few features, not for the kernel itself: its error is 1.1 to 1.4 times that of
           independent draws in one to five columns.
-        - "auto": "structured" if it computes features of one kernel of the Euclidean distance at least 1.5 times as
-          fast as a matrix product (many columns); "qmc" for up to 5 columns, and up to 10 with at least 50 frequencies
-          for each column; else "orthogonal".
+        - "auto": "structured" if it computes features of one kernel of the Euclidean
+          distance at least 1.5 times as fast as a matrix product (many columns); "qmc"
+          for up to 5 columns, and up to 10 with at least 50 frequencies for each
+          column; else "orthogonal".
     paired : bool, default=True
-        Whether to use cosines and sines of D / 2 frequencies, rather than cosines with random offsets of D frequencies.
+        Whether to use cosines and sines of D / 2 frequencies, rather than cosines with
+        random offsets of D frequencies.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -72,18 +81,21 @@ class FourierFeatures(DenseFeatureMap):
     sign_flips_ : SignedHadamard or None
         The same frequencies as a fast transform, if they were drawn as one.
     offsets_ : array of shape (q,), float64
-        In radians, of the last q frequencies, which have a cosine only: q is D, or D mod 2 if paired.
+        In radians, of the last q frequencies, which have a cosine only: q is D, or D
+        mod 2 if paired.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
     Raises
     ------
     ValueError
-        At fit: `n_components` not positive, or fewer frequencies than terms in the kernel; a sampling that is unknown,
-        or that the kernel does not support; lengthscales that do not match the columns; values that the kernel does
-        not accept. At transform: a different number of columns.
+        At fit: `n_components` not positive, or fewer frequencies than terms in the
+        kernel; a sampling that is unknown, or that the kernel does not support;
+        lengthscales that do not match the columns; values that the kernel does not
+        accept. At transform: a different number of columns.
     MemoryError
-        Before any work: the frequencies, or at transform the output, do not fit in the free memory.
+        Before any work: the frequencies, or at transform the output, do not fit in the
+        free memory.
     TypeError
         At fit: `kernel` is not a kernel, or `n_components` is not an integer.
     NotFittedError
@@ -91,13 +103,15 @@ class FourierFeatures(DenseFeatureMap):
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 1. Yu et al.,
-    "Orthogonal Random Features", NIPS 2016. Choromanski, Rowland and Weller, "The Unreasonable Effectiveness of
-    Structured Random Orthogonal Embeddings", NIPS 2017. Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo Feature
-    Maps for Shift-Invariant Kernels", ICML 2014. Avron, Kapralov, Musco, Musco, Velingker and Zandieh, "Random Fourier
-    Features for Kernel Ridge Regression", ICML 2017. Li, Ton, Oglic and Sejdinovic, "Towards a Unified Analysis of
-    Random Fourier Features", ICML 2019. Sutherland and Schneider, "On the Error of Random Fourier Features",
-    UAI 2015 (the two forms compared).
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007,
+    Algorithm 1. Yu et al., "Orthogonal Random Features", NIPS 2016. Choromanski,
+    Rowland and Weller, "The Unreasonable Effectiveness of Structured Random Orthogonal
+    Embeddings", NIPS 2017. Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo
+    Feature Maps for Shift-Invariant Kernels", ICML 2014. Avron, Kapralov, Musco, Musco,
+    Velingker and Zandieh, "Random Fourier Features for Kernel Ridge Regression", ICML
+    2017. Li, Ton, Oglic and Sejdinovic, "Towards a Unified Analysis of Random Fourier
+    Features", ICML 2019. Sutherland and Schneider, "On the Error of Random Fourier
+    Features", UAI 2015 (the two forms compared).
 
     Examples
     --------
@@ -105,7 +119,9 @@ class FourierFeatures(DenseFeatureMap):
     >>> from bochner import FourierFeatures
     >>> from bochner.kernels import Gaussian
     >>> X = np.random.default_rng(0).standard_normal((100, 3))
-    >>> features = FourierFeatures(Gaussian(lengthscale=2.0), n_components=4000, random_state=0)
+    >>> features = FourierFeatures(
+    ...     Gaussian(lengthscale=2.0), n_components=4000, random_state=0
+    ... )
     >>> Z = features.fit_transform(X)
     >>> Z.shape
     (100, 4000)
@@ -114,7 +130,10 @@ class FourierFeatures(DenseFeatureMap):
     """
 
     on_devices = True
-    remedy = "Transform in blocks of rows, use fewer n_components, or fit a KernelMachine, which never holds it."
+    remedy = (
+        "Transform in blocks of rows, use fewer n_components, or fit a "
+        "KernelMachine, which never holds it."
+    )
 
     def __init__(
         self,
@@ -148,16 +167,22 @@ class FourierFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Check that the kernel serves such rows; with sampling="leverage" resample the frequencies for them."""
+        """Check that the kernel serves such rows; with sampling="leverage" resample
+        the frequencies for them.
+        """
         self.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
-            self.frequencies_, weights = draw_by_leverage(self.kernel, m, X, weight, self._rng)
+            self.frequencies_, weights = draw_by_leverage(
+                self.kernel, m, X, weight, self._rng
+            )
             self._weigh(weights)
 
     def _weigh(self, weights: NDArray) -> None:
         lone = len(self.offsets_)
-        self.amplitudes_ = np.sqrt(weights * np.repeat([1, 2], [len(weights) - lone, lone]))
+        self.amplitudes_ = np.sqrt(
+            weights * np.repeat([1, 2], [len(weights) - lone, lone])
+        )
         self._caches: dict[str, Any] = {}
 
     def _check_parameters(self) -> None:
@@ -183,12 +208,14 @@ class FourierFeatures(DenseFeatureMap):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`.
 
-        The projections are in turns, and in memory of their own: a product reads and writes its result several times,
-        which costs less where no columns lie between.
+        The projections are in turns, and in memory of their own: a product reads and
+        writes its result several times, which costs less where no columns lie between.
         """
         from bochner.loops import trig
 
-        first, rest, amplitudes, offsets, longest = self._cached(X.dtype.char, lambda: self._projection(X.dtype))
+        first, rest, amplitudes, offsets, longest = self._cached(
+            X.dtype.char, lambda: self._projection(X.dtype)
+        )
         pairs = len(amplitudes) - len(offsets)
         values = X if isinstance(X, np.ndarray) else X.data
         may_be_far = not math.sqrt(np.vdot(values, values)) * longest < trig.FAR
@@ -204,7 +231,8 @@ class FourierFeatures(DenseFeatureMap):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
+            float32 gives float32; everything else float64. Sparse rows are not made
+            dense as a whole.
 
         Returns
         -------
@@ -228,8 +256,12 @@ class FourierFeatures(DenseFeatureMap):
         self.require_output(X, self.remedy)
         return (on_device(self, place, X.dtype) or self).rows(X)
 
-    def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray, float]:
-        """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in turns, the longest frequency."""
+    def _projection(
+        self, dtype: np.dtype
+    ) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray, float]:
+        """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in
+        turns, the longest frequency.
+        """
         self._check_arrays()
         m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
         first: NDArray | SignedHadamard
@@ -237,29 +269,54 @@ class FourierFeatures(DenseFeatureMap):
             first = self.sign_flips_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
         else:
             first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
-        rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
-        longest = float(np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max()) / (2 * np.pi))
-        return first.astype(dtype), rest.astype(dtype), self.amplitudes_.astype(dtype), offsets.astype(dtype), longest
+        rest, offsets = (
+            self.frequencies_[:, pairs or m :] / (2 * np.pi),
+            self.offsets_ / (2 * np.pi),
+        )
+        longest = float(
+            np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max())
+            / (2 * np.pi)
+        )
+        return (
+            first.astype(dtype),
+            rest.astype(dtype),
+            self.amplitudes_.astype(dtype),
+            offsets.astype(dtype),
+            longest,
+        )
 
     def _check_arrays(self) -> None:
-        """Refuse arrays that do not fit together, of which compiled loops would not be aware."""
-        d, m, lone = self.n_features_in_, np.size(self.amplitudes_), np.size(self.offsets_)
+        """Refuse arrays that do not fit together, of which compiled loops would not
+        be aware.
+        """
+        d, m, lone = (
+            self.n_features_in_,
+            np.size(self.amplitudes_),
+            np.size(self.offsets_),
+        )
         arrays = [self.frequencies_, self.amplitudes_, self.offsets_]
         whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
         sign_flips = self.sign_flips_ is None or (
             isinstance(self.sign_flips_, SignedHadamard) and self.sign_flips_.fits(d, m)
         )
         if not (whole and sign_flips):
-            raise ValueError("The arrays of this FourierFeatures are inconsistent. Fit it again.")
+            raise ValueError(
+                "The arrays of this FourierFeatures are inconsistent. Fit it again."
+            )
 
     def _column_names(self) -> list[str]:
-        m, pairs = self.frequencies_.shape[1], self.frequencies_.shape[1] - len(self.offsets_)
+        m, pairs = (
+            self.frequencies_.shape[1],
+            self.frequencies_.shape[1] - len(self.offsets_),
+        )
         waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
         return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:
-    """Products of the rows and the frequencies, without whole turns in rows that are far, where there may be such."""
+    """Products of the rows and the frequencies, without whole turns in rows that are
+    far, where there may be such.
+    """
     if isinstance(factor, SignedHadamard):
         T = np.empty((X.shape[0], len(factor.lengths)), X.dtype)
         factor.project(X, T)
@@ -272,6 +329,8 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
         from bochner.loops.trig import FAR
 
         rows = ~(np.abs(T).max(axis=1) < FAR)
-        T[rows] = np.where(np.isfinite(T[rows]), T[rows], 0)  # whole turns, as all numbers beyond 2^53 are
+        T[rows] = np.where(
+            np.isfinite(T[rows]), T[rows], 0
+        )  # whole turns, as all numbers beyond 2^53 are
         T[rows] -= np.rint(T[rows])
     return T

@@ -14,25 +14,35 @@ from bochner.engines.local import in_threads, require_memory
 from bochner.features.sampling import allocate
 from bochner.kernels import Kernel
 
-Numbers: TypeAlias = Callable[[NDArray, NDArray], None]  # (hashes, ids): writes the number of each hash into ids
+Numbers: TypeAlias = Callable[
+    [NDArray, NDArray], None
+]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and how many times as many a full table gets
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
-FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768  # between which they are as many as bins of a grid
+FEWEST_TILE_ROWS, MOST_TILE_ROWS = (
+    4096,
+    32768,
+)  # between which they are as many as bins of a grid
 SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
 MANY_OWN = 0.5  # bins for each row of that sample
-SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max  # pitches, whose inverses are finite
+SMALLEST, LARGEST = (
+    np.finfo(float).tiny,
+    np.finfo(float).max,
+)  # pitches, whose inverses are finite
 
 
 def draw_grids(
     kernel: Kernel, n_grids: int, n_features: int, rng: np.random.Generator
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Draw pitches and shifts such that two rows meet in a bin with the probability k(x, y) / k(x, x).
+    """Draw pitches and shifts such that two rows meet in a bin with the probability
+    k(x, y) / k(x, x).
 
     Returns
     -------
     pitches, shifts : arrays of shape (n_grids, F, n_features)
-        One lattice for each factor of the kernel; where a term has fewer than F, the rest have infinite pitches.
+        One lattice for each factor of the kernel; where a term has fewer than F, the
+        rest have infinite pitches.
     values : array of shape (n_grids,)
         Root of the share of the kernel's variance that each grid bears.
     smooth : array of shape (n_grids, F), bool
@@ -41,7 +51,8 @@ def draw_grids(
     Raises
     ------
     ValueError
-        If the pitches of a factor are not known, lengthscales do not fit, or there are fewer grids than terms.
+        If the pitches of a factor are not known, lengthscales do not fit, or there are
+        fewer grids than terms.
     MemoryError
         Before the draw.
     """
@@ -49,14 +60,20 @@ def draw_grids(
     counts = allocate([variance for variance, _ in terms], n_grids, "n_grids")
     shape = n_grids, max(len(leaves) for _, leaves in terms)
     need = 7 * 8 * n_grids * shape[1] * n_features
-    require_memory(need, f"Drawing {n_grids:,} grids in {n_features:,} dimensions", "Use fewer n_grids.")
+    require_memory(
+        need,
+        f"Drawing {n_grids:,} grids in {n_features:,} dimensions",
+        "Use fewer n_grids.",
+    )
     pitches, smooth = np.full((*shape, n_features), np.inf), np.zeros(shape, bool)
     first = 0
     for (_, leaves), count in zip(terms, counts, strict=True):
         for f, leaf in enumerate(leaves):
             law, part = leaf.pitch_measure(), slice(first, first + count)
             columns = leaf.columns(n_features)
-            unit = law.quantile(rng.uniform(np.finfo(float).tiny, 1.0, (count, len(columns))))
+            unit = law.quantile(
+                rng.uniform(np.finfo(float).tiny, 1.0, (count, len(columns)))
+            )
             with np.errstate(over="ignore"):
                 finite = np.clip(unit * leaf.scales(n_features), SMALLEST, LARGEST)
             pitches[part, f, columns] = np.where(np.isfinite(unit), finite, np.inf)
@@ -64,19 +81,29 @@ def draw_grids(
         first += count
     shifts = np.where(np.isfinite(pitches), rng.uniform(size=pitches.shape), 0.0)
     shifts *= np.where(np.isfinite(pitches), pitches, 0.0)
-    values = np.repeat([np.sqrt(variance / count) for (variance, _), count in zip(terms, counts, strict=True)], counts)
+    values = np.repeat(
+        [
+            np.sqrt(variance / count)
+            for (variance, _), count in zip(terms, counts, strict=True)
+        ],
+        counts,
+    )
     return pitches, shifts, values, smooth
 
 
 class Table:
-    """Numbers of the occupied bins of one grid, by an open-addressing hash table that grows as it fills.
+    """Numbers of the occupied bins of one grid, by an open-addressing hash table that
+    grows as it fills.
 
     It is as large as its bins need, and not its rows: a small one stays in the cache.
     """
 
     def __init__(self, capacity: int = 512) -> None:
         self.count = 0
-        self.keys, self.counts = np.empty(capacity, np.int64), np.zeros(capacity, np.int32)
+        self.keys, self.counts = (
+            np.empty(capacity, np.int64),
+            np.zeros(capacity, np.int32),
+        )
         self.slots = np.full(2 * capacity, -1, np.int32)
 
     def number(self, hashes: NDArray, ids: NDArray) -> None:
@@ -92,7 +119,11 @@ class Table:
     def _grow(self) -> None:
         capacity = GROWTH * len(self.keys)
         if capacity >= LARGE_TABLE:
-            require_memory(24 * capacity, f"A table of {capacity:,} bins", "Use larger lengthscales or fewer n_grids.")
+            require_memory(
+                24 * capacity,
+                f"A table of {capacity:,} bins",
+                "Use larger lengthscales or fewer n_grids.",
+            )
         larger = Table(capacity)
         larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
         larger.counts[: self.count] = self.counts[: self.count]
@@ -100,17 +131,27 @@ class Table:
 
 
 def number_hashes(
-    hashes: NDArray, keys: NDArray, counts: NDArray, slots: NDArray, count: int, ids: NDArray
+    hashes: NDArray,
+    keys: NDArray,
+    counts: NDArray,
+    slots: NDArray,
+    count: int,
+    ids: NDArray,
 ) -> tuple[int, int]:
-    """Number hashes of int64 in a table of a power of two of slots, as `bochner.loops.bins.number` does."""
+    """Number hashes of int64 in a table of a power of two of slots, as
+    `bochner.loops.bins.number` does.
+    """
     from bochner.loops.bins import number
 
     shift = np.uint64(65 - len(slots).bit_length())
-    return number(hashes.view(np.uint64), keys.view(np.uint64), counts, slots, shift, count, ids)
+    return number(
+        hashes.view(np.uint64), keys.view(np.uint64), counts, slots, shift, count, ids
+    )
 
 
 class Lookups:
-    """Numbers of known bins of all grids: of tables, or of buckets where there are no keys.
+    """Numbers of known bins of all grids: of tables, or of buckets where there are no
+    keys.
 
     Parameters
     ----------
@@ -124,7 +165,8 @@ class Lookups:
     tables : tuple of arrays
         Keys, offsets, starts, bits and slots, as the loops take them; not of buckets.
     tile_rows : int
-        Rows that go through all grids at a time: as many as a grid has bins, whose table then pays its way.
+        Rows that go through all grids at a time: as many as a grid has bins, whose
+        table then pays its way.
 
     Raises
     ------
@@ -138,17 +180,28 @@ class Lookups:
         self.keys, self.offsets = np.require(keys, None, "W"), offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
-            buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * self.n_buckets)
+            buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(
+                offsets, np.arange(n_grids + 1) * self.n_buckets
+            )
             _require(buckets, "offsets_ must be multiples of the number of buckets")
             self.starts, self.slots = np.zeros_like(offsets), np.empty(0, np.int32)
             return
-        _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
-        whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
+        _require(
+            keys.dtype == np.int64 and keys.ndim == 1,
+            "keys_ must be int64, of one dimension",
+        )
+        whole = (
+            offsets[0] == 0
+            and offsets[-1] == len(keys)
+            and bool(np.all(np.diff(offsets) >= 0))
+        )
         _require(whole, "offsets_ must rise from 0 to the number of keys_")
         self._fill()
 
     def _fill(self) -> None:
-        """Make the tables: of few bins a quarter full at most, lest look-ups search, of many bins half full."""
+        """Make the tables: of few bins a quarter full at most, lest look-ups search,
+        of many bins half full.
+        """
         sizes = np.diff(self.offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
         named_by = np.ceil(np.log2(slots)).astype(np.int64)
@@ -161,17 +214,27 @@ class Lookups:
             number_hashes(own, own, counts, slots, 0, ids)
 
         in_threads(fill, range(len(sizes)))
-        self.tables = self.keys, self.offsets, self.starts, (64 - named_by).view(np.uint64), self.slots
+        self.tables = (
+            self.keys,
+            self.offsets,
+            self.starts,
+            (64 - named_by).view(np.uint64),
+            self.slots,
+        )
         rows = len(self.keys) // max(len(sizes), 1)
         self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
 
     def numbers(self) -> list[Numbers]:
-        """What writes the numbers of the hashes in each grid, -1 for bins that are not known."""
+        """What writes the numbers of the hashes in each grid, -1 for bins that are
+        not known.
+        """
         return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
 
     def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
         """Keys and slots of a grid; of buckets none."""
-        return self.keys[slice(*self.offsets[p : p + 2])], self.slots[slice(*self.starts[p : p + 2])]
+        return self.keys[slice(*self.offsets[p : p + 2])], self.slots[
+            slice(*self.starts[p : p + 2])
+        ]
 
     def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
         from bochner.loops.bins import bucket
@@ -191,11 +254,14 @@ def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
 
 def _require(fit: bool, what: str) -> None:
     if not fit:
-        raise ValueError(f"The arrays of this map are inconsistent: {what}. Fit it again.")
+        raise ValueError(
+            f"The arrays of this map are inconsistent: {what}. Fit it again."
+        )
 
 
 class Grids:
-    """The grids of a map in the form that the compiled loops take, which check no bounds: here they are checked.
+    """The grids of a map in the form that the compiled loops take, which check no
+    bounds: here they are checked.
 
     Parameters
     ----------
@@ -209,7 +275,8 @@ class Grids:
     Attributes
     ----------
     lattices : tuple of arrays
-        Inverses of the pitches, shifts over the pitches, multipliers and values, as the loops take them.
+        Inverses of the pitches, shifts over the pitches, multipliers and values, as the
+        loops take them.
     is_smooth : bool
         Whether rows have weights inside bins of some lattice.
 
@@ -228,14 +295,23 @@ class Grids:
         smooth: NDArray,
         n_features: int,
     ) -> None:
-        _require(pitches.ndim == 3 and pitches.size > 0, "pitches_ must have three dimensions")
+        _require(
+            pitches.ndim == 3 and pitches.size > 0,
+            "pitches_ must have three dimensions",
+        )
         P, F, d = *pitches.shape[:2], n_features
         arrays = [pitches, shifts, multipliers, values, smooth]
         shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F)]
         dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
-        _require([array.shape for array in arrays] == shapes, f"their shapes must be {shapes}")
+        _require(
+            [array.shape for array in arrays] == shapes,
+            f"their shapes must be {shapes}",
+        )
         _require([array.dtype for array in arrays] == dtypes, "their dtypes are wrong")
-        _require(bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))), "pitches_ must be positive")
+        _require(
+            bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))),
+            "pitches_ must be positive",
+        )
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers, self.values, self.smooth = multipliers, values, smooth
@@ -247,21 +323,29 @@ class Grids:
 
     @cached_property
     def of_few(self) -> tuple[tuple[NDArray, ...], NDArray, NDArray]:
-        """What the loop for few rows takes: lattices with the grids last, hashes of zeros, sizes of near entries."""
+        """What the loop for few rows takes: lattices with the grids last, hashes of
+        zeros, sizes of near entries.
+        """
         from bochner.loops.bins import FAR, NEAR
 
         cells = np.clip(np.floor(-self.shifts), -FAR, FAR).astype(np.int64)
         with np.errstate(over="ignore"):
             at_zero = (cells * self.multipliers).sum(axis=(1, 2))
         largest = np.maximum(self.inverses.max(axis=0), 1 / NEAR)
-        reach = np.where(np.abs(self.shifts).max(axis=0) < NEAR / 2, NEAR / 2 / largest, 0.0)
-        of_columns = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in self.lattices[:3]]
+        reach = np.where(
+            np.abs(self.shifts).max(axis=0) < NEAR / 2, NEAR / 2 / largest, 0.0
+        )
+        of_columns = [
+            np.ascontiguousarray(one.transpose(1, 2, 0)) for one in self.lattices[:3]
+        ]
         return (*of_columns, self.values), at_zero, reach
 
     def tiles(self, X: Any) -> Sequence[Any]:
-        """Rows in pieces that stay in the cache, dense ones by columns with the least and greatest value of each.
+        """Rows in pieces that stay in the cache, dense ones by columns with the least
+        and greatest value of each.
 
-        Raises MemoryError where rows with smooth bins are sparse and do not fit the memory when they are dense.
+        Raises MemoryError where rows with smooth bins are sparse and do not fit the
+        memory when they are dense.
         """
         sparse = sp.issparse(X)
         if sparse and not X.has_canonical_format:
@@ -269,7 +353,11 @@ class Grids:
             X.sum_duplicates()
         if sparse and self.is_smooth:
             what = f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,"
-            require_memory(X.shape[0] * X.shape[1] * X.dtype.itemsize, what, "Use fewer rows or columns at a time.")
+            require_memory(
+                X.shape[0] * X.shape[1] * X.dtype.itemsize,
+                what,
+                "Use fewer rows or columns at a time.",
+            )
         tiles: list[Any] = []
         for a in range(0, X.shape[0], TILE_ROWS):
             part = X[a : a + TILE_ROWS]
@@ -280,13 +368,18 @@ class Grids:
         return tiles
 
     def order(self, X: NDArray) -> NDArray[np.intp] | None:
-        """Order in which neighbours share many bins: along the column that the grids cut most often.
+        """Order in which neighbours share many bins: along the column that the grids
+        cut most often.
 
-        None where a sample of the rows has few bins, whose coefficients a cache holds in any order.
+        None where a sample of the rows has few bins, whose coefficients a cache holds
+        in any order.
         """
         sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
         tile, hashes = by_columns(sample), np.empty(len(sample), np.int64)
-        n_bins = [len(np.unique(hashes[: self._hash(tile, p, hashes)])) for p in range(min(len(self), SAMPLED_GRIDS))]
+        n_bins = [
+            len(np.unique(hashes[: self._hash(tile, p, hashes)]))
+            for p in range(min(len(self), SAMPLED_GRIDS))
+        ]
         if np.mean(n_bins) < MANY_OWN * len(sample):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
@@ -294,7 +387,9 @@ class Grids:
             cuts = spread * self.inverses.sum(axis=(0, 1))
         return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
-    def number(self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray) -> None:
+    def number(
+        self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray
+    ) -> None:
         """Write the number of each row's bin in grid p into `ids`."""
         hashes, done = np.empty(min(TILE_ROWS, len(ids)), np.int64), 0
         for tile in tiles:
@@ -315,7 +410,9 @@ class Grids:
         return rows
 
     def weigh(self, tiles: Sequence[Any], p: int, values: NDArray) -> None:
-        """Write the value of the grid times the weight of each row inside its bin into `values`."""
+        """Write the value of the grid times the weight of each row inside its bin
+        into `values`.
+        """
         from bochner.loops.bins import weigh
 
         done = 0

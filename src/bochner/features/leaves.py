@@ -1,4 +1,6 @@
-"""The single maps inside of a map, their kernels, and copies of a map with other seeds or sizes."""
+"""The single maps inside of a map, their kernels, and copies of a map with other
+seeds or sizes.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,11 @@ class LeafMap(NamedTuple):
         return X
 
 
-def leaves(features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ()) -> Iterator[LeafMap]:
-    """Go through the single maps of a map: the fitted ones, or its parameters where it is not fitted.
+def leaves(
+    features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ()
+) -> Iterator[LeafMap]:
+    """Go through the single maps of a map: the fitted ones, or its parameters where it
+    is not fitted.
 
     Parameters
     ----------
@@ -58,8 +63,13 @@ def leaves(features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ())
         With which it stands itself in another one.
     """
     if isinstance(features, ConcatenatedFeatures):
-        maps, weights = getattr(features, "maps_", features.maps), getattr(features, "weights_", features.weights)
-        shares = np.ones(len(maps)) if weights is None else np.asarray(weights, np.float64)
+        maps, weights = (
+            getattr(features, "maps_", features.maps),
+            getattr(features, "weights_", features.weights),
+        )
+        shares = (
+            np.ones(len(maps)) if weights is None else np.asarray(weights, np.float64)
+        )
         for part, share in zip(maps, shares.tolist(), strict=True):
             yield from leaves(part, weight * share, metrics)
     elif isinstance(features, MetricFeatures):
@@ -76,22 +86,26 @@ def kernel_of(features: Any) -> Kernel | None:
 
 
 def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
-    """The kernel that the inner products of a single map estimate, of rows and other rows.
+    """The kernel that the inner products of a single map estimate, of rows and other
+    rows.
 
-    Where grids split a column with a probability q only, each factor k_j of a column of the map's kernel counts as
-    1 - q + q k_j. TypeError where the kernel is not known.
+    Where grids split a column with a probability q only, each factor k_j of a column of
+    the map's kernel counts as 1 - q + q k_j. TypeError where the kernel is not known.
     """
     kernel, share = kernel_of(features), getattr(features, "column_share", 1.0)
     if kernel is None:
         raise TypeError(
-            f"The kernel of {type(features).__name__} is not known: give it as kernel=, one of bochner.kernels or a "
+            f"The kernel of {type(features).__name__} is not known: give it as "
+            "kernel=, one of bochner.kernels or a "
             "callable of (X, Y)."
         )
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
 
 def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
-    """The kernel of a fitted map between checked rows, (n, m); of maps without a known one by their features."""
+    """The kernel of a fitted map between checked rows, (n, m); of maps without a
+    known one by their features.
+    """
     total = np.zeros((X.shape[0], Y.shape[0]))
     for leaf in leaves(features):
         rows, others = leaf.coordinates(X), leaf.coordinates(Y)
@@ -104,25 +118,34 @@ def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
 
 
 def mark_encoded(*parts: Any) -> None:
-    """Mark maps, with all that is in them, metrics and kernels as of rows in units that an encoder has made."""
+    """Mark maps, with all that is in them, metrics and kernels as of rows in units
+    that an encoder has made.
+    """
     for part in parts:
         for inner in _with_all_within(part):
             inner.encoded_ = True
 
 
 def refuse_encoded(name: str, part: Any) -> None:
-    """Raise ValueError where a map or kernel, or a metric in it, is of rows in units that an encoder had made."""
+    """Raise ValueError where a map or kernel, or a metric in it, is of rows in units
+    that an encoder had made.
+    """
     if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
         raise ValueError(
-            f"{name} was taken from a fitted model and is in the units of that model's encoder, but here it would see "
-            "the columns in their own units. To use what was learned on other rows, call refit on the fitted model, "
-            "and resized(factor).refit for another number of features; or give a new one in the units of the columns, "
+            f"{name} was taken from a fitted model and is in the units of that "
+            "model's encoder, but here it would see "
+            "the columns in their own units. To use what was learned on other rows, "
+            "call refit on the fitted model, "
+            "and resized(factor).refit for another number of features; or give a new "
+            "one in the units of the columns, "
             "such as FourierFeatures(Gaussian(lengthscale))."
         )
 
 
 def _with_all_within(part: Any) -> Iterator[Any]:
-    """A map and the metrics and maps in it; a kernel and those of which it is made; a metric alone."""
+    """A map and the metrics and maps in it; a kernel and those of which it is made;
+    a metric alone.
+    """
     yield part
     if isinstance(part, Kernel):
         for inner in vars(part).values():
@@ -133,8 +156,12 @@ def _with_all_within(part: Any) -> Iterator[Any]:
             yield from (*leaf.metrics, leaf.features)
 
 
-def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
-    """Sum over the terms of the products of 1 - q + q k_j over their factors and columns."""
+def _column_mixture(
+    kernel: Kernel, share: float, X: NDArray, Y: NDArray
+) -> NDArray[np.float64]:
+    """Sum over the terms of the products of 1 - q + q k_j over their factors and
+    columns.
+    """
     total = np.zeros((len(X), len(Y)))
     for variance, factors in kernel.terms():
         values = np.full(total.shape, float(variance))
@@ -155,24 +182,39 @@ def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> NDArray[np.float
 
 
 def is_dense(features: Any) -> bool:
-    """Whether the features of a map are dense, drawn or not; those of transformers of other libraries are."""
+    """Whether the features of a map are dense, drawn or not; those of transformers
+    of other libraries are.
+    """
     return all(getattr(leaf.features, "is_dense", True) for leaf in leaves(features))
 
 
 def seeded(features: Any, seed: int) -> FeatureMap:
-    """Copy a map or a transformer, which gets `seed` where it has none; those within it get different ones."""
+    """Copy a map or a transformer, which gets `seed` where it has none; those within
+    it get different ones.
+    """
     copy = as_map(clone(features))
     if isinstance(copy, ConcatenatedFeatures):
         copy.check_parameters()
     parts = [leaf.features for leaf in leaves(copy)]
     for m, part in enumerate(parts):
-        unset = [name for name, value in part.get_params().items() if value is None and _is_seed(name)]
-        part.set_params(**{name: (seed + m + k * len(parts)) % 2**31 for k, name in enumerate(unset)})
+        unset = [
+            name
+            for name, value in part.get_params().items()
+            if value is None and _is_seed(name)
+        ]
+        part.set_params(
+            **{
+                name: (seed + m + k * len(parts)) % 2**31
+                for k, name in enumerate(unset)
+            }
+        )
     return copy
 
 
 def fixed(features: FeatureMap) -> FeatureMap:
-    """Copy a fitted map, not drawn, with the weights that it has learned; the same seeds draw the same again."""
+    """Copy a fitted map, not drawn, with the weights that it has learned; the same
+    seeds draw the same again.
+    """
     copy = clone(features)
     if isinstance(features, ConcatenatedFeatures):
         copy.set_params(weights=list(features.weights_))
@@ -180,28 +222,39 @@ def fixed(features: FeatureMap) -> FeatureMap:
 
 
 def resized(features: FeatureMap, factor: float) -> FeatureMap:
-    """Copy a fitted map, not drawn, with so many times the grids of its bins and the features of its dense maps.
+    """Copy a fitted map, not drawn, with so many times the grids of its bins and the
+    features of its dense maps.
 
     The weights of maps side by side stay; what has no size of its own stays as it is.
     """
     if isinstance(features, ConcatenatedFeatures):
         maps = [resized(part, factor) for part in features.maps]
         weights: Any = getattr(features, "weights_", features.weights)
-        return ConcatenatedFeatures(maps, weights=None if weights is None else list(weights))
+        return ConcatenatedFeatures(
+            maps, weights=None if weights is None else list(weights)
+        )
     if isinstance(features, MetricFeatures):
         return MetricFeatures(features.metric, resized(features.features, factor))
     copy = clone(features)
     if (name := size_name(features)) is not None:
-        copy.set_params(**{name: max(round(factor * getattr(features, name) / 2) * 2, 2)})
+        copy.set_params(
+            **{name: max(round(factor * getattr(features, name) / 2) * 2, 2)}
+        )
     return copy
 
 
 def size_name(features: Any) -> str | None:
     """Parameter that is the size of a map; None where there is none."""
-    sized = (n for n in ("n_grids", "n_components") if isinstance(getattr(features, n, None), int | np.integer))
+    sized = (
+        n
+        for n in ("n_grids", "n_components")
+        if isinstance(getattr(features, n, None), int | np.integer)
+    )
     return next(sized, None)
 
 
 def _is_seed(name: str) -> bool:
-    """Whether a parameter is the seed of a map or of something within it, such as a step of a pipeline."""
+    """Whether a parameter is the seed of a map or of something within it, such as a
+    step of a pipeline.
+    """
     return name == "random_state" or name.endswith("__random_state")

@@ -51,8 +51,12 @@ class Prepared(NamedTuple):
 
 
 def _as_slice(numbers: NDArray) -> slice | NDArray:
-    """Numbers that follow one another as a slice, by which arrays are read several times as fast."""
-    follow = len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
+    """Numbers that follow one another as a slice, by which arrays are read several
+    times as fast.
+    """
+    follow = len(numbers) > 0 and np.array_equal(
+        numbers, np.arange(numbers[0], numbers[0] + len(numbers))
+    )
     return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
@@ -62,18 +66,21 @@ def in_range(numbers: NDArray, end: int) -> bool:
 
 
 class Metric:
-    """A learned metric: coordinates of the columns, some warped or mixed, that share one lengthscale.
+    """A learned metric: coordinates of the columns, some warped or mixed, that share
+    one lengthscale.
 
-    Coordinate i of a row x is scale_i x_j with j = source_i, or w_i(x_j) with a monotone piecewise linear w_i. If there
-    is a linear map, it replaces the first q coordinates. A kernel of the distance between coordinates is a kernel of a
-    learned distance between rows. `bochner.selection.learn_metric` learns metrics.
+    Coordinate i of a row x is scale_i x_j with j = source_i, or w_i(x_j) with a
+    monotone piecewise linear w_i. If there is a linear map, it replaces the first q
+    coordinates. A kernel of the distance between coordinates is a kernel of a learned
+    distance between rows. `bochner.selection.learn_metric` learns metrics.
 
     Parameters
     ----------
     n_features_in : int
         Number d of columns of the rows.
     source : int array of shape (m,)
-        Column of each coordinate. A column may have several coordinates, or none if it is irrelevant.
+        Column of each coordinate. A column may have several coordinates, or none if it
+        is irrelevant.
     scale : array of shape (m,)
     warped : int array of shape (w,)
         Coordinates with a warp instead of a scale.
@@ -95,14 +102,21 @@ class Metric:
     The first column scaled, the last one warped, and the second one left out:
 
     >>> from bochner.features import Metric
-    >>> warp = {"warped": [1], "knots": [[0.0, 1.0]], "levels": [[0.0, 4.0]], "slopes": [0.5]}
+    >>> warp = {
+    ...     "warped": [1],
+    ...     "knots": [[0.0, 1.0]],
+    ...     "levels": [[0.0, 4.0]],
+    ...     "slopes": [0.5],
+    ... }
     >>> metric = Metric(3, source=[0, 2], scale=[10.0, 1.0], **warp)
     >>> metric.transform([[0.1, 7.0, 0.5], [0.2, 8.0, 3.0]])
     array([[1., 2.],
            [2., 5.]])
     """
 
-    _unsaved: ClassVar[frozenset[str]] = frozenset({"_by_dtype", "_warped_source"})  # kept for later calls
+    _unsaved: ClassVar[frozenset[str]] = frozenset(
+        {"_by_dtype", "_warped_source"}
+    )  # kept for later calls
 
     def __init__(
         self,
@@ -118,13 +132,25 @@ class Metric:
         relevance: ArrayLike | None = None,
     ) -> None:
         self.n_features_in_ = int(n_features_in)
-        self.source_, self.scale_ = np.asarray(source, np.int64), np.asarray(scale, np.float64)
-        self.warped_, self.slopes_ = np.asarray(warped, np.int64), np.asarray(slopes, np.float64)
+        self.source_, self.scale_ = (
+            np.asarray(source, np.int64),
+            np.asarray(scale, np.float64),
+        )
+        self.warped_, self.slopes_ = (
+            np.asarray(warped, np.int64),
+            np.asarray(slopes, np.float64),
+        )
         shape = (len(self.warped_), -1) if len(self.warped_) else (0, 0)
         self.knots_ = np.asarray(knots, np.float64).reshape(shape)
         self.levels_ = np.asarray(levels, np.float64).reshape(shape)
-        self.linear_ = np.empty((0, 0)) if linear is None else np.asarray(linear, np.float64)
-        self.relevance_ = np.zeros(self.n_features_in_) if relevance is None else np.asarray(relevance, np.float64)
+        self.linear_ = (
+            np.empty((0, 0)) if linear is None else np.asarray(linear, np.float64)
+        )
+        self.relevance_ = (
+            np.zeros(self.n_features_in_)
+            if relevance is None
+            else np.asarray(relevance, np.float64)
+        )
 
     @property
     def n_features_out_(self) -> int:
@@ -134,17 +160,34 @@ class Metric:
     def __repr__(self) -> str:
         warped = f", {len(self.warped_)} warped" if len(self.warped_) else ""
         mixed = f", {self.linear_.shape[1]} mixed" if self.linear_.size else ""
-        return f"<Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{warped}{mixed}>"
+        return (
+            f"<Metric: {self.n_features_out_} coordinates of "
+            f"{self.n_features_in_} columns{warped}{mixed}>"
+        )
 
     def _repr_html_(self) -> str:
         first = np.argsort(-self.relevance_, kind="stable")[:MOST_SHOWN]
         coordinates = np.bincount(self.source_, minlength=self.n_features_in_)
         warped = np.bincount(self.source_[self.warped_], minlength=self.n_features_in_)
         shares = self.relevance_
-        rows = [(f"x{j}", percent(float(shares[j])), int(coordinates[j]), int(warped[j])) for j in first]
-        some = f", the {len(first)} most relevant columns" if len(first) < self.n_features_in_ else ""
-        mixed = f", {self.linear_.shape[1]} of them mixed by a linear map" if self.linear_.size else ""
-        caption = f"Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{mixed}{some}"
+        rows = [
+            (f"x{j}", percent(float(shares[j])), int(coordinates[j]), int(warped[j]))
+            for j in first
+        ]
+        some = (
+            f", the {len(first)} most relevant columns"
+            if len(first) < self.n_features_in_
+            else ""
+        )
+        mixed = (
+            f", {self.linear_.shape[1]} of them mixed by a linear map"
+            if self.linear_.size
+            else ""
+        )
+        caption = (
+            f"Metric: {self.n_features_out_} coordinates of "
+            f"{self.n_features_in_} columns{mixed}{some}"
+        )
         return table(caption, ("column", "relevance", "coordinates", "warped"), rows)
 
     @any_arrays
@@ -154,23 +197,34 @@ class Metric:
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            float32 gives float32, everything else float64. Sparse rows stay sparse; warps need dense rows.
+            float32 gives float32, everything else float64. Sparse rows stay sparse;
+            warps need dense rows.
 
         Returns
         -------
         array or CSR matrix of shape (n, n_features_out_)
         """
-        X = check_array(checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_array(
+            checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} columns, but the metric was learned on {self.n_features_in_}.")
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the metric was learned on "
+                f"{self.n_features_in_}."
+            )
         return self.coordinates(X)
 
     def coordinates(self, X: Rows) -> Rows:
         """Coordinates of checked rows."""
         if not isinstance(X, np.ndarray):
             if len(self.warped_) or self.linear_.size:
-                raise ValueError("This metric warps or mixes columns, which needs dense rows: call toarray().")
-            return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
+                raise ValueError(
+                    "This metric warps or mixes columns, which needs dense rows: "
+                    "call toarray()."
+                )
+            return sp.csr_matrix(
+                sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype))
+            )
         U = self.unmixed(X)
         if not self.linear_.size:
             return U
@@ -178,16 +232,28 @@ class Metric:
         if q == U.shape[1]:
             return product(U, mixed)
         V = np.empty((len(U), mixed.shape[1] + U.shape[1] - q), U.dtype)
-        V[:, : mixed.shape[1]], V[:, mixed.shape[1] :] = product(U[:, :q], mixed), U[:, q:]
+        V[:, : mixed.shape[1]], V[:, mixed.shape[1] :] = (
+            product(U[:, :q], mixed),
+            U[:, q:],
+        )
         return V
 
     def unmixed(self, X: NDArray) -> NDArray:
-        """Coordinates of checked dense rows before the linear map, each of one column."""
-        U, (scale, source, warps, _) = np.empty((len(X), len(self.source_)), X.dtype), self._prepared(X.dtype)
+        """Coordinates of checked dense rows before the linear map, each of one
+        column.
+        """
+        U, (scale, source, warps, _) = (
+            np.empty((len(X), len(self.source_)), X.dtype),
+            self._prepared(X.dtype),
+        )
 
         def write(start: int, stop: int) -> None:
             rows, out = X[start:stop], U[start:stop]
-            columns = rows if source is None else rows.take(source, axis=1, out=out, mode="clip")
+            columns = (
+                rows
+                if source is None
+                else rows.take(source, axis=1, out=out, mode="clip")
+            )
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
                 if warps is not None:
@@ -204,21 +270,37 @@ class Metric:
         from bochner.loops import coordinates
 
         V = rows[:, self._warped_source].T.astype(np.float64, order="C")
-        low, last = np.empty(coordinates.TILE_ROWS, np.uint64), np.uint64(self.knots_.shape[1] - 1)
+        low, last = (
+            np.empty(coordinates.TILE_ROWS, np.uint64),
+            np.uint64(self.knots_.shape[1] - 1),
+        )
         coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
         return V
 
     def _check_arrays(self) -> None:
-        """Refuse arrays that do not fit together, of which the compiled loop of the warps would not be aware."""
-        m, (w, k) = np.size(self.source_), np.shape(self.knots_) if np.ndim(self.knots_) == 2 else (-1, 0)
-        whole = of_shapes([self.scale_, self.knots_, self.levels_, self.slopes_], [(m,), (w, k), (w, k), (w,)])
+        """Refuse arrays that do not fit together, of which the compiled loop of the
+        warps would not be aware.
+        """
+        m, (w, k) = (
+            np.size(self.source_),
+            np.shape(self.knots_) if np.ndim(self.knots_) == 2 else (-1, 0),
+        )
+        whole = of_shapes(
+            [self.scale_, self.knots_, self.levels_, self.slopes_],
+            [(m,), (w, k), (w, k), (w,)],
+        )
         columns = [(self.source_, (m,), self.n_features_in_), (self.warped_, (w,), m)]
         numbers = all(
-            isinstance(array, np.ndarray) and array.dtype == np.int64 and array.shape == shape and in_range(array, end)
+            isinstance(array, np.ndarray)
+            and array.dtype == np.int64
+            and array.shape == shape
+            and in_range(array, end)
             for array, shape, end in columns
         )
         if not (whole and numbers and k >= min(w, 1)):
-            raise ValueError("The arrays of this Metric are inconsistent. Learn it again.")
+            raise ValueError(
+                "The arrays of this Metric are inconsistent. Learn it again."
+            )
 
     def _prepared(self, dtype: np.dtype) -> Prepared:
         """What coordinates in this precision are made with."""
@@ -227,11 +309,17 @@ class Metric:
             in_order = np.array_equal(self.source_, np.arange(self.n_features_in_))
             warps = _as_slice(self.warped_) if len(self.warped_) else None
             source = None if in_order else self.source_
-            self._by_dtype[dtype] = Prepared(self.scale_.astype(dtype), source, warps, self.linear_.T.astype(dtype))
+            self._by_dtype[dtype] = Prepared(
+                self.scale_.astype(dtype), source, warps, self.linear_.T.astype(dtype)
+            )
         return self._by_dtype[dtype]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._unsaved}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in self._unsaved
+        }
 
     @cached_property
     def _by_dtype(self) -> dict[np.dtype, Prepared]:
@@ -243,12 +331,23 @@ class Metric:
         return _as_slice(self.source_[self.warped_])
 
     def mixed(self, linear: NDArray) -> Metric:
-        """Return this metric with its first coordinates replaced by a linear map of them."""
-        warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
-        return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
+        """Return this metric with its first coordinates replaced by a linear map of
+        them.
+        """
+        warps = {
+            "warped": self.warped_,
+            "knots": self.knots_,
+            "levels": self.levels_,
+            "slopes": self.slopes_,
+        }
+        return Metric(
+            self.n_features_in_, self.source_, self.scale_, **warps, linear=linear
+        )
 
     def rescaled(self, factors: NDArray) -> Metric:
-        """Return this metric without its linear map, each coordinate times a factor, those of factor zero left out."""
+        """Return this metric without its linear map, each coordinate times a factor,
+        those of factor zero left out.
+        """
         kept = np.flatnonzero(factors)
         of = np.isin(self.warped_, kept)
         warped = self.warped_[of]
@@ -270,14 +369,16 @@ class Metric:
         sharey: bool = True,
         **kwargs: Any,
     ) -> MetricDisplay:
-        """Draw the relevance of the columns, the warps and the linear map; needs matplotlib.
+        """Draw the relevance of the columns, the warps and the linear map; needs
+        matplotlib.
 
         Parameters
         ----------
         feature_names : sequence of str of length d, optional
             Otherwise x0, x1, ...
         ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or one Axes for each panel. None makes a figure.
+            A subplot whose place the panels take, or one Axes for each panel. None
+            makes a figure.
         n_warps : int, default=12
             At most so many warps are drawn, the most relevant ones.
         sharey : bool, default=True
@@ -300,23 +401,30 @@ class Metric:
         """
         from bochner.display import MetricDisplay
 
-        return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey, **kwargs)
+        return MetricDisplay.from_metric(self, feature_names, n_warps).plot(
+            ax, sharey=sharey, **kwargs
+        )
 
 
 PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
 
 
 def mean_distances(U: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Mean absolute difference of two rows in each column, drawn by their weights (Gini), shape (q,)."""
+    """Mean absolute difference of two rows in each column, drawn by their weights
+    (Gini), shape (q,).
+    """
     order = U.argsort(axis=0)
     share = (weight / weight.sum())[order]
     below = share.cumsum(axis=0) - share / 2
-    distances: NDArray[np.float64] = (2 * share * (2 * below - 1) * np.take_along_axis(U, order, axis=0)).sum(axis=0)
+    distances: NDArray[np.float64] = (
+        2 * share * (2 * below - 1) * np.take_along_axis(U, order, axis=0)
+    ).sum(axis=0)
     return np.where(np.ptp(U, axis=0) > 0, distances, 0.0)
 
 
 def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
-    """Return the metric with the share of each column in the mean L1 distance of two rows.
+    """Return the metric with the share of each column in the mean L1 distance of two
+    rows.
 
     Parameters
     ----------
@@ -364,7 +472,8 @@ class MetricFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        At fit: not a metric, or not a feature map; rows with other columns than the metric.
+        At fit: not a metric, or not a feature map; rows with other columns than the
+        metric.
 
     Examples
     --------
@@ -375,7 +484,9 @@ class MetricFeatures(FeatureMap):
     >>> from bochner.selection import learn_metric
     >>> X = np.random.default_rng(0).standard_normal((500, 3))
     >>> metric = learn_metric(X, X[:, 0] > 0, random_state=0)
-    >>> features = MetricFeatures(metric, BinningFeatures(Laplacian(), 20, random_state=0))
+    >>> features = MetricFeatures(
+    ...     metric, BinningFeatures(Laplacian(), 20, random_state=0)
+    ... )
     >>> features.fit_transform(X).nnz == 500 * 20
     True
     """
@@ -394,10 +505,18 @@ class MetricFeatures(FeatureMap):
         return self
 
     def _check(self, n_features: int) -> None:
-        if not isinstance(self.metric, Metric) or not isinstance(self.features, FeatureMap):
-            raise TypeError("metric must be a Metric and features a feature map such as FourierFeatures().")
+        if not isinstance(self.metric, Metric) or not isinstance(
+            self.features, FeatureMap
+        ):
+            raise TypeError(
+                "metric must be a Metric and features a feature map such as "
+                "FourierFeatures()."
+            )
         if n_features != self.metric.n_features_in_:
-            raise ValueError(f"The metric is one of {self.metric.n_features_in_} columns, and X has {n_features}.")
+            raise ValueError(
+                f"The metric is one of {self.metric.n_features_in_} columns, and X "
+                f"has {n_features}."
+            )
 
     @property
     def kernel(self) -> Kernel | None:
@@ -429,7 +548,9 @@ class MetricFeatures(FeatureMap):
         """Show the coordinates of training rows to the map."""
         self.features_.fit_rows(self.metric.coordinates(X))
 
-    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+    def fit_store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> Stored:
         """Features of training rows, of which the map takes note."""
         dense = self.dense
         return (
@@ -438,7 +559,9 @@ class MetricFeatures(FeatureMap):
             else dense.store(X, packed, centres)
         )
 
-    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+    def store(
+        self, X: Rows, packed: bool = False, centres: Centres | None = None
+    ) -> Stored:
         """Features of the rows, held in memory."""
         dense = self.dense
         return (
@@ -462,7 +585,11 @@ class MetricFeatures(FeatureMap):
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
         dense = self.dense
-        return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
+        return (
+            self.features_.dot(self.metric.coordinates(X), coef)
+            if dense is None
+            else dense.dot(X, coef)
+        )
 
     @rowwise(takes_files=False)
     def transform(self, X: Any) -> Any:

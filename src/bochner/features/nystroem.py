@@ -15,7 +15,13 @@ from bochner.data.table_input import as_dense
 from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_rows, require_memory
-from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows, random_generator
+from bochner.features.base import (
+    DenseFeatureMap,
+    DenseFeatures,
+    FeatureMap,
+    Rows,
+    random_generator,
+)
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
@@ -30,24 +36,30 @@ LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
 
 
 class NystroemFeatures(DenseFeatureMap):
-    """Nystroem features: z(x)'z(y) equals the kernel exactly if x or y is one of m landmarks.
+    """Nystroem features: z(x)'z(y) equals the kernel exactly if x or y is one of m
+    landmarks.
 
-    With K the kernel matrix of the landmarks x_1, ..., x_m, and K = V diag(s) V' without the eigenvalues that are zero,
+    With K the kernel matrix of the landmarks x_1, ..., x_m, and K = V diag(s) V'
+    without the eigenvalues that are zero,
 
         z(x) = diag(s)^-1/2 V' [k(x, x_1), ..., k(x, x_m)]
 
-    (Williams and Seeger, 2001). Landmarks are rows. For kernels of the Euclidean distance three steps of k-means turn
-    them into means of rows, which are as good as two or three times as many (Zhang, Tsang and Kwok, 2008). The features
-    adapt to the rows, unlike Fourier features: the leading eigenvectors of many rows are accurate with a tenth of the
-    columns. ‖z(x)‖^2 is below k(x, x), by more the farther x is from all landmarks.
+    (Williams and Seeger, 2001). Landmarks are rows. For kernels of the Euclidean
+    distance three steps of k-means turn them into means of rows, which are as good as
+    two or three times as many (Zhang, Tsang and Kwok, 2008). The features adapt to the
+    rows, unlike Fourier features: the leading eigenvectors of many rows are accurate
+    with a tenth of the columns. ‖z(x)‖^2 is below k(x, x), by more the farther x is
+    from all landmarks.
 
     Parameters
     ----------
     kernel : Kernel, default=Gaussian()
-        Any sum, product and scaling of the kernels in `bochner.kernels`, with lengthscales in the units of X. The
-        Gaussian is fast; others need double precision.
+        Any sum, product and scaling of the kernels in `bochner.kernels`, with
+        lengthscales in the units of X. The Gaussian is fast; others need double
+        precision.
     n_components : int, default=500
-        Number m of landmarks. With at most m rows all of them are landmarks, and the features give the exact kernel.
+        Number m of landmarks. With at most m rows all of them are landmarks, and the
+        features give the exact kernel.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -70,9 +82,10 @@ class NystroemFeatures(DenseFeatureMap):
 
     References
     ----------
-    Williams and Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000. Zhang, Tsang
-    and Kwok, "Improved Nystrom Low-Rank Approximation and Error Analysis", ICML 2008. Sterge and Sriperumbudur,
-    "Statistical Optimality and Computational Efficiency of Nystrom Kernel PCA", JMLR 2022.
+    Williams and Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS
+    2000. Zhang, Tsang and Kwok, "Improved Nystrom Low-Rank Approximation and Error
+    Analysis", ICML 2008. Sterge and Sriperumbudur, "Statistical Optimality and
+    Computational Efficiency of Nystrom Kernel PCA", JMLR 2022.
 
     Examples
     --------
@@ -80,7 +93,9 @@ class NystroemFeatures(DenseFeatureMap):
     >>> from bochner.features import NystroemFeatures
     >>> from bochner.kernels import Gaussian
     >>> X = np.random.default_rng(0).standard_normal((100, 3))
-    >>> Z = NystroemFeatures(Gaussian(2.0), n_components=100, random_state=0).fit_transform(X)
+    >>> Z = NystroemFeatures(
+    ...     Gaussian(2.0), n_components=100, random_state=0
+    ... ).fit_transform(X)
     >>> bool(abs(Z @ Z.T - Gaussian(2.0)(X)).max() < 1e-6)
     True
     """
@@ -111,20 +126,37 @@ class NystroemFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Find the landmarks of these rows, of which equal ones are one, and those without weight none."""
+        """Find the landmarks of these rows, of which equal ones are one, and those
+        without weight none.
+        """
         self.kernel.check_rows(X)
         rng = random_generator(self.random_state)
         counted, m = np.flatnonzero(weight), self.n_components
         rows = counted[distinct_rows(X[counted], weight[counted])[0]]
-        require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
+        require_memory(
+            32 * min(len(rows), m) ** 2,
+            "The kernel matrix of landmarks",
+            "Use fewer n_components.",
+        )
         some = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
-        self.landmarks_ = k_means(X, weight, some) if moved else as_dense(some).astype(np.float64)
+        self.landmarks_ = (
+            k_means(X, weight, some) if moved else as_dense(some).astype(np.float64)
+        )
         self._caches = {}
         values, vectors = eigh(self.kernel(self.landmarks_))
-        kept = slice(int(np.searchsorted(values, LEAST_EIGENVALUE * max(float(values[-1]), 0.0), side="right")), None)
+        kept = slice(
+            int(
+                np.searchsorted(
+                    values, LEAST_EIGENVALUE * max(float(values[-1]), 0.0), side="right"
+                )
+            ),
+            None,
+        )
         root = (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
-        self.root_ = root * np.sign(root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])])
+        self.root_ = root * np.sign(
+            root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])]
+        )
 
     @property
     def n_features_out(self) -> int:
@@ -136,9 +168,14 @@ class NystroemFeatures(DenseFeatureMap):
         out[:, : self.n_features_out] = self._values(X) @ self._root(X.dtype)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), as the kernel times coefficients of landmarks."""
+        """Features of the rows times coefficients of shape (D, K), as the kernel
+        times coefficients of landmarks.
+        """
         folded = product(self.root_, coef.astype(np.float64)).astype(X.dtype)
-        result, tile = np.empty((X.shape[0], coef.shape[1]), X.dtype), self._tile_rows(X.dtype)
+        result, tile = (
+            np.empty((X.shape[0], coef.shape[1]), X.dtype),
+            self._tile_rows(X.dtype),
+        )
 
         def loop(start: int, stop: int) -> None:
             for a in range(start, stop, tile):
@@ -158,11 +195,17 @@ class NystroemFeatures(DenseFeatureMap):
         """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
         length = _gaussian_scale(self.kernel, self.n_features_in_)
         if length is None:
-            return self.kernel(as_dense(X).astype(np.float64), self.landmarks_).astype(X.dtype)
+            return self.kernel(as_dense(X).astype(np.float64), self.landmarks_).astype(
+                X.dtype
+            )
         variance, scale = length
-        centre, inverse = self._cached(f"units {X.dtype}", lambda: self._units(1 / scale, X.dtype))
+        centre, inverse = self._cached(
+            f"units {X.dtype}", lambda: self._units(1 / scale, X.dtype)
+        )
         if sp.issparse(X):
-            values = self._distances(X.multiply(inverse).tocsr().astype(np.float64), None, scale)
+            values = self._distances(
+                X.multiply(inverse).tocsr().astype(np.float64), None, scale
+            )
         else:
             with np.errstate(over="ignore"):
                 U = (X - centre) * inverse
@@ -173,36 +216,61 @@ class NystroemFeatures(DenseFeatureMap):
         return values.astype(X.dtype, copy=False)
 
     def _units(self, inverse: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
-        """Mean of the landmarks, about which distances lose fewer digits, and inverse lengthscales."""
+        """Mean of the landmarks, about which distances lose fewer digits, and
+        inverse lengthscales.
+        """
         return self.landmarks_.mean(axis=0).astype(dtype), inverse.astype(dtype)
 
     def _distances(self, U: Any, centre: NDArray | None, scale: NDArray) -> NDArray:
-        """Minus halves of the squared distances to the landmarks, over the lengthscale, shape (b, m)."""
+        """Minus halves of the squared distances to the landmarks, over the
+        lengthscale, shape (b, m).
+        """
         shift = 0.0 if centre is None else centre.astype(np.float64)
         name = f"landmarks {U.dtype} {centre is None}"
-        V = self._cached(name, lambda: np.ascontiguousarray(((self.landmarks_ - shift) / scale).T.astype(U.dtype)))
+        V = self._cached(
+            name,
+            lambda: np.ascontiguousarray(
+                ((self.landmarks_ - shift) / scale).T.astype(U.dtype)
+            ),
+        )
         with np.errstate(over="ignore", invalid="ignore"):
-            own = np.asarray(U.power(2).sum(axis=1)).ravel() if sp.issparse(U) else np.einsum("ij,ij->i", U, U)
+            own = (
+                np.asarray(U.power(2).sum(axis=1)).ravel()
+                if sp.issparse(U)
+                else np.einsum("ij,ij->i", U, U)
+            )
             values = np.asarray(U @ V)
             values -= (own / 2)[:, np.newaxis]
             values -= np.einsum("ij,ij->j", V, V) / 2
-        values[~np.isfinite(own)] = -np.inf  # not the difference of two infinite numbers
+        values[
+            ~np.isfinite(own)
+        ] = -np.inf  # not the difference of two infinite numbers
         return np.minimum(values, 0, out=values)
 
 
-FAR_UNIT = 2.0**50  # of rows whose squared distances might overflow or vanish in single precision
+FAR_UNIT = (
+    2.0**50
+)  # of rows whose squared distances might overflow or vanish in single precision
 
 
-def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> NDArray[np.float64]:
-    """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any number of threads."""
+def k_means(
+    X: Any, weight: NDArray, centres: Any, n_iter: int = 3
+) -> NDArray[np.float64]:
+    """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
+    number of threads.
+    """
     n, centres = X.shape[0], as_dense(centres).astype(X.dtype)
     unit = float(binary_unit(abs(X).max()))
     if not 1 / FAR_UNIT < unit < FAR_UNIT:
         return unit * k_means(X * (1 / unit), weight, centres * (1 / unit), n_iter)
     for _ in range(n_iter):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
-        nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(axis=1)
-        members = sp.csr_array((weight, (nearest, np.arange(n))), shape=(len(centres), n))
+        nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
+            axis=1
+        )
+        members = sp.csr_array(
+            (weight, (nearest, np.arange(n))), shape=(len(centres), n)
+        )
         total, sums = members.sum(axis=1), members @ X
         some = total > 0
         centres[some] = (as_dense(sums)[some] / total[some, np.newaxis]).astype(X.dtype)
@@ -210,12 +278,19 @@ def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> NDArray[n
 
 
 def _is_euclidean(kernel: Kernel) -> bool:
-    """Whether a kernel is one of Euclidean distances, of which means of rows stand for these."""
+    """Whether a kernel is one of Euclidean distances, of which means of rows stand
+    for these.
+    """
     leaves = [leaf for _, factors in kernel.terms() for leaf in factors]
-    return all(isinstance(leaf, Stationary) and isinstance(leaf.spectral_measure(), Isotropic) for leaf in leaves)
+    return all(
+        isinstance(leaf, Stationary) and isinstance(leaf.spectral_measure(), Isotropic)
+        for leaf in leaves
+    )
 
 
-def _gaussian_scale(kernel: Kernel, n_features: int) -> tuple[float, NDArray[np.float64]] | None:
+def _gaussian_scale(
+    kernel: Kernel, n_features: int
+) -> tuple[float, NDArray[np.float64]] | None:
     """Variance and lengthscales of a single Gaussian kernel; None of another."""
     terms = kernel.terms()
     if len(terms) != 1 or len(terms[0][1]) != 1 or type(terms[0][1][0]) is not Gaussian:
@@ -234,15 +309,19 @@ def has_exact_kernel(leaf: LeafMap) -> bool:
     if kernel is None or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
         return False
     mixed = getattr(leaf.features, "column_share", 1.0) != 1.0
-    return not mixed or all(isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors)
+    return not mixed or all(
+        isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors
+    )
 
 
 class LandmarkFeatures(DenseFeatures):
-    """Features z(x) = L^-1 [k(x, x_1), ..., k(x, x_m)], L L' = k of the landmarks (Williams and Seeger, 2001).
+    """Features z(x) = L^-1 [k(x, x_1), ..., k(x, x_m)], L L' = k of the landmarks
+    (Williams and Seeger, 2001).
 
-    The kernel k is the one that a fitted map estimates, on learned coordinates if there are any, and the weighted
-    sum of those of its parts; where it has no formula, the inner product of the features. k(x, x) - |z(x)|^2 is what
-    the landmarks do not tell of a function's value at x: its variance given its values at the landmarks.
+    The kernel k is the one that a fitted map estimates, on learned coordinates if there
+    are any, and the weighted sum of those of its parts; where it has no formula, the
+    inner product of the features. k(x, x) - |z(x)|^2 is what the landmarks do not tell
+    of a function's value at x: its variance given its values at the landmarks.
 
     Parameters
     ----------
@@ -255,10 +334,13 @@ class LandmarkFeatures(DenseFeatures):
 
     References
     ----------
-    Williams and Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000.
+    Williams and Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS
+    2000.
     """
 
-    def __init__(self, features: FeatureMap, landmarks: NDArray, root: NDArray | None = None) -> None:
+    def __init__(
+        self, features: FeatureMap, landmarks: NDArray, root: NDArray | None = None
+    ) -> None:
         self._parts = [_Part(leaf, landmarks) for leaf in leaves(features)]
         self.landmarks = landmarks
         self.root = self._root() if root is None else root
@@ -304,29 +386,42 @@ class _Part:
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
         dense = self.leaf.features.dense
-        return dense.rows(rows) if dense is not None else self.leaf.features.transform(rows)
+        return (
+            dense.rows(rows)
+            if dense is not None
+            else self.leaf.features.transform(rows)
+        )
 
     def values(self, X: NDArray) -> Any:
         """Kernel with the landmarks, shape (b, m)."""
         rows = self.leaf.coordinates(X)
         if not self.exact:
             return self.leaf.weight * as_dense(self._features(rows) @ self.others.T)
-        return self.leaf.weight * estimated_kernel(self.leaf.features)(rows, self.others)
+        return self.leaf.weight * estimated_kernel(self.leaf.features)(
+            rows, self.others
+        )
 
     def variance(self, X: Rows) -> NDArray[np.float64]:
         """k(x, x) of each row."""
         if self.exact:
-            return np.full(X.shape[0], self.leaf.weight * self.leaf.features.kernel.variance)
+            return np.full(
+                X.shape[0], self.leaf.weight * self.leaf.features.kernel.variance
+            )
         Z = as_dense(self._features(self.leaf.coordinates(X.astype(np.float64))))
         return self.leaf.weight * np.einsum("ij,ij->i", Z, Z)
 
 
-ROWS_TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
-EXACT_REMEDY = "Use fewer rows, or solver='auto', whose random features need none of this."
+# Rows that are compared with all that are kept at a time, for exact kernels cost as
+# much for a few
+ROWS_TILE = 512
+EXACT_REMEDY = (
+    "Use fewer rows, or solver='auto', whose random features need none of this."
+)
 
 
 class KernelRows(DenseFeatureMap):
-    """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what exact kernel machines sum.
+    """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what
+    exact kernel machines sum.
 
     Parameters
     ----------
@@ -352,7 +447,9 @@ class KernelRows(DenseFeatureMap):
         """Keep these rows, dense, after those that are kept."""
         if not isinstance(X, np.ndarray):
             require_memory(
-                8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", EXACT_REMEDY
+                8 * X.shape[0] * X.shape[1],
+                "An exact kernel of these sparse rows, made dense,",
+                EXACT_REMEDY,
             )
         rows = np.array(as_dense(X))
         self.rows_ = np.vstack([self.rows_, rows]) if len(self.rows_) else rows
@@ -371,7 +468,8 @@ class KernelRows(DenseFeatureMap):
 
 
 def exact_map(features: FeatureMap) -> FeatureMap:
-    """Return the map whose features are exact kernel values, not fitted, for a map that estimates them.
+    """Return the map whose features are exact kernel values, not fitted, for a map that
+    estimates them.
 
     Raises ValueError for a map whose kernel is not known, or not one kernel.
     """
@@ -379,7 +477,8 @@ def exact_map(features: FeatureMap) -> FeatureMap:
     kernel = kernel_of(leaf.features)
     if others or kernel is None or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
-            f"solver='exact' needs a known kernel, and {type(features).__name__} have none: give kernel= in place of "
+            f"solver='exact' needs a known kernel, and {type(features).__name__} "
+            "have none: give kernel= in place of "
             "features=."
         )
     exact: FeatureMap = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
@@ -401,10 +500,12 @@ N_BUCKETS = 1024  # of each grid, for bins that no row has been in
 
 
 class PriorFunctions:
-    """Functions drawn from a Gaussian process of mean zero and the kernel of a fitted map.
+    """Functions drawn from a Gaussian process of mean zero and the kernel of a fitted
+    map.
 
-    Random combinations of fresh Fourier features of the kernel, or of fresh bins that are hashed, so that a function
-    has a value everywhere; of the map's own features where these have no kernel beside.
+    Random combinations of fresh Fourier features of the kernel, or of fresh bins that
+    are hashed, so that a function has a value everywhere; of the map's own features
+    where these have no kernel beside.
 
     Parameters
     ----------
@@ -415,28 +516,40 @@ class PriorFunctions:
     rng : Generator
     """
 
-    def __init__(self, features: FeatureMap, n_functions: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, features: FeatureMap, n_functions: int, rng: np.random.Generator
+    ) -> None:
         self._parts: list[tuple[LeafMap, FeatureMap, NDArray]] = []
         for leaf in leaves(features):
             fresh = _fresh(leaf, features.n_features_in_, int(rng.integers(2**31)))
-            coef = rng.standard_normal((fresh.n_features_out, n_functions)) * np.sqrt(leaf.weight)
+            coef = rng.standard_normal((fresh.n_features_out, n_functions)) * np.sqrt(
+                leaf.weight
+            )
             self._parts.append((leaf, fresh, coef))
 
     def __call__(self, X: Rows) -> NDArray[np.float64]:
         """Values at some rows, shape (n, S)."""
         total: Any = 0.0
         for leaf, fresh, coef in self._parts:
-            total = total + fresh.dot(leaf.coordinates(X.astype(np.float64, copy=False)), coef)
+            total = total + fresh.dot(
+                leaf.coordinates(X.astype(np.float64, copy=False)), coef
+            )
         return total
 
 
 def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
-    """A map of the same kernel that is drawn again, for rows as the single map sees them."""
+    """A map of the same kernel that is drawn again, for rows as the single map sees
+    them.
+    """
     fresh: Any = leaf.features
     if not has_exact_kernel(leaf):
         return fresh
     n_features = leaf.metrics[-1].n_features_out_ if leaf.metrics else n_features
     if getattr(fresh, "column_share", 1.0) != 1.0:
-        mixture: BinningFeatures = clone(fresh).set_params(n_buckets=N_BUCKETS, random_state=seed)
+        mixture: BinningFeatures = clone(fresh).set_params(
+            n_buckets=N_BUCKETS, random_state=seed
+        )
         return mixture.draw(n_features)
-    return FourierFeatures(fresh.kernel, N_COMPONENTS, sampling="iid", random_state=seed).draw(n_features)
+    return FourierFeatures(
+        fresh.kernel, N_COMPONENTS, sampling="iid", random_state=seed
+    ).draw(n_features)

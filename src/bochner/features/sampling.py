@@ -18,18 +18,33 @@ from bochner.engines.local import require_memory
 from bochner.features.structured import SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Leaf, Term
-from bochner.kernels.spectral_measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
+from bochner.kernels.spectral_measures import (
+    TINY,
+    Drawn,
+    Isotropic,
+    RadialLaw,
+    SpectralMeasure,
+)
 
 POOL = 4  # frequencies drawn by leverage for each that is kept
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
-RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave
-LOW, MIDDLE, POINTS = 5, 10, 50  # columns up to which Sobol points err less: of any number; of so many for each column
-CLEARLY = 1.5  # times as fast as a matrix product that structured frequencies are where they are taken unasked
+# Frequency over the lengthscale up to which single precision tells the phase of a wave
+RESOLVED = 1e5
+# Columns up to which Sobol points err less: of any number; of so many for each column
+LOW, MIDDLE, POINTS = (
+    5,
+    10,
+    50,
+)
+# Times as fast as a matrix product that structured frequencies are where they are taken
+# unasked
+CLEARLY = 1.5
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x - y)).
+    """Frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x -
+    y)).
 
     Attributes
     ----------
@@ -46,19 +61,23 @@ class Draw:
 
 
 def draw_frequencies(
-    kernel: Kernel, n_frequencies: int, n_features: int, sampling: str, rng: np.random.Generator
+    kernel: Kernel,
+    n_frequencies: int,
+    n_features: int,
+    sampling: str,
+    rng: np.random.Generator,
 ) -> Draw:
     """Draw frequencies of a kernel.
 
-    A sum of kernels splits the draws over its terms, in proportion to their variances (Neyman's allocation: the
-    deviation of a term's estimate is proportional to its variance); a product adds independent frequencies, one of
-    each factor.
+    A sum of kernels splits the draws over its terms, in proportion to their variances
+    (Neyman's allocation: the deviation of a term's estimate is proportional to its
+    variance); a product adds independent frequencies, one of each factor.
 
     Raises
     ------
     ValueError
-        If there are fewer frequencies than terms in the kernel, or `sampling` is not a known scheme, or not one of
-        this kernel.
+        If there are fewer frequencies than terms in the kernel, or `sampling` is not a
+        known scheme, or not one of this kernel.
     MemoryError
         Before the draw.
     """
@@ -68,29 +87,44 @@ def draw_frequencies(
     what = f"Drawing {n_frequencies:,} frequencies in {n_features:,} dimensions"
     require_memory(need, what, "Use fewer n_components.")
     terms = kernel.terms()
-    counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
-    weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
-    if sampling == "auto" and cheaper(n_features, n_frequencies, CLEARLY) and _sign_flips_alone(terms):
+    counts = allocate(
+        [variance for variance, _ in terms], n_frequencies, "n_components"
+    )
+    weights = [
+        np.full(count, variance / count)
+        for (variance, _), count in zip(terms, counts, strict=True)
+    ]
+    if (
+        sampling == "auto"
+        and cheaper(n_features, n_frequencies, CLEARLY)
+        and _sign_flips_alone(terms)
+    ):
         sampling = "structured"
     if sampling == "structured":
         _require_directions(terms)
         if n_features >= SignedHadamard.fewest and _sign_flips_alone(terms):
-            return _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
+            return _draw_sign_flips(
+                terms[0][1][0], n_frequencies, n_features, weights[0], rng
+            )
     blocks = [
-        _draw_term(leaves, count, n_features, sampling, rng) for (_, leaves), count in zip(terms, counts, strict=True)
+        _draw_term(leaves, count, n_features, sampling, rng)
+        for (_, leaves), count in zip(terms, counts, strict=True)
     ]
     return Draw(np.hstack(blocks), np.concatenate(weights))
 
 
 def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
-    """Share `total` draws in proportion to the variances, at least one each, by largest remainders.
+    """Share `total` draws in proportion to the variances, at least one each, by largest
+    remainders.
 
-    Raises ValueError, which tells to raise the parameter `name`, where there are fewer draws than variances.
+    Raises ValueError, which tells to raise the parameter `name`, where there are fewer
+    draws than variances.
     """
     weights = np.array(variances)
     if total < len(weights):
         raise ValueError(
-            f"The kernel is a sum of {len(weights)} terms and only {total} draws would be made; "
+            f"The kernel is a sum of {len(weights)} terms and only {total} draws "
+            "would be made; "
             f"each term needs one: raise {name}."
         )
     shares = weights / weights.sum() * (total - len(weights))
@@ -100,11 +134,20 @@ def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.in
     return counts
 
 
-def _draw_term(leaves: Sequence[Leaf], size: int, n_features: int, sampling: str, rng: np.random.Generator) -> NDArray:
+def _draw_term(
+    leaves: Sequence[Leaf],
+    size: int,
+    n_features: int,
+    sampling: str,
+    rng: np.random.Generator,
+) -> NDArray:
     """Sum of one frequency of each factor, shape (n_features, size)."""
     measures = [leaf.spectral_measure() for leaf in leaves]
     coordinates = [leaf.n_coordinates(n_features) for leaf in leaves]
-    shapes = [(d, measure.n_uniforms) for d, measure in zip(coordinates, measures, strict=True)]
+    shapes = [
+        (d, measure.n_uniforms)
+        for d, measure in zip(coordinates, measures, strict=True)
+    ]
     if any(isinstance(measure, Drawn) for measure in measures):
         _require_draws(leaves, sampling)
         sampling = "iid"
@@ -113,35 +156,56 @@ def _draw_term(leaves: Sequence[Leaf], size: int, n_features: int, sampling: str
     if sampling == "qmc":
         numbers = _sobol(shapes, size, rng)
     else:
-        numbers = [(normal_vectors(d, size, sampling, rng), rng.uniform(TINY, 1.0, (more, size))) for d, more in shapes]
+        numbers = [
+            (
+                normal_vectors(d, size, sampling, rng),
+                rng.uniform(TINY, 1.0, (more, size)),
+            )
+            for d, more in shapes
+        ]
     total = np.zeros((n_features, size))
     for leaf, measure, (normal, uniform) in zip(leaves, measures, numbers, strict=True):
-        total += leaf.frequencies(unit_frequencies(measure, normal, uniform), n_features)
+        total += leaf.frequencies(
+            unit_frequencies(measure, normal, uniform), n_features
+        )
     return total
 
 
-def unit_frequencies(measure: SpectralMeasure, normal: NDArray, uniform: NDArray) -> NDArray:
-    """Frequencies at unit lengthscale, of heavy tails those beyond R = 10^5 near it, R (1 + log(1 + log(|w| / R))).
+def unit_frequencies(
+    measure: SpectralMeasure, normal: NDArray, uniform: NDArray
+) -> NDArray:
+    """Frequencies at unit lengthscale, of heavy tails those beyond R = 10^5 near it, R
+    (1 + log(1 + log(|w| / R))).
 
-    Distributions without second moments reach frequencies whose phase x'w no floating-point number tells. Waves so
-    short average out between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5
-    lengthscales. Far ones of other distributions, a narrow `Gabor` kernel's or harmonics, are told from their
-    neighbours.
+    Distributions without second moments reach frequencies whose phase x'w no
+    floating-point number tells. Waves so short average out between rows that are apart,
+    unless they are rounded to a constant; the kernel changes below 10^-5 lengthscales.
+    Far ones of other distributions, a narrow `Gabor` kernel's or harmonics, are told
+    from their neighbours.
     """
     unit = measure.frequencies(normal, uniform)
     size = np.abs(unit)
-    if size.max(initial=0.0) <= RESOLVED or isinstance(measure, Drawn) or np.isfinite(measure.moments(len(unit))).all():
+    if (
+        size.max(initial=0.0) <= RESOLVED
+        or isinstance(measure, Drawn)
+        or np.isfinite(measure.moments(len(unit))).all()
+    ):
         return unit
     octaves = np.log(np.maximum(size, RESOLVED) / RESOLVED)
-    return np.where(octaves > 0, np.sign(unit) * RESOLVED * (1 + np.log1p(octaves)), unit)
+    return np.where(
+        octaves > 0, np.sign(unit) * RESOLVED * (1 + np.log1p(octaves)), unit
+    )
 
 
-def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Generator) -> NDArray:
+def normal_vectors(
+    n_features: int, size: int, sampling: str, rng: np.random.Generator
+) -> NDArray:
     """Standard normal vectors, the columns of an array of shape (n_features, size).
 
-    "iid": independent. "orthogonal": of directions that are, in groups of `n_features` columns, those of a Haar
-    orthogonal matrix (Yu et al., 2016), and of independent lengths. Any one column is normal, so that estimates stay
-    unbiased; the columns of a group repel one another. "structured": see `SignedHadamard`; "orthogonal" below 9
+    "iid": independent. "orthogonal": of directions that are, in groups of `n_features`
+    columns, those of a Haar orthogonal matrix (Yu et al., 2016), and of independent
+    lengths. Any one column is normal, so that estimates stay unbiased; the columns of a
+    group repel one another. "structured": see `SignedHadamard`; "orthogonal" below 9
     columns.
     """
     if sampling == "structured" and n_features >= SignedHadamard.fewest:
@@ -159,7 +223,8 @@ def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Gen
 
 
 def _even(shapes: Sequence[tuple[int, int]], size: int) -> bool:
-    """Whether so many Sobol points fill their cube more evenly than orthogonal vectors do: few dimensions, many points.
+    """Whether so many Sobol points fill their cube more evenly than orthogonal vectors
+    do: few dimensions, many points.
 
     Coordinates count, not the uniform numbers beside them.
     """
@@ -167,16 +232,21 @@ def _even(shapes: Sequence[tuple[int, int]], size: int) -> bool:
     return columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
 
 
-def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator) -> list[tuple[NDArray, NDArray]]:
-    """Normal vectors and uniform numbers of all factors from one scrambled Sobol sequence (Yang et al., 2014).
+def _sobol(
+    shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator
+) -> list[tuple[NDArray, NDArray]]:
+    """Normal vectors and uniform numbers of all factors from one scrambled Sobol
+    sequence (Yang et al., 2014).
 
-    Every point has a dimension for each coordinate of each factor. Scrambled points are uniform each for itself, so
-    that estimates stay unbiased; together they fill the cube more evenly than independent ones.
+    Every point has a dimension for each coordinate of each factor. Scrambled points are
+    uniform each for itself, so that estimates stay unbiased; together they fill the
+    cube more evenly than independent ones.
     """
     dimensions = sum(d + more for d, more in shapes)
     if dimensions > Sobol.MAXDIM:
         raise ValueError(
-            f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} dimensions, and this kernel needs "
+            f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} "
+            "dimensions, and this kernel needs "
             f"{dimensions:,}: use sampling='orthogonal'."
         )
     # A power of two of them, of which the first serve: of any other number SciPy warns.
@@ -184,7 +254,9 @@ def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generato
     points = np.clip(drawn.T, TINY, 1 - 2**-53)
     numbers, first = [], 0
     for d, more in shapes:
-        numbers.append((ndtri(points[first : first + d]), points[first + d : first + d + more]))
+        numbers.append(
+            (ndtri(points[first : first + d]), points[first + d : first + d + more])
+        )
         first += d + more
     return numbers
 
@@ -195,9 +267,15 @@ def _has_directions(leaf: Leaf) -> bool:
 
 
 def _sign_flips_alone(terms: Sequence[Term]) -> bool:
-    """Whether the kernel is one leaf, of all columns, whose frequencies have directions."""
+    """Whether the kernel is one leaf, of all columns, whose frequencies have
+    directions.
+    """
     leaf = terms[0][1][0]
-    alone = len(terms) == 1 and len(terms[0][1]) == 1 and type(leaf).frequencies is Stationary.frequencies
+    alone = (
+        len(terms) == 1
+        and len(terms[0][1]) == 1
+        and type(leaf).frequencies is Stationary.frequencies
+    )
     return alone and _has_directions(leaf)
 
 
@@ -206,48 +284,68 @@ def _require_directions(terms: Sequence[Term]) -> None:
         _require_draws([leaf], "structured")
         if not _has_directions(leaf):
             raise ValueError(
-                f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: use "
+                "sampling='structured' needs frequencies of uniform direction, and "
+                f"those of {leaf!r} have none: use "
                 "sampling='orthogonal' or 'qmc'."
             )
 
 
 def _require_draws(leaves: Sequence[Leaf], sampling: str) -> None:
     for leaf in leaves:
-        if isinstance(leaf.spectral_measure(), Drawn) and sampling not in ("auto", "iid", "leverage"):
+        if isinstance(leaf.spectral_measure(), Drawn) and sampling not in (
+            "auto",
+            "iid",
+            "leverage",
+        ):
             raise ValueError(
-                f"sampling={sampling!r} computes frequencies from its own points, and those of {leaf!r} are drawn by "
+                f"sampling={sampling!r} computes frequencies from its own points, "
+                f"and those of {leaf!r} are drawn by "
                 "its sampler: use sampling='iid'."
             )
 
 
-def _draw_sign_flips(leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
+def _draw_sign_flips(
+    leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator
+) -> Draw:
     measure: SpectralMeasure = leaf.spectral_measure()
     sign_flips = SignedHadamard.draw(n_features, size, rng)
     normal = sign_flips.frequencies()
-    unit = unit_frequencies(measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size)))
+    unit = unit_frequencies(
+        measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size))
+    )
     factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
     sign_flips = sign_flips.scaled(factors, 1 / leaf.scales(n_features))
     return Draw(sign_flips.frequencies(), weights, sign_flips)
 
 
 LEVERAGE_ROWS = 1024
-SHARE = 0.25  # effective dimension aimed at, of the number of frequencies or of rows, whichever is less
+# Effective dimension aimed at, of the number of frequencies or of rows, whichever is
+# less
+SHARE = 0.25
 CHUNK = 1024  # frequencies
 
 
 def draw_by_leverage(
-    kernel: Kernel, n_frequencies: int, X: NDArray | sp.csr_array, weight: NDArray, rng: np.random.Generator
+    kernel: Kernel,
+    n_frequencies: int,
+    X: NDArray | sp.csr_array,
+    weight: NDArray,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw frequencies by how much the rows need them, and weights that keep the estimate of the kernel unbiased.
+    """Draw frequencies by how much the rows need them, and weights that keep the
+    estimate of the kernel unbiased.
 
-    Of a pool with weights p_i the frequency i, with features phi_i = sqrt(p_i) [cos(w_i'x), sin(w_i'x)] at the rows x
-    of a sample and their kernel matrix K = sum_i phi_i phi_i', has the leverage score
+    Of a pool with weights p_i the frequency i, with features phi_i = sqrt(p_i)
+    [cos(w_i'x), sin(w_i'x)] at the rows x of a sample and their kernel matrix K = sum_i
+    phi_i phi_i', has the leverage score
 
-        l_i = trace(phi_i' (K + lambda I)^(-1) phi_i),    sum_i l_i = d(lambda), the effective dimension
+        l_i = trace(phi_i' (K + lambda I)^(-1) phi_i),
+        sum_i l_i = d(lambda), the effective dimension
 
-    (Avron et al., 2017). It is taken m q_i times in the mean, q_i = l_i / d, by systematic resampling, with the weight
-    p_i / (m q_i). Lambda is where the effective dimension is a quarter of m, or of the rows if these are fewer: what so
-    many frequencies can be expected to serve.
+    (Avron et al., 2017). It is taken m q_i times in the mean, q_i = l_i / d, by
+    systematic resampling, with the weight p_i / (m q_i). Lambda is where the effective
+    dimension is a quarter of m, or of the rows if these are fewer: what so many
+    frequencies can be expected to serve.
 
     Parameters
     ----------
@@ -289,7 +387,9 @@ def draw_by_leverage(
 
 def _ridge(K: NDArray, size: int) -> float:
     eigenvalues = np.maximum(eigvalsh(K), 0.0)
-    aim = SHARE * min(size, int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12)))
+    aim = SHARE * min(
+        size, int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12))
+    )
 
     def excess(log_ridge: float) -> float:
         return float((eigenvalues / (eigenvalues + np.exp(log_ridge))).sum() - aim)
@@ -298,7 +398,9 @@ def _ridge(K: NDArray, size: int) -> float:
     return float(np.exp(brentq(excess, top - 40, top + 40)))
 
 
-def _scores(factor: tuple, root: NDArray, angles: NDArray, amplitude: NDArray) -> NDArray:
+def _scores(
+    factor: tuple, root: NDArray, angles: NDArray, amplitude: NDArray
+) -> NDArray:
     total = np.zeros(angles.shape[1])
     for wave in (np.cos, np.sin):
         phi = root[:, np.newaxis] * wave(angles) * amplitude

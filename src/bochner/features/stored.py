@@ -1,6 +1,7 @@
 """Features of a block of rows, held in memory for repeated products with Z and Z'.
 
-Vectors are the rows of their arrays, V of shape (K, D) and T of shape (K, rows), so that each is contiguous.
+Vectors are the rows of their arrays, V of shape (K, D) and T of shape (K, rows), so
+that each is contiguous.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class StoredRows(NamedTuple):
     weight: NDArray
 
 
-SMALLEST_BOUND = 1e-36  # of a column, whose 127th part has a finite inverse in single precision
+SMALLEST_BOUND = (
+    1e-36  # of a column, whose 127th part has a finite inverse in single precision
+)
 
 
 Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
@@ -45,7 +48,9 @@ class Stored(ABC):
 
     n_rows: int
     width = LITTLE  # entries of a row, or more
-    fused = False  # whether `normal` reads the features once, where `forward` and `backward` would twice
+    # Whether `normal` reads the features once, where `forward` and `backward` would
+    # twice
+    fused = False
 
     @abstractmethod
     def forward(self, V: NDArray) -> NDArray:
@@ -55,20 +60,29 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
-        """Work that adds scale V Z' to T, of shape (K, n), from one row to another; at multiples of `TILE_ROWS`."""
+    def forward_rows(
+        self, V: NDArray, T: NDArray, scale: float
+    ) -> Callable[[int, int], object]:
+        """Work that adds scale V Z' to T, of shape (K, n), from one row to another;
+        at multiples of `TILE_ROWS`.
+        """
         own = scale * self.forward(V)
-        return lambda start, stop: np.add(T[:, start:stop], own[:, start:stop], out=T[:, start:stop])
+        return lambda start, stop: np.add(
+            T[:, start:stop], own[:, start:stop], out=T[:, start:stop]
+        )
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        """What adds scale T Z to Q: work that may be done at once, and what is to be done when all of it is."""
+        """What adds scale T Z to Q: work that may be done at once, and what is to be
+        done when all of it is.
+        """
         return [], lambda: self.backward(scale * T, Q)
 
     @abstractmethod
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n).
 
-        Of several maps side by side only those of which it is said, if it is said of any; the others may be left out.
+        Of several maps side by side only those of which it is said, if it is said of
+        any; the others may be left out.
         """
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
@@ -95,9 +109,14 @@ class StoredFloats(Stored):
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         T = T.astype(self.Z.dtype, copy=False)
-        Q += fold(lambda part: T[:, slice(*part)] @ self.Z[slice(*part)], shards(self.n_rows, SHARD_ROWS))
+        Q += fold(
+            lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
+            shards(self.n_rows, SHARD_ROWS),
+        )
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+    def forward_rows(
+        self, V: NDArray, T: NDArray, scale: float
+    ) -> Callable[[int, int], object]:
         V = (scale * V).astype(self.Z.dtype, copy=False)
 
         def add(start: int, stop: int) -> None:
@@ -108,13 +127,18 @@ class StoredFloats(Stored):
         return add
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        T, parts = (scale * T).astype(self.Z.dtype, copy=False), shards(self.n_rows, SHARD_ROWS)
+        T, parts = (
+            (scale * T).astype(self.Z.dtype, copy=False),
+            shards(self.n_rows, SHARD_ROWS),
+        )
         sums = np.empty((len(parts), *Q.shape), self.Z.dtype)
 
         def add(total: NDArray, part: tuple[int, int]) -> None:
             np.matmul(T[:, slice(*part)], self.Z[slice(*part)], out=total)
 
-        return [partial(add, *one) for one in zip(sums, parts, strict=True)], lambda: np.add(Q, sums.sum(axis=0), out=Q)
+        return [
+            partial(add, *one) for one in zip(sums, parts, strict=True)
+        ], lambda: np.add(Q, sums.sum(axis=0), out=Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for a in range(0, self.n_rows, TILE_ROWS):
@@ -122,9 +146,11 @@ class StoredFloats(Stored):
 
 
 class StoredBytes(Stored):
-    """Dense features in 8 bits each, with a rounding error of at most bound / 254 (Zhang et al., 2019).
+    """Dense features in 8 bits each, with a rounding error of at most bound / 254
+    (Zhang et al., 2019).
 
-    A quarter of the memory of single precision, and a product with Z'Z reads every row once.
+    A quarter of the memory of single precision, and a product with Z'Z reads every row
+    once.
 
     Parameters
     ----------
@@ -136,8 +162,9 @@ class StoredBytes(Stored):
 
     References
     ----------
-    Zhang, May, Dao and Re, "Low-Precision Random Fourier Features for Memory-Constrained Kernel Approximation",
-    AISTATS 2019 (there with random rounding; errors of this size do not need it).
+    Zhang, May, Dao and Re, "Low-Precision Random Fourier Features for
+    Memory-Constrained Kernel Approximation", AISTATS 2019 (there with random rounding;
+    errors of this size do not need it).
     """
 
     fused = True
@@ -147,7 +174,9 @@ class StoredBytes(Stored):
         self.Z, self.n_rows = np.empty((n_rows, len(bounds)), np.int8), n_rows
 
     def put(self, start: int, Z: NDArray) -> None:
-        """Round the features of consecutive rows, the first of which is row `start`, less the centre."""
+        """Round the features of consecutive rows, the first of which is row `start`,
+        less the centre.
+        """
         from bochner.loops.bytes import quantise
 
         centre, scale = self.centre.astype(Z.dtype), (1 / self.unit).astype(Z.dtype)
@@ -156,7 +185,10 @@ class StoredBytes(Stored):
     def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bytes import project
 
-        T, V = np.empty((len(V), self.n_rows), np.float32), (V * self.unit).astype(np.float32)
+        T, V = (
+            np.empty((len(V), self.n_rows), np.float32),
+            (V * self.unit).astype(np.float32),
+        )
         for_rows(lambda i, j: project(self.Z[i:j], V, T[:, i:j]), self.n_rows)
         return T
 
@@ -182,14 +214,18 @@ class StoredBytes(Stored):
             for a in range(start, stop, TILE_ROWS):
                 rows = slice(a, min(a + TILE_ROWS, stop))
                 for k in range(0, len(V) - 1, 2):
-                    normal_of_two(self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2])
+                    normal_of_two(
+                        self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2]
+                    )
                 if len(V) % 2:
                     normal(self.Z[rows], weight[rows], V[-1], sums[-1])
 
         self._sum(work, Q)
 
     def _sum(self, work: Callable[[int, int, NDArray], None], Q: NDArray) -> None:
-        """Add to Q what `work` sums over shares of the rows, in units of the columns."""
+        """Add to Q what `work` sums over shares of the rows, in units of the
+        columns.
+        """
 
         def piece(share: tuple[int, int]) -> NDArray:
             sums = np.zeros(Q.shape, np.float32)
@@ -210,11 +246,23 @@ class StoredBins(Stored):
     offsets : int64 array of shape (P + 1,)
         First column of each grid; may be filled in later.
     order : int array of shape (n,), optional
-        Number of the row that each column of `ids` and `values` is of; by default its own.
+        Number of the row that each column of `ids` and `values` is of; by default its
+        own.
     """
 
-    def __init__(self, ids: NDArray, values: NDArray, offsets: NDArray, order: NDArray[np.intp] | None = None) -> None:
-        self.ids, self.values, self.offsets, self.n_rows = ids, values, offsets, ids.shape[1]
+    def __init__(
+        self,
+        ids: NDArray,
+        values: NDArray,
+        offsets: NDArray,
+        order: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.ids, self.values, self.offsets, self.n_rows = (
+            ids,
+            values,
+            offsets,
+            ids.shape[1],
+        )
         self.order, self.width = order, len(ids)
 
     def forward(self, V: NDArray) -> NDArray:
@@ -231,10 +279,18 @@ class StoredBins(Stored):
             row[self.order] = own
         return rows
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
-        return self._gather(V, T, scale) if self.order is None else super().forward_rows(V, T, scale)
+    def forward_rows(
+        self, V: NDArray, T: NDArray, scale: float
+    ) -> Callable[[int, int], object]:
+        return (
+            self._gather(V, T, scale)
+            if self.order is None
+            else super().forward_rows(V, T, scale)
+        )
 
-    def _gather(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
+    def _gather(
+        self, V: NDArray, T: NDArray, scale: float
+    ) -> Callable[[int, int], object]:
         """Work on T as `forward_rows` does, whose columns are in the order of `ids`."""
         from bochner.loops.bins import gather, gather_weighted
 
@@ -242,7 +298,9 @@ class StoredBins(Stored):
         self._check(V)
         values = self._values(V.dtype, scale)
         add = gather if values.ndim == 1 else gather_weighted
-        return lambda start, stop: add(self.ids, values, self.offsets, V, start, stop, T)
+        return lambda start, stop: add(
+            self.ids, values, self.offsets, V, start, stop, T
+        )
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         tasks, finish = self.backward_tasks(T, Q, 1.0)
@@ -255,17 +313,33 @@ class StoredBins(Stored):
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
-        T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype, scale), self.offsets
+        T, values, offsets = (
+            np.ascontiguousarray(T, Q.dtype),
+            self._values(Q.dtype, scale),
+            self.offsets,
+        )
         add, own = scatter if values.ndim == 1 else scatter_weighted, Q
         if not Q.flags.c_contiguous:
             own = np.zeros(Q.shape, Q.dtype)
 
         def grids(first: int, stop: int) -> None:
-            add(self.ids[first:stop], values[first : -(-stop // GRIDS) * GRIDS], offsets[first:stop], T, own)
+            add(
+                self.ids[first:stop],
+                values[first : -(-stop // GRIDS) * GRIDS],
+                offsets[first:stop],
+                T,
+                own,
+            )
 
         P = len(self.ids)
-        step = P if self._is_little(len(T)) else GRIDS * max(-(-P // (GRIDS * MOST_TASKS)), 1)
-        tasks = [partial(grids, first, min(first + step, P)) for first in range(0, P, step)]
+        step = (
+            P
+            if self._is_little(len(T))
+            else GRIDS * max(-(-P // (GRIDS * MOST_TASKS)), 1)
+        )
+        tasks = [
+            partial(grids, first, min(first + step, P)) for first in range(0, P, step)
+        ]
         return tasks, lambda: own is Q or np.add(Q, own, out=Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
@@ -274,22 +348,30 @@ class StoredBins(Stored):
         if Q.dtype != np.float64 or len(Q) > 1 or squared.shape[1] > 1:
             StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
             return
-        own = weight[0] if self.order is None else weight[0].take(self.order)  # in double precision once: not compiled
-        for ids, square, (first, stop) in zip(self.ids, squared[:, 0], pairwise(self.offsets), strict=True):
+        own = (
+            weight[0] if self.order is None else weight[0].take(self.order)
+        )  # in double precision once: not compiled
+        for ids, square, (first, stop) in zip(
+            self.ids, squared[:, 0], pairwise(self.offsets), strict=True
+        ):
             Q[0, first:stop] += square * np.bincount(ids + 1, own, stop - first + 1)[1:]
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
         kept, D = self.ids.T >= 0, int(self.offsets[-1])
         wide = max(D, kept.size) >= 2**31
-        columns = (self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32))[kept]
+        columns = (
+            self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32)
+        )[kept]
         values = np.broadcast_to(self.values.T.astype(dtype), kept.shape)[kept]
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
         return Z if self.order is None else Z[np.argsort(self.order)]
 
     def _values(self, dtype: np.dtype, scale: float) -> NDArray:
-        """The values as the loops take them: of shape (P, n), or one for each grid, and zeros up to a multiple of 4."""
+        """The values as the loops take them: of shape (P, n), or one for each grid,
+        and zeros up to a multiple of 4.
+        """
         scaled = self.values if scale == 1 else scale * self.values
         if self.values.shape[1] > 1:
             return scaled.astype(dtype, copy=False)
@@ -301,7 +383,9 @@ class StoredBins(Stored):
         return values
 
     def _is_little(self, n_vectors: int) -> bool:
-        """Whether a product with so many vectors is done before another thread has begun."""
+        """Whether a product with so many vectors is done before another thread has
+        begun.
+        """
         return self.ids.size * n_vectors < LITTLE
 
     def _check(self, vectors: NDArray) -> None:
@@ -309,9 +393,13 @@ class StoredBins(Stored):
 
 
 def require_length(vectors: NDArray, n_features: int) -> None:
-    """Raise ValueError where the columns of an array are not one number for each feature; the loops check no bounds."""
+    """Raise ValueError where the columns of an array are not one number for each
+    feature; the loops check no bounds.
+    """
     if len(vectors) != n_features:
-        raise ValueError(f"There are {n_features} features, and vectors of length {len(vectors)}.")
+        raise ValueError(
+            f"There are {n_features} features, and vectors of length {len(vectors)}."
+        )
 
 
 class StoredTogether(Stored):
@@ -326,22 +414,41 @@ class StoredTogether(Stored):
         First column of each, and the end of the last; may be filled in later.
     """
 
-    def __init__(self, parts: Sequence[Stored], scales: NDArray, edges: NDArray) -> None:
-        self.parts, self.scales, self.edges, self.n_rows = parts, scales, edges, parts[0].n_rows
+    def __init__(
+        self, parts: Sequence[Stored], scales: NDArray, edges: NDArray
+    ) -> None:
+        self.parts, self.scales, self.edges, self.n_rows = (
+            parts,
+            scales,
+            edges,
+            parts[0].n_rows,
+        )
         self.width = sum(part.width for part in parts)
 
     def _each(self) -> Iterator[tuple[Stored, slice, float]]:
         """The parts with their columns and their factors."""
-        return zip(self.parts, map(slice, self.edges, self.edges[1:]), map(float, self.scales), strict=True)
+        return zip(
+            self.parts,
+            map(slice, self.edges, self.edges[1:]),
+            map(float, self.scales),
+            strict=True,
+        )
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
         least = LITTLE // max(2 * self.width * len(V), 1)
-        for_rows(self.forward_rows(V, T, 1.0), self.n_rows, TILE_ROWS, max(least, TILE_ROWS))
+        for_rows(
+            self.forward_rows(V, T, 1.0), self.n_rows, TILE_ROWS, max(least, TILE_ROWS)
+        )
         return T
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Callable[[int, int], object]:
-        works = [part.forward_rows(V[:, own], T, scale * weight) for part, own, weight in self._each()]
+    def forward_rows(
+        self, V: NDArray, T: NDArray, scale: float
+    ) -> Callable[[int, int], object]:
+        works = [
+            part.forward_rows(V[:, own], T, scale * weight)
+            for part, own, weight in self._each()
+        ]
 
         def add(start: int, stop: int) -> None:
             for work in works:
@@ -351,15 +458,24 @@ class StoredTogether(Stored):
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         tasks, finish = self.backward_tasks(T, Q, 1.0)
-        in_threads(call, tasks, 1 if self.n_rows * self.width * len(T) < LITTLE else None)
+        in_threads(
+            call, tasks, 1 if self.n_rows * self.width * len(T) < LITTLE else None
+        )
         finish()
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        each = [part.backward_tasks(T, Q[:, own], scale * weight) for part, own, weight in self._each()]
-        return [task for tasks, _ in each for task in tasks], lambda: [finish() for _, finish in each]
+        each = [
+            part.backward_tasks(T, Q[:, own], scale * weight)
+            for part, own, weight in self._each()
+        ]
+        return [task for tasks, _ in each for task in tasks], lambda: [
+            finish() for _, finish in each
+        ]
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        for part, columns, scale in compress(self._each(), wanted or [True] * len(self.parts)):
+        for part, columns, scale in compress(
+            self._each(), wanted or [True] * len(self.parts)
+        ):
             own = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
             part.squares(weight, own)
             Q[:, columns] += own * scale**2

@@ -1,4 +1,6 @@
-"""Structured frequencies: products of Hadamard and diagonal matrices, computed without a matrix product."""
+"""Structured frequencies: products of Hadamard and diagonal matrices, computed
+without a matrix product.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,28 @@ from scipy.linalg import solve_triangular
 
 from bochner.data.table_input import as_dense
 
-HAAR = 256  # columns, padded, up to which the rotation that all blocks share is a Haar orthogonal matrix
-# Nanoseconds with AVX-512 in single precision, so that both are even where they were measured; only the ratio matters.
+# Columns, padded, up to which the rotation that all blocks share is a Haar orthogonal
+# matrix
+HAAR = 256
+# Nanoseconds with AVX-512 in single precision, so that both are even where they were
+# measured; only the ratio matters.
 PRODUCT = 0.011  # for each entry of X W and each column of X
 BUTTERFLY = 0.1  # for each entry and each level of the transform
 
 
 @dataclass(frozen=True)
 class SignedHadamard:
-    """Frequencies w = lengths * (rows of H D_b' H D_b R) in blocks b = 1, ..., B of n, a power of two.
+    """Frequencies w = lengths * (rows of H D_b' H D_b R) in blocks b = 1, ..., B of n,
+    a power of two.
 
-    H is the Walsh-Hadamard matrix over sqrt(n), D_b and D_b' are diagonals of random signs, of which blocks of n <= 64
-    have one more, and R, the same in all blocks, is a random rotation of the d columns into n dimensions: of the Haar
-    distribution for n <= 256, two more factors H D beyond. The rows of a block are orthogonal. With Haar's R every row
-    is uniform on the sphere; with the other one (Choromanski et al., 2017, take three factors) its moments of fourth
-    order are those of the sphere up to O(1 / n^2). A block of n frequencies takes 2 n log2(n) additions for a row in
-    the place of n d multiplications.
+    H is the Walsh-Hadamard matrix over sqrt(n), D_b and D_b' are diagonals of random
+    signs, of which blocks of n <= 64 have one more, and R, the same in all blocks, is a
+    random rotation of the d columns into n dimensions: of the Haar distribution for n
+    <= 256, two more factors H D beyond. The rows of a block are orthogonal. With Haar's
+    R every row is uniform on the sphere; with the other one (Choromanski et al., 2017,
+    take three factors) its moments of fourth order are those of the sphere up to O(1 /
+    n^2). A block of n frequencies takes 2 n log2(n) additions for a row in the place of
+    n d multiplications.
 
     Attributes
     ----------
@@ -45,34 +53,60 @@ class SignedHadamard:
     signs: NDArray[np.float64]
     lengths: NDArray[np.float64]
 
-    fewest: ClassVar[int] = 9  # columns: with fewer there are too few patterns of signs, and nothing to gain
+    fewest: ClassVar[int] = (
+        # Columns: with fewer there are too few patterns of signs, and nothing to gain
+        9
+    )
 
     @classmethod
-    def draw(cls, n_features: int, size: int, rng: np.random.Generator) -> SignedHadamard:
-        """Draw standard normal vectors: lengths of the distribution of n normal coordinates."""
+    def draw(
+        cls, n_features: int, size: int, rng: np.random.Generator
+    ) -> SignedHadamard:
+        """Draw standard normal vectors: lengths of the distribution of n normal
+        coordinates.
+        """
         n = padded(n_features)
         if n <= HAAR:
             rotation = orthonormal(rng.standard_normal((n, n_features))).T
         else:
             rotation = rng.choice([-1.0, 1.0], (2, n))
         signs = rng.choice([-1.0, 1.0], (-(-size // n), n_rounds(n), n))
-        return cls(rotation, np.ones(n_features), signs, np.sqrt(rng.chisquare(n, size)))
+        return cls(
+            rotation, np.ones(n_features), signs, np.sqrt(rng.chisquare(n, size))
+        )
 
-    def scaled(self, factors: NDArray | float, scale: NDArray | float) -> SignedHadamard:
-        """The frequencies times a number each, and their coordinates times a number each."""
+    def scaled(
+        self, factors: NDArray | float, scale: NDArray | float
+    ) -> SignedHadamard:
+        """The frequencies times a number each, and their coordinates times a number
+        each.
+        """
         if self.signs.shape[2] <= HAAR:
-            return replace(self, lengths=self.lengths * factors, rotation=self.rotation * np.reshape(scale, (-1, 1)))
+            return replace(
+                self,
+                lengths=self.lengths * factors,
+                rotation=self.rotation * np.reshape(scale, (-1, 1)),
+            )
         return replace(self, lengths=self.lengths * factors, scale=self.scale * scale)
 
     def first(self, size: int) -> SignedHadamard:
         """The first frequencies."""
         n = self.signs.shape[2]
-        return replace(self, signs=self.signs[: -(-size // n)], lengths=self.lengths[:size])
+        return replace(
+            self, signs=self.signs[: -(-size // n)], lengths=self.lengths[:size]
+        )
 
     def fits(self, n_features: int, size: int) -> bool:
-        """Whether the arrays fit one another, `n_features` columns and `size` frequencies."""
+        """Whether the arrays fit one another, `n_features` columns and `size`
+        frequencies.
+        """
         n = padded(n_features)
-        shapes = [(n_features, n) if n <= HAAR else (2, n), (n_features,), (-(-size // n), n_rounds(n), n), (size,)]
+        shapes = [
+            (n_features, n) if n <= HAAR else (2, n),
+            (n_features,),
+            (-(-size // n), n_rounds(n), n),
+            (size,),
+        ]
         return of_shapes([self.rotation, self.scale, self.signs, self.lengths], shapes)
 
     def astype(self, dtype: DTypeLike) -> SignedHadamard:
@@ -87,7 +121,8 @@ class SignedHadamard:
         return out
 
     def project(self, X: NDArray | sp.csr_array, out: NDArray) -> None:
-        """Write the products of the rows and the frequencies into the first m columns of `out`, (b, >= m).
+        """Write the products of the rows and the frequencies into the first m columns
+        of `out`, (b, >= m).
 
         Rows and arrays are of one precision.
         """
@@ -101,13 +136,20 @@ class SignedHadamard:
             rows[:, : X.shape[1]] = as_dense(X) * self.scale
             Y = np.empty_like(rows)
             project(rows, self.rotation[np.newaxis], np.full(n, 1 / n, out.dtype), Y)
-        project(Y, self.signs, self.lengths / out.dtype.type(n ** (self.signs.shape[1] / 2)), out)
+        project(
+            Y,
+            self.signs,
+            self.lengths / out.dtype.type(n ** (self.signs.shape[1] / 2)),
+            out,
+        )
 
 
 def of_shapes(arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> bool:
     """Whether they are arrays of float64 and of these shapes."""
     return all(
-        isinstance(array, np.ndarray) and array.shape == shape and array.dtype == np.float64
+        isinstance(array, np.ndarray)
+        and array.shape == shape
+        and array.dtype == np.float64
         for array, shape in zip(arrays, shapes, strict=True)
     )
 
@@ -123,7 +165,9 @@ def n_rounds(n: int) -> int:
 
 
 def cheaper(n_features: int, size: int, times: float = 1.0) -> bool:
-    """Whether structured frequencies take less time than a matrix product, at least so many `times`."""
+    """Whether structured frequencies take less time than a matrix product, at least
+    so many `times`.
+    """
     if n_features < SignedHadamard.fewest:
         return False
     n = padded(n_features)
@@ -134,13 +178,22 @@ def cheaper(n_features: int, size: int, times: float = 1.0) -> bool:
 
 
 def orthonormal(normal: NDArray) -> NDArray:
-    """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal of R (Mezzadri, 2007).
+    """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal
+    of R (Mezzadri, 2007).
 
-    Few long columns are nearly orthogonal already, so that R may be taken from the Cholesky factor of their products.
-    Of an array of shape (groups, d, d) the columns of each group.
+    Few long columns are nearly orthogonal already, so that R may be taken from the
+    Cholesky factor of their products. Of an array of shape (groups, d, d) the columns
+    of each group.
     """
     d, size = normal.shape[-2:]
     if normal.ndim == 2 and d >= 4 * size:
-        return solve_triangular(np.linalg.cholesky(normal.T @ normal), normal.T, lower=True).T
+        return solve_triangular(
+            np.linalg.cholesky(normal.T @ normal), normal.T, lower=True
+        ).T
     Q, R = np.linalg.qr(normal)
-    return Q * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., np.newaxis, :]
+    return (
+        Q
+        * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[
+            ..., np.newaxis, :
+        ]
+    )

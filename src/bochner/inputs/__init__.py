@@ -1,1 +1,3 @@
-"""What users pass, as estimators learn from it: rows, targets and weights of any kind, and answers of that kind."""
+"""What users pass, as estimators learn from it: rows, targets and weights of any
+kind, and answers of that kind.
+"""

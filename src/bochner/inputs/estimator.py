@@ -12,7 +12,8 @@ from bochner.inputs.checks import SCALINGS, require_one_of
 
 
 class BaseKernelEstimator(KernelParameter):
-    """An estimator with a parameter `random_state`, whose fits begin anew, and which takes sparse rows.
+    """An estimator with a parameter `random_state`, whose fits begin anew, and which
+    takes sparse rows.
 
     A regressor takes several targets.
 
@@ -32,8 +33,14 @@ class BaseKernelEstimator(KernelParameter):
                 require_one_of(name, getattr(self, name), *allowed)
 
     def _forget_fit(self) -> None:
-        """Delete all that an earlier fit has learned, so that a fit that fails leaves no mixture behind."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+        """Delete all that an earlier fit has learned, so that a fit that fails
+        leaves no mixture behind.
+        """
+        for name in [
+            name
+            for name in vars(self)
+            if name.endswith("_") and not name.endswith("__")
+        ]:
             delattr(self, name)
 
     def _seed(self) -> int:

@@ -1,4 +1,6 @@
-"""Targets as the solver takes them: plain objects that can be sent to other processes with the rows."""
+"""Targets as the solver takes them: plain objects that can be sent to other
+processes with the rows.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ class Standardised:
         """Targets of some rows, shape (b, K)."""
         return (y.reshape(len(y), -1) - self.mean) / self.scale
 
-    def inverse(self, scores: NDArray, exponential: bool = False) -> NDArray[np.float64]:
-        """Predictions, or their exponentials, in the units of the targets; ValueError where they overflow."""
+    def inverse(
+        self, scores: NDArray, exponential: bool = False
+    ) -> NDArray[np.float64]:
+        """Predictions, or their exponentials, in the units of the targets;
+        ValueError where they overflow.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             values = scores * self.scale + self.mean
             return finite_predictions(np.exp(values) if exponential else values)
@@ -33,7 +39,9 @@ class Standardised:
 
 @dataclass(frozen=True)
 class Clipped(Standardised):
-    """Standardised numbers without outliers: what lies beyond the fences, of shape (K,), counts as lying on them."""
+    """Standardised numbers without outliers: what lies beyond the fences, of shape
+    (K,), counts as lying on them.
+    """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -45,7 +53,9 @@ class Clipped(Standardised):
 
 @dataclass(frozen=True)
 class Signs:
-    """Signs that tell the classes of labels, one column for each class, or one for two."""
+    """Signs that tell the classes of labels, one column for each class, or one for
+    two.
+    """
 
     classes: NDArray
 
@@ -70,13 +80,18 @@ class Signs:
         """Position of the class of each row, shape (b,)."""
         place = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         if (other := self.classes[place] != y).any():
-            raise ValueError(f"some labels are not in the first rows, such as {y[other][0]!r}: name all classes.")
+            raise ValueError(
+                f"some labels are not in the first rows, such as {y[other][0]!r}: "
+                "name all classes."
+            )
         return place
 
 
 @dataclass(frozen=True)
 class MixedSigns(Signs):
-    """Combinations of the signs of many classes, (K, M) for each class, of which no array with K columns is made."""
+    """Combinations of the signs of many classes, (K, M) for each class, of which no
+    array with K columns is made.
+    """
 
     values: NDArray
 
@@ -87,7 +102,9 @@ class MixedSigns(Signs):
 
 @dataclass(frozen=True)
 class LogCounts:
-    """Standardised logarithms of counts, more by half of their mean, of means and deviations of shape (K,)."""
+    """Standardised logarithms of counts, more by half of their mean, of means and
+    deviations of shape (K,).
+    """
 
     added: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -95,7 +112,9 @@ class LogCounts:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
-        return (np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean) / self.scale
+        return (
+            np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean
+        ) / self.scale
 
 
 def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
@@ -104,19 +123,29 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
     Raises
     ------
     ValueError
-        Where a count is negative, or larger than single precision holds, or all are zero.
+        Where a count is negative, or larger than single precision holds, or all are
+        zero.
     """
     counted = slice(None) if weight is None else weight > 0
-    y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
+    y, weight = (
+        y.reshape(len(y), -1)[counted],
+        None if weight is None else weight[counted],
+    )
     if (y < 0).any():
-        raise ValueError("loss='poisson' needs counts, and the target has negative values: use loss='squared'.")
+        raise ValueError(
+            "loss='poisson' needs counts, and the target has negative values: use "
+            "loss='squared'."
+        )
     if y.max() > LARGEST_COUNT:
         raise ValueError(
-            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the target by a constant."
+            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the "
+            "target by a constant."
         )
     mean = np.average(y, axis=0, weights=weight)
     if not (mean > 0).all():
-        raise ValueError("loss='poisson' needs a count above zero, and the target has none.")
+        raise ValueError(
+            "loss='poisson' needs a count above zero, and the target has none."
+        )
     logs = np.log(y + HALF * mean)
     centre = np.average(logs, axis=0, weights=weight)
     scale = np.sqrt(np.average(np.square(logs - centre), axis=0, weights=weight))

@@ -1,4 +1,6 @@
-"""Rows to learn from: what users pass, opened, checked, and encoded as numbers, in memory or read in passes."""
+"""Rows to learn from: what users pass, opened, checked, and encoded as numbers, in
+memory or read in passes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ from bochner.kernels import Kernel
 from bochner.selection.policy import POLICY
 from bochner.settings import current
 from bochner.sources.base import Batch, TableSource
-from bochner.sources.dask_parts import CollectionPart, active_engine, is_collection, is_delayed, open_collection
+from bochner.sources.dask_parts import (
+    CollectionPart,
+    active_engine,
+    is_collection,
+    is_delayed,
+    open_collection,
+)
 from bochner.sources.memory import caution_text, of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles, Rows
@@ -39,12 +47,17 @@ from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
 from bochner.sources.stream import StreamSource
 
-CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
+CELL_BYTES, ROW_BYTES = (
+    12,
+    300,
+)  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
 AROUND = 1.5  # of what rows in memory take, over the rows alone
 GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
-KEPT_ENTRIES = 1 << 24  # numbers that data frames become, up to which they are kept as these
+KEPT_ENTRIES = (
+    1 << 24
+)  # numbers that data frames become, up to which they are kept as these
 AnyRows = TypeVar("AnyRows", Rows, Batch)
 Map = TypeVar("Map", bound=FeatureMap)
 
@@ -54,8 +67,11 @@ def row_bytes(n_columns: int) -> int:
     return CELL_BYTES * n_columns + ROW_BYTES
 
 
-def gathers(n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False) -> bool:
-    """Whether a table is small enough to be read into memory as a whole, and fitted there.
+def gathers(
+    n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False
+) -> bool:
+    """Whether a table is small enough to be read into memory as a whole, and fitted
+    there.
 
     Parameters
     ----------
@@ -63,13 +79,17 @@ def gathers(n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bo
     limit : int, optional
         Bytes that the fit may take.
     elsewhere : bool, default=False
-        Whether others can read the table: it is gathered then only if a sample would be all of it.
+        Whether others can read the table: it is gathered then only if a sample would be
+        all of it.
     """
     if elsewhere and n_rows > sampled_rows(n_columns, limit):
         return False
     if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
         return False
-    return limit is None or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
+    return (
+        limit is None
+        or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
+    )
 
 
 def sampled_rows(n_columns: int, limit: int | None = None) -> int:
@@ -81,10 +101,15 @@ def sampled_rows(n_columns: int, limit: int | None = None) -> int:
     limit : int, optional
         Bytes that the fit may take.
     """
-    rows = min(POLICY.sampled_rows, max(POLICY.sampled_entries // max(n_columns, 1), FEWEST_SAMPLED))
+    rows = min(
+        POLICY.sampled_rows,
+        max(POLICY.sampled_entries // max(n_columns, 1), FEWEST_SAMPLED),
+    )
     if limit is None:
         return rows
-    return max(min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns))), FEWEST_SAMPLED)
+    return max(
+        min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns))), FEWEST_SAMPLED
+    )
 
 
 @dataclass(frozen=True)
@@ -113,12 +138,15 @@ class ClassWeighted(Roles):
     def weighed(self, rows: AnyRows) -> AnyRows:
         """Rows with the weights of their classes."""
         factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
-        return rows._replace(weight=factor if rows.weight is None else rows.weight * factor)
+        return rows._replace(
+            weight=factor if rows.weight is None else rows.weight * factor
+        )
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A table that is read part by part, and which of its columns are targets and weights.
+    """A table that is read part by part, and which of its columns are targets and
+    weights.
 
     Attributes
     ----------
@@ -137,7 +165,11 @@ class Stream:
         """Columns of the table, but for targets and weights."""
         if isinstance(self.table.schema, int):
             return self.table.schema
-        return len(self.table.schema) - len(self.roles.target or ()) - (self.roles.weight is not None)
+        return (
+            len(self.table.schema)
+            - len(self.roles.target or ())
+            - (self.roles.weight is not None)
+        )
 
     @property
     def is_small(self) -> bool:
@@ -151,19 +183,30 @@ class Stream:
 
     def _is_within(self, elsewhere: bool) -> bool:
         n_rows = self.table.n_rows
-        small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit, elsewhere)
+        small = n_rows is not None and gathers(
+            n_rows, self.n_columns, current().memory_limit, elsewhere
+        )
         return small and self.table.sample is None
 
     def without_sample(self) -> Stream:
-        """The same table, all of whose rows are read, not first ones that stand for all."""
+        """The same table, all of whose rows are read, not first ones that stand for
+        all.
+        """
         return replace(self, table=replace(self.table, sample=None))
 
     def gather(self) -> Batch:
         """All rows."""
         return read_all(self.table, self.roles)
 
-    def scan(self, seed: int, labels: bool = False, verbose: Any = False, what: str = "the rows") -> TableSummary:
-        """Read all rows once, or the first ones where these stand for all, for their statistics and a sample of them.
+    def scan(
+        self,
+        seed: int,
+        labels: bool = False,
+        verbose: Any = False,
+        what: str = "the rows",
+    ) -> TableSummary:
+        """Read all rows once, or the first ones where these stand for all, for their
+        statistics and a sample of them.
 
         Parameters
         ----------
@@ -177,8 +220,12 @@ class Stream:
             What the rows are called there.
         """
         size = self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
-        with progress(f"Reading statistics of {what}", self.table.n_rows, bool(verbose)) as advance:
-            return scan(self.table, self.roles, labels, seed, size, advance, self.engine)
+        with progress(
+            f"Reading statistics of {what}", self.table.n_rows, bool(verbose)
+        ) as advance:
+            return scan(
+                self.table, self.roles, labels, seed, size, advance, self.engine
+            )
 
 
 class Given(NamedTuple):
@@ -191,7 +238,8 @@ class Given(NamedTuple):
 
 
 def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
-    """Open what is to be read, and take columns that are named out of a frame; small tables are read at once.
+    """Open what is to be read, and take columns that are named out of a frame; small
+    tables are read at once.
 
     Parameters
     ----------
@@ -202,14 +250,19 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     Raises
     ------
     TypeError
-        Where X is a place that rows are read from, and y or `sample_weight` are no names of its columns.
+        Where X is a place that rows are read from, and y or `sample_weight` are no
+        names of its columns.
     """
     if is_collection(X) or is_delayed(X):
         stream = _collected(X, y, sample_weight)
     elif isinstance(X, TableSource) or is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight]
         wanted = tuple(name for name in names if isinstance(name, str))
-        table = X if isinstance(X, TableSource) else open_selected(X, Selection(named=wanted))
+        table = (
+            X
+            if isinstance(X, TableSource)
+            else open_selected(X, Selection(named=wanted))
+        )
         named = roles(y, sample_weight)
         _refuse_text_by_mistake(table, named)
         own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
@@ -217,23 +270,39 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     else:
         return _in_memory(X, y, sample_weight)
     stream = replace(stream, roles=replace(stream.roles, without=without))
-    return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
+    return (
+        Given(*stream.gather())
+        if stream.is_gathered
+        else Given(None, None, None, stream)
+    )
 
 
 def _refuse_text_by_mistake(table: TableSource, named: Roles) -> None:
     """Raise ValueError where a target is text because of few values."""
     for name in named.target or ():
         if why := table.why_text(name):
-            cure = f"open_source(..., schema=pyarrow.schema({{{name!r}: pyarrow.string()}}))"
-            raise ValueError(f"The target {name!r} {why}; if it holds classes, open the file with {cure}.")
+            cure = (
+                f"open_source(..., schema=pyarrow.schema({{{name!r}: "
+                f"pyarrow.string()}}))"
+            )
+            raise ValueError(
+                f"The target {name!r} {why}; if it holds classes, open the file with "
+                f"{cure}."
+            )
 
 
 def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
-    """A collection of Dask, beside which targets and weights may be such, or arrays, or names of its columns."""
+    """A collection of Dask, beside which targets and weights may be such, or arrays,
+    or names of its columns.
+    """
     named, weighed = _are_names(y), isinstance(sample_weight, str)
     table = open_collection(X, None if named else y, None if weighed else sample_weight)
     own = roles(y if named else None, sample_weight if weighed else None)
-    return Stream(table, own if named else replace(own, one_target=getattr(y, "ndim", 1) == 1), active_engine())
+    return Stream(
+        table,
+        own if named else replace(own, one_target=getattr(y, "ndim", 1) == 1),
+        active_engine(),
+    )
 
 
 def _are_names(y: Any) -> bool:
@@ -247,12 +316,15 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
         names = value if name == "y" and isinstance(value, list | tuple) else [value]
         if not all(one is None or isinstance(one, str) for one in names):
             raise TypeError(
-                f"{name} must be the name of a column where X is read from files or batches, "
+                f"{name} must be the name of a column where X is read from files or "
+                "batches, "
                 f"got {type(value).__name__}."
             )
     if y is None:
         return Roles(None, sample_weight)
-    return Roles((y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str))
+    return Roles(
+        (y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str)
+    )
 
 
 def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
@@ -264,28 +336,44 @@ def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
         return Given(X, y, sample_weight)
     frame = nw.from_native(X, eager_only=True)
     if missing := [name for name in names if name not in frame.columns]:
-        raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
-    taken = [frame[name].to_native() if isinstance(name, str) else name for name in (y, sample_weight)]
+        raise ValueError(
+            f"X has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns[:20]))}."
+        )
+    taken = [
+        frame[name].to_native() if isinstance(name, str) else name
+        for name in (y, sample_weight)
+    ]
     return Given(frame.drop(names).to_native(), *taken)
 
 
-def large(X: Any, y: NDArray | None, weight: NDArray | None, without: str = "refuse") -> Stream | None:
-    """Checked rows in memory as a stream, where they are too many for copies and marks of all of them; else None."""
+def large(
+    X: Any, y: NDArray | None, weight: NDArray | None, without: str = "refuse"
+) -> Stream | None:
+    """Checked rows in memory as a stream, where they are too many for copies and
+    marks of all of them; else None.
+    """
     n_rows, n_columns = X.shape
     held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
     if gathers(n_rows, held, current().memory_limit):
         return None
-    return Stream(of_arrays(X, y, weight), Roles(None, one_target=y is not None and y.ndim == 1, without=without))
+    return Stream(
+        of_arrays(X, y, weight),
+        Roles(None, one_target=y is not None and y.ndim == 1, without=without),
+    )
 
 
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """The same of rows that must fit the memory; ValueError where they are a larger source."""
+    """The same of rows that must fit the memory; ValueError where they are a larger
+    source.
+    """
     *rows, stream = given(X, y, sample_weight)
     if stream is not None and stream.is_small:
         return tuple(stream.gather())
     if stream is not None:
         raise ValueError(
-            "partial_fit takes rows in memory, and this source is larger: use fit, which reads it in passes."
+            "partial_fit takes rows in memory, and this source is larger: use fit, "
+            "which reads it in passes."
         )
     return rows[0], rows[1], rows[2]
 
@@ -297,41 +385,65 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     ----------
     X : table of any kind
     Y : table of any kind, or names of columns of X
-        Text that is the path of a file or folder, with a separator or a suffix, is no name.
+        Text that is the path of a file or folder, with a separator or a suffix, is no
+        name.
     shared : str, optional
-        A column that both tables are to have where they are read in passes, such as that of weights.
+        A column that both tables are to have where they are read in passes, such as
+        that of weights.
 
     Raises
     ------
     ValueError
         Where the table has no such columns, or none with names.
     """
-    if isinstance(Y, str) and os.path.exists(Y) and (os.path.dirname(Y) or os.path.splitext(Y)[1]):
+    if (
+        isinstance(Y, str)
+        and os.path.exists(Y)
+        and (os.path.dirname(Y) or os.path.splitext(Y)[1])
+    ):
         return X, Y  # a file
     wanted = [Y] if isinstance(Y, str) else Y
-    named = isinstance(wanted, list | tuple) and len(wanted) > 0 and all(isinstance(name, str) for name in wanted)
+    named = (
+        isinstance(wanted, list | tuple)
+        and len(wanted) > 0
+        and all(isinstance(name, str) for name in wanted)
+    )
     if not named:
         return X, Y
     if is_streamed(X):
-        return open_source(X, exclude=wanted), open_source(X, columns=[*wanted, *([shared] if shared else [])])
+        return open_source(X, exclude=wanted), open_source(
+            X, columns=[*wanted, *([shared] if shared else [])]
+        )
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         return X, _no_names(X, Y)
     if missing := [name for name in wanted if name not in frame.columns]:
-        raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
+        raise ValueError(
+            f"X has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns[:20]))}."
+        )
     if not set(frame.columns) - set(wanted):
-        raise ValueError("Y names all columns of X, to which none is left: name some of them.")
+        raise ValueError(
+            "Y names all columns of X, to which none is left: name some of them."
+        )
     return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
 
 
 def _no_names(X: Any, Y: Any) -> Any:
-    """Text beside a table whose columns have no names: the labels of its rows, as an array, or a place to read from."""
+    """Text beside a table whose columns have no names: the labels of its rows, as an
+    array, or a place to read from.
+    """
     shape = getattr(X, "shape", ())
     if isinstance(Y, str) and len(shape) and not os.path.exists(Y):
         raise ValueError(
-            f"{Y!r} is no column of X, an array whose columns have no names: give a data frame, or Y itself."
+            f"{Y!r} is no column of X, an array whose columns have no names: give a "
+            "data frame, or Y itself."
         )
-    return np.array(Y, dtype=object) if not isinstance(Y, str) and len(Y) == (shape or (0,))[0] else Y
+    return (
+        np.array(Y, dtype=object)
+        if not isinstance(Y, str) and len(Y) == (shape or (0,))[0]
+        else Y
+    )
 
 
 class TrainingSet(NamedTuple):
@@ -356,11 +468,15 @@ class TrainingSet(NamedTuple):
     engine: Engine = LOCAL
 
     def drawn(self, features: Map, seed: int) -> Map:
-        """Draw a map for the encoded columns, and show it a sample of the rows; the map."""
+        """Draw a map for the encoded columns, and show it a sample of the rows; the
+        map.
+        """
         draw(features, self.encoder, self.sample, seed)
         return features
 
-    def design(self, features: FeatureMap, dtype: DTypeLike = np.float32, **options: Any) -> Design:
+    def design(
+        self, features: FeatureMap, dtype: DTypeLike = np.float32, **options: Any
+    ) -> Design:
         """All rows seen through a map."""
         return Design(self.source, features, dtype, engine=self.engine, **options)
 
@@ -390,7 +506,14 @@ class CheckedRows:
     content: NDArray | None = None
 
     @classmethod
-    def of(cls, stream: Stream, seed: int, labels: bool = False, verbose: Any = False, what: str = "the rows") -> Self:
+    def of(
+        cls,
+        stream: Stream,
+        seed: int,
+        labels: bool = False,
+        verbose: Any = False,
+        what: str = "the rows",
+    ) -> Self:
         """Those of a stream, which is read once; parameters as in `Stream.scan`."""
         summary = stream.scan(seed, labels, verbose, what)
         return cls(*summary.sample, stream, summary)
@@ -435,14 +558,26 @@ class CheckedRows:
         encode : callable, optional
             What becomes of blocks of all rows, in the place of the encoder.
         uncounted : int, optional
-            Number of rows to reckon with where nobody knows it; by default that of the rows that have been read.
+            Number of rows to reckon with where nobody knows it; by default that of the
+            rows that have been read.
         """
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
-        sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets, self.content)
+        sample = encoded_source(
+            encoder, self.X, y, self.weight, dtype, targets, self.content
+        )
         if self.stream is None or self.summary is None:
             if encode is not None:
-                return TrainingSet(encoder, ArraySource(self.X, y, self.weight, encode, targets), sample, len(y))
-            if is_frame(self.X) and len(y) * encoder.n_features_out_ <= KEPT_ENTRIES and not current().memory_limit:
+                return TrainingSet(
+                    encoder,
+                    ArraySource(self.X, y, self.weight, encode, targets),
+                    sample,
+                    len(y),
+                )
+            if (
+                is_frame(self.X)
+                and len(y) * encoder.n_features_out_ <= KEPT_ENTRIES
+                and not current().memory_limit
+            ):
                 sample = sample.encoded(dtype)
             return TrainingSet(encoder, sample, sample, len(y))
         table, summary, sample = self.stream.table, self.summary, sample.encoded(dtype)
@@ -452,7 +587,9 @@ class CheckedRows:
         total = summary.weight * n_rows / summary.n_seen
         read = encode or partial(encoder.encode, dtype=np.dtype(dtype))
         counts, checksums = tuple(summary.counts), tuple(summary.checksums)
-        all_rows = StreamSource(table, self.stream.roles, read, targets, counts, checksums, sample, total)
+        all_rows = StreamSource(
+            table, self.stream.roles, read, targets, counts, checksums, sample, total
+        )
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
 
 
@@ -465,9 +602,12 @@ def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEnc
         Checked.
     weights : array of shape (n,) or None
     standardize : bool or "auto"
-        Whether columns of numbers get unit variance; "auto" for yes unless all are numbers of one unit, as pixels.
+        Whether columns of numbers get unit variance; "auto" for yes unless all are
+        numbers of one unit, as pixels.
     """
-    encoder = TableEncoder(with_std=bool(standardize)).fit(X, sample_weight=normalised_weights(weights))
+    encoder = TableEncoder(with_std=bool(standardize)).fit(
+        X, sample_weight=normalised_weights(weights)
+    )
     if isinstance(standardize, str) and has_common_unit(encoder.statistic_):
         return encoder_of(encoder.statistic_, False)
     return _without_categories(encoder)
@@ -475,12 +615,18 @@ def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEnc
 
 def encoder_of(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
     """The encoder of rows that a statistic is of; otherwise as `encode`."""
-    with_std = not has_common_unit(statistic) if isinstance(standardize, str) else bool(standardize)
+    with_std = (
+        not has_common_unit(statistic)
+        if isinstance(standardize, str)
+        else bool(standardize)
+    )
     return _without_categories(TableEncoder.of(statistic, with_std=with_std))
 
 
 def _without_categories(encoder: TableEncoder) -> TableEncoder:
-    """The encoder without the counts of categories, which are of use for more rows alone; ValueError for no columns."""
+    """The encoder without the counts of categories, which are of use for more rows
+    alone; ValueError for no columns.
+    """
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
     encoder.forget_categories()
@@ -496,8 +642,12 @@ def encoded_source(
     targets: Callable[[NDArray], NDArray],
     content: NDArray | None = None,
 ) -> ArraySource:
-    """The rows of a table, encoded block by block; distinguished by their content, if not by what they hold."""
-    return ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets, content)
+    """The rows of a table, encoded block by block; distinguished by their content,
+    if not by what they hold.
+    """
+    return ArraySource(
+        X, y, weights, partial(encoder.encode, dtype=dtype), targets, content
+    )
 
 
 def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
@@ -505,18 +655,24 @@ def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
     return encoded_source(encoder, X, np.empty((X.shape[0], 0)), None, dtype, as_it_is)
 
 
-def draw(features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int) -> EncodedRows:
+def draw(
+    features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int
+) -> EncodedRows:
     """Draw a map for the encoded columns, and show it some rows; these."""
     _check_lengthscales(features, encoder)
     features.draw(encoder.n_features_out_)
     sample = source.sample(features.sample_rows, np.random.default_rng(seed))
-    X, _, weight = ArraySource(sample.X, np.empty((sample.n_rows, 0)), sample.weights, sample.encode).whole()
+    X, _, weight = ArraySource(
+        sample.X, np.empty((sample.n_rows, 0)), sample.weights, sample.encode
+    ).whole()
     features.fit_sample(X, weight)
     return X
 
 
 def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
-    """Raise ValueError, which names the encoded columns, where a kernel of these has lengthscales of other ones."""
+    """Raise ValueError, which names the encoded columns, where a kernel of these has
+    lengthscales of other ones.
+    """
     try:
         for leaf in leaves(features):
             kernel = getattr(leaf.features, "kernel", None)
@@ -528,7 +684,11 @@ def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
 
 
 def column_units(encoder: TableEncoder) -> NDArray | None:
-    """What one unit of each encoded column is in the unit of the input; None where not all are numbers."""
-    numbers = [column for column in encoder.columns_ if isinstance(column, NumberColumns)]
+    """What one unit of each encoded column is in the unit of the input; None where
+    not all are numbers.
+    """
+    numbers = [
+        column for column in encoder.columns_ if isinstance(column, NumberColumns)
+    ]
     whole = numbers and len(numbers[0].scale) == encoder.n_features_out_
     return numbers[0].scale if whole else None

@@ -3,7 +3,13 @@
 from bochner.kernels.base import Kernel, Product, Scaled, Sum
 from bochner.kernels.functions import Coordinatewise, FromSpectrum, Radial
 from bochner.kernels.linear import Linear
-from bochner.kernels.radial import Gaussian, Matern, PowerExponential, RationalQuadratic, StudentT
+from bochner.kernels.radial import (
+    Gaussian,
+    Matern,
+    PowerExponential,
+    RationalQuadratic,
+    StudentT,
+)
 from bochner.kernels.separable import Cauchy, Hat, Laplacian, SmoothBins
 from bochner.kernels.spectral import Gabor, Periodic, SpectralMixture
 from bochner.kernels.stationary import Stationary

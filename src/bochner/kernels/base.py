@@ -1,4 +1,6 @@
-"""Gives kernels scikit-learn's `get_params` and `set_params`, and compares and prints them by their parameters."""
+"""Gives kernels scikit-learn's `get_params` and `set_params`, and compares and
+prints them by their parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from bochner.kernels.spectral_measures import SpectralMeasure
 
 
 def clone_with_mark(part: Any) -> Any:
-    """Clone a kernel or a map as scikit-learn does; one of encoded rows stays marked as such."""
+    """Clone a kernel or a map as scikit-learn does; one of encoded rows stays marked
+    as such.
+    """
     from sklearn.base import _clone_parametrized
 
     copy = _clone_parametrized(part)
@@ -28,7 +32,9 @@ def clone_with_mark(part: Any) -> Any:
 
 
 class Parametrised:
-    """What keeps the arguments of its constructor as attributes: it compares, hashes and prints by them."""
+    """What keeps the arguments of its constructor as attributes: it compares, hashes
+    and prints by them.
+    """
 
     encoded_: bool = False  # whether it is of rows in units that an encoder has made
 
@@ -41,22 +47,34 @@ class Parametrised:
 
     @classmethod
     def _parameters(cls) -> list[str]:
-        known: Any = cls  # whose own hash is that of its instances, for the type checker
+        known: Any = (
+            cls  # whose own hash is that of its instances, for the type checker
+        )
         return _names(known)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor parameters by name; with `deep`, those of inner kernels too, as ``left__lengthscale``."""
+        """Constructor parameters by name; with `deep`, those of inner kernels too,
+        as ``left__lengthscale``.
+        """
         params = {name: getattr(self, name) for name in self._parameters()}
         if deep:
-            inner = {name: value for name, value in params.items() if isinstance(value, Parametrised)}
+            inner = {
+                name: value
+                for name, value in params.items()
+                if isinstance(value, Parametrised)
+            }
             for name, value in inner.items():
-                params |= {f"{name}__{key}": own for key, own in value.get_params().items()}
+                params |= {
+                    f"{name}__{key}": own for key, own in value.get_params().items()
+                }
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel.
+        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner
+        kernel.
 
-        Raises ValueError or TypeError where one is unknown or out of range; then none is set.
+        Raises ValueError or TypeError where one is unknown or out of range; then none
+        is set.
         """
         trial = deepcopy(self)
         trial._set(params)
@@ -68,16 +86,25 @@ class Parametrised:
         for name, value in params.items():
             head, _, rest = name.partition("__")
             if head not in self._parameters():
-                raise ValueError(f"{type(self).__name__} has no parameter {head!r}; it has {self._parameters()}.")
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {head!r}; it has "
+                    f"{self._parameters()}."
+                )
             if rest:
                 if not isinstance(getattr(self, head), Parametrised):
-                    raise ValueError(f"{head} of {type(self).__name__} is not a kernel and has no parameter {rest!r}.")
+                    raise ValueError(
+                        f"{head} of {type(self).__name__} is not a kernel and has no "
+                        f"parameter {rest!r}."
+                    )
                 getattr(self, head).set_params(**{rest: value})
             else:
                 setattr(self, head, value)
 
     def _key(self) -> tuple:
-        return (type(self), *(_hashable(value) for value in self.get_params(deep=False).values()))
+        return (
+            type(self),
+            *(_hashable(value) for value in self.get_params(deep=False).values()),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parametrised) and self._key() == other._key()
@@ -86,7 +113,10 @@ class Parametrised:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={_short(value)}" for name, value in self.get_params(deep=False).items())
+        inside = ", ".join(
+            f"{name}={_short(value)}"
+            for name, value in self.get_params(deep=False).items()
+        )
         return f"{type(self).__name__}({inside})"
 
 
@@ -99,7 +129,9 @@ def _names(cls: type) -> list[str]:
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
         return tuple(value.tolist())
-    if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
+    if isinstance(value, list | tuple | range) or (
+        isinstance(value, np.ndarray) and value.ndim
+    ):
         return tuple(_hashable(item) for item in value)
     return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
@@ -116,15 +148,18 @@ Term = tuple[float, tuple["Leaf", ...]]
 class Kernel(Parametrised, ABC):
     """A shift-invariant kernel k(x, y) = k(x - y).
 
-    Kernels can be added, multiplied and scaled (``2.0 * Gaussian() + Laplacian() * Matern(nu=1.5)``). They compare and
-    hash by value, and have scikit-learn's ``get_params`` and ``set_params``, so that ``clone`` and ``GridSearchCV``
-    over ``kernel__lengthscale`` work. As with scikit-learn's estimators, ``set_params`` changes the kernel in place: do
-    not use it on a kernel that is a dictionary key.
+    Kernels can be added, multiplied and scaled (``2.0 * Gaussian() + Laplacian() *
+    Matern(nu=1.5)``). They compare and hash by value, and have scikit-learn's
+    ``get_params`` and ``set_params``, so that ``clone`` and ``GridSearchCV`` over
+    ``kernel__lengthscale`` work. As with scikit-learn's estimators, ``set_params``
+    changes the kernel in place: do not use it on a kernel that is a dictionary key.
     """
 
     @abstractmethod
     def terms(self) -> list[Term]:
-        """Expand into a sum of products, ``[(variance, (leaf, ...)), ...]``, the form that feature maps consume."""
+        """Expand into a sum of products, ``[(variance, (leaf, ...)), ...]``, the
+        form that feature maps consume.
+        """
 
     @abstractmethod
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
@@ -132,8 +167,9 @@ class Kernel(Parametrised, ABC):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
         """Exact kernel matrix, or the kernel of two rows.
 
-        scikit-learn's estimators thus take a kernel where they take a callable, whether they call it with matrices
-        (`SVC`) or with pairs of rows (`KernelRidge`, `KernelPCA`, `SpectralClustering`).
+        scikit-learn's estimators thus take a kernel where they take a callable, whether
+        they call it with matrices (`SVC`) or with pairs of rows (`KernelRidge`,
+        `KernelPCA`, `SpectralClustering`).
 
         Parameters
         ----------
@@ -164,11 +200,16 @@ class Kernel(Parametrised, ABC):
         array([1])
         """
         if Y is not None and np.ndim(X) == np.ndim(Y) == 1:
-            return float(self(np.asarray(X)[np.newaxis], np.asarray(Y)[np.newaxis])[0, 0])
+            return float(
+                self(np.asarray(X)[np.newaxis], np.asarray(Y)[np.newaxis])[0, 0]
+            )
         X = _rows(X, "X")
         Y = X if Y is None else _rows(Y, "Y")
         if X.shape[1] != Y.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must have the same number.")
+            raise ValueError(
+                f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must have "
+                "the same number."
+            )
         self.check_features(X.shape[1])
         return self._gram(X, Y)
 
@@ -178,13 +219,17 @@ class Kernel(Parametrised, ABC):
         return float(sum(variance for variance, _ in self.terms()))
 
     def check_features(self, n_features: int) -> None:
-        """Raise ValueError where `n_features` columns are too few, or not as many as there are lengthscales."""
+        """Raise ValueError where `n_features` columns are too few, or not as many as
+        there are lengthscales.
+        """
         for _, leaves in self.terms():
             for leaf in leaves:
                 leaf.scales(n_features)
 
     def check_rows(self, X: NDArray | sp.csr_array) -> None:
-        """Raise ValueError where rows hold values that the feature maps of the kernel do not serve."""
+        """Raise ValueError where rows hold values that the feature maps of the
+        kernel do not serve.
+        """
         for _, leaves in self.terms():
             for leaf in leaves:
                 leaf.check_columns(X, leaf.columns(X.shape[1]))
@@ -193,7 +238,9 @@ class Kernel(Parametrised, ABC):
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: object) -> Kernel:
-        return self if isinstance(other, Real) and other == 0 else NotImplemented  # sum() starts from 0
+        return (
+            self if isinstance(other, Real) and other == 0 else NotImplemented
+        )  # sum() starts from 0
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
@@ -204,10 +251,12 @@ class Kernel(Parametrised, ABC):
 
 
 class Leaf(Kernel):
-    """A kernel that is no sum and no product, with k(x, x) = 1: a factor of a term, and its own only term.
+    """A kernel that is no sum and no product, with k(x, x) = 1: a factor of a term, and
+    its own only term.
 
-    It is all that feature maps and bounds know of the kernels inside of `terms`. Frequencies and pitches are drawn at
-    unit lengthscale, along the columns that the kernel compares; `frequencies` takes them to all columns of the rows.
+    It is all that feature maps and bounds know of the kernels inside of `terms`.
+    Frequencies and pitches are drawn at unit lengthscale, along the columns that the
+    kernel compares; `frequencies` takes them to all columns of the rows.
     """
 
     def terms(self) -> list[Term]:
@@ -216,15 +265,21 @@ class Leaf(Kernel):
 
     @abstractmethod
     def columns(self, n_features: int) -> NDArray[np.intp]:
-        """Columns that the kernel compares, of `n_features`; ValueError where there are too few."""
+        """Columns that the kernel compares, of `n_features`; ValueError where there
+        are too few.
+        """
 
     @abstractmethod
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """Lengthscales of these columns, of shape () or (number of them,); ValueError where they do not fit."""
+        """Lengthscales of these columns, of shape () or (number of them,);
+        ValueError where they do not fit.
+        """
 
     @abstractmethod
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
-        """Raise ValueError where those columns of the rows hold values that the maps of this kernel do not serve."""
+        """Raise ValueError where those columns of the rows hold values that the maps
+        of this kernel do not serve.
+        """
 
     @abstractmethod
     def spectral_measure(self) -> SpectralMeasure:
@@ -236,25 +291,32 @@ class Leaf(Kernel):
 
     @abstractmethod
     def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
-        """Frequencies along all columns, shape (n_features, size), from those at unit lengthscale."""
+        """Frequencies along all columns, shape (n_features, size), from those at
+        unit lengthscale.
+        """
 
     @abstractmethod
     def second_moments(self, n_features: int) -> NDArray[np.float64]:
-        """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may be infinite, or NaN if unknown."""
+        """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may
+        be infinite, or NaN if unknown.
+        """
 
     @abstractmethod
     def covariance(self, n_features: int) -> NDArray[np.float64]:
         """E[w w'], shape (n_features, n_features)."""
 
     def pitch_measure(self) -> Pitches:
-        """Distribution of the pitches of random grids at unit lengthscale, for kernels that are mixtures of hats.
+        """Distribution of the pitches of random grids at unit lengthscale, for kernels
+        that are mixtures of hats.
 
         Raises
         ------
         ValueError
             If the kernel is none, with the reason.
         """
-        raise ValueError(f"{self!r} is not a mixture of hats: {self._not_hats}. Use FourierFeatures.")
+        raise ValueError(
+            f"{self!r} is not a mixture of hats: {self._not_hats}. Use FourierFeatures."
+        )
 
     @property
     def _not_hats(self) -> str:
@@ -290,7 +352,11 @@ class Product(Pair):
 
     def terms(self) -> list[Term]:
         """Every term of the left kernel times every term of the right."""
-        return [(a * b, left + right) for a, left in self.left.terms() for b, right in self.right.terms()]
+        return [
+            (a * b, left + right)
+            for a, left in self.left.terms()
+            for b, right in self.right.terms()
+        ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         return self.left._gram(X, Y) * self.right._gram(X, Y)
@@ -302,7 +368,8 @@ class Scaled(Kernel):
     Raises
     ------
     ValueError
-        If `factor` is not positive and finite, because the result would not be a kernel.
+        If `factor` is not positive and finite, because the result would not be a
+        kernel.
     """
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
@@ -316,22 +383,30 @@ class Scaled(Kernel):
 
     def terms(self) -> list[Term]:
         """Terms of the kernel, each variance times the factor."""
-        return [(self.factor * variance, leaves) for variance, leaves in self.kernel.terms()]
+        return [
+            (self.factor * variance, leaves) for variance, leaves in self.kernel.terms()
+        ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         return self.factor * self.kernel._gram(X, Y)
 
 
 def check_positive(value: Any, name: str) -> None:
-    """Raise TypeError unless `value` is a real number, ValueError unless it is positive and finite."""
+    """Raise TypeError unless `value` is a real number, ValueError unless it is
+    positive and finite.
+    """
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
     if not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
 
 
-def check_count(value: Any, name: str, limit: int | None = None, least: int = 1) -> None:
-    """Raise TypeError unless `value` is an integer, ValueError unless it is at least `least`, and below 2^`limit`."""
+def check_count(
+    value: Any, name: str, limit: int | None = None, least: int = 1
+) -> None:
+    """Raise TypeError unless `value` is an integer, ValueError unless it is at least
+    `least`, and below 2^`limit`.
+    """
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
     if value < least or (limit is not None and int(value) >= 2**limit):
@@ -343,22 +418,32 @@ def check_count(value: Any, name: str, limit: int | None = None, least: int = 1)
 def check_kernel(kernel: Any, example: str = "Gaussian(2.0)") -> None:
     """Raise TypeError, which names an example, unless it is a kernel."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a bochner kernel such as {example}, got {kernel!r}.")
+        raise TypeError(
+            f"kernel must be a bochner kernel such as {example}, got {kernel!r}."
+        )
 
 
 def check_kernels(*kernels: object) -> None:
     """Raise TypeError unless all are kernels."""
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
-            raise TypeError(f"Kernels combine with kernels and positive numbers, got {type(kernel).__name__}.")
+            raise TypeError(
+                "Kernels combine with kernels and positive numbers, got "
+                f"{type(kernel).__name__}."
+            )
 
 
 def _rows(X: ArrayLike, name: str) -> NDArray:
     if sp.issparse(X):
-        raise TypeError(f"{name} is sparse; an exact kernel matrix needs a dense array: pass {name}.toarray().")
+        raise TypeError(
+            f"{name} is sparse; an exact kernel matrix needs a dense array: pass "
+            f"{name}.toarray()."
+        )
     X = np.asarray(X)
     if X.dtype != np.float32:
         X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
-        raise ValueError(f"{name} must have two dimensions (rows, features), got shape {X.shape}.")
+        raise ValueError(
+            f"{name} must have two dimensions (rows, features), got shape {X.shape}."
+        )
     return X

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.kernels.functions import Coordinatewise, Radial
-from bochner.kernels.radial import Gaussian, Matern, PowerExponential, RationalQuadratic, StudentT
+from bochner.kernels.radial import (
+    Gaussian,
+    Matern,
+    PowerExponential,
+    RationalQuadratic,
+    StudentT,
+)
 from bochner.kernels.separable import Cauchy, Hat, Laplacian, SmoothBins
 from bochner.kernels.spectral import Gabor, Periodic
 from bochner.kernels.spectral_measures import Isotropic, RadialLaw
@@ -31,7 +37,8 @@ SEPARABLE = ("laplacian", "hat")  # of the L1 distance, as their lengthscales ar
 
 
 HEADER = (
-    "| kernel | k(delta) | distribution of the frequencies w | sigma_p² | distribution of the pitches | maps |\n"
+    "| kernel | k(delta) | distribution of the frequencies w | sigma_p² | "
+    "distribution of the pitches | maps |\n"
     "|---|---|---|---|---|---|"
 )
 
@@ -68,18 +75,30 @@ KERNELS = (
 
 
 def table() -> str:
-    """The table in Markdown: one line a kernel, sigma_p² of one feature at unit lengthscale and unit period."""
+    """The table in Markdown: one line a kernel, sigma_p² of one feature at unit
+    lengthscale and unit period.
+    """
     return "\n".join([HEADER, *(_row(kernel) for kernel in KERNELS)])
 
 
 def _row(kernel: Stationary) -> str:
     shape = [
-        f"{name}={value}" for name, value in kernel.get_params().items() if name not in ("lengthscale", "function")
+        f"{name}={value}"
+        for name, value in kernel.get_params().items()
+        if name not in ("lengthscale", "function")
     ]
-    own = f"`{type(kernel).__name__}({', '.join(['function'] * hasattr(kernel, 'function') + shape)})`"
+    given = ["function"] * hasattr(kernel, "function") + shape
+    own = f"`{type(kernel).__name__}({', '.join(given)})`"
     moment = float(kernel.spectral_measure().moments(1)[0])
     size = f"{moment:.4g}" if np.isfinite(moment) else "infinite"
-    cells = [own, kernel.formula, kernel.spectrum, size, kernel.pitches, ", ".join(_maps(kernel))]
+    cells = [
+        own,
+        kernel.formula,
+        kernel.spectrum,
+        size,
+        kernel.pitches,
+        ", ".join(_maps(kernel)),
+    ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

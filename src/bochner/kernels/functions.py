@@ -1,4 +1,6 @@
-"""Kernels of a function of your own, of the Euclidean distance or of the distance in each column."""
+"""Kernels of a function of your own, of the Euclidean distance or of the distance in
+each column.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,19 @@ from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
 
-ROUNDED = 16 * np.finfo(float).eps  # accuracy expected of a function that should be 1 at 0
+ROUNDED = (
+    16 * np.finfo(float).eps
+)  # accuracy expected of a function that should be 1 at 0
 
 
 class OfFunction(Stationary):
     """A kernel of a function of your own: what `Coordinatewise` and `Radial` share."""
 
-    def __init__(self, function: Callable[[NDArray], NDArray], lengthscale: float | ArrayLike = 1.0) -> None:
+    def __init__(
+        self,
+        function: Callable[[NDArray], NDArray],
+        lengthscale: float | ArrayLike = 1.0,
+    ) -> None:
         self.function = function
         super().__init__(lengthscale)
 
@@ -38,14 +46,20 @@ class OfFunction(Stationary):
             with np.errstate(over="ignore", under="ignore"):
                 values = np.asarray(self.function(distances))
         except (TypeError, ValueError) as error:
-            raise TypeError(f"function must take an array of distances; it raised: {error}") from error
+            raise TypeError(
+                f"function must take an array of distances; it raised: {error}"
+            ) from error
         if values.shape != distances.shape or values.dtype != np.float64:
             raise TypeError(
-                f"function must turn a float64 array into a float64 array of the same shape; from shape "
+                "function must turn a float64 array into a float64 array of the "
+                "same shape; from shape "
                 f"{distances.shape} it made {values.dtype} of shape {values.shape}."
             )
         if not np.all(finite := np.isfinite(values)):
-            raise ValueError(f"function must be finite; at distance {distances[~finite][0]:.3g} it is not.")
+            raise ValueError(
+                f"function must be finite; at distance {distances[~finite][0]:.3g} "
+                "it is not."
+            )
         return values
 
     def __repr__(self) -> str:
@@ -54,13 +68,15 @@ class OfFunction(Stationary):
 
 
 class Radial(OfFunction):
-    """A kernel from your own function of the Euclidean distance, function(||(x - y) / l||).
+    """A kernel from your own function of the Euclidean distance, function(||(x - y) /
+    l||).
 
-    It is a kernel of d features if it is a mixture of waves averaged over all directions (Schoenberg, 1938). The
-    distribution of their frequencies, which depends on d, is computed by a numerical Hankel transform (step 1 of
-    Algorithm 1). If that is negative, the function is not a kernel of d features, though it may be one of fewer.
-    Kernels compare their functions by identity. To pickle the kernel, its function must be picklable, hence not a
-    lambda.
+    It is a kernel of d features if it is a mixture of waves averaged over all
+    directions (Schoenberg, 1938). The distribution of their frequencies, which depends
+    on d, is computed by a numerical Hankel transform (step 1 of Algorithm 1). If that
+    is negative, the function is not a kernel of d features, though it may be one of
+    fewer. Kernels compare their functions by identity. To pickle the kernel, its
+    function must be picklable, hence not a lambda.
 
     Parameters
     ----------
@@ -71,10 +87,12 @@ class Radial(OfFunction):
     Raises
     ------
     TypeError
-        If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
+        If `function` is not callable, or does not turn float64 arrays into float64
+        arrays of the same shape.
     ValueError
-        If it is not 1 at 0 or not finite, here or when a matrix is computed; if a lengthscale is not positive and
-        finite. When a map is drawn: where its transform is negative, and by how much.
+        If it is not 1 at 0 or not finite, here or when a matrix is computed; if a
+        lengthscale is not positive and finite. When a map is drawn: where its transform
+        is negative, and by how much.
 
     Examples
     --------
@@ -93,7 +111,9 @@ class Radial(OfFunction):
         return self._evaluate(cdist(U, V, "euclidean"))
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the length of the frequencies by dimension; drawing raises ValueError if it is negative."""
+        """Distribution of the length of the frequencies by dimension; drawing raises
+        ValueError if it is negative.
+        """
         return RadialLaw(
             lambda u, d: hankel_law(self._evaluate, d).quantile(u),
             lambda d: hankel_law(self._evaluate, d).second_moment,
@@ -105,12 +125,14 @@ class Radial(OfFunction):
 
 
 class Coordinatewise(OfFunction):
-    """A kernel from your own function of each coordinate: the product over the features of function(|x - y| / l).
+    """A kernel from your own function of each coordinate: the product over the features
+    of function(|x - y| / l).
 
-    The distribution of its frequencies is computed by a numerical cosine transform (step 1 of Algorithm 1), which must
-    not be negative. If the function is convex and falls to 0, it is also a mixture of hats, whose distribution of
-    pitches is computed from second differences. Kernels compare their functions by identity. To pickle the kernel, its
-    function must be picklable, hence not a lambda.
+    The distribution of its frequencies is computed by a numerical cosine transform
+    (step 1 of Algorithm 1), which must not be negative. If the function is convex and
+    falls to 0, it is also a mixture of hats, whose distribution of pitches is computed
+    from second differences. Kernels compare their functions by identity. To pickle the
+    kernel, its function must be picklable, hence not a lambda.
 
     Parameters
     ----------
@@ -121,10 +143,12 @@ class Coordinatewise(OfFunction):
     Raises
     ------
     TypeError
-        If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
+        If `function` is not callable, or does not turn float64 arrays into float64
+        arrays of the same shape.
     ValueError
-        If it is not 1 at 0 or not finite, here or when a matrix or the distribution of the pitches is computed; if a
-        lengthscale is not positive and finite. When a map is drawn: where its transform is negative, and by how much.
+        If it is not 1 at 0 or not finite, here or when a matrix or the distribution of
+        the pitches is computed; if a lengthscale is not positive and finite. When a map
+        is drawn: where its transform is negative, and by how much.
 
     Examples
     --------
@@ -146,11 +170,15 @@ class Coordinatewise(OfFunction):
         return over_features(self._evaluate, U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
-        """The cosine transform of the function, as numbers; ValueError where it is negative."""
+        """The cosine transform of the function, as numbers; ValueError where it is
+        negative.
+        """
         return cosine_law(self._evaluate)
 
     def pitch_measure(self) -> Pitches:
-        """Pitches on a fine grid, from second differences; ValueError where the function is not convex."""
+        """Pitches on a fine grid, from second differences; ValueError where the
+        function is not convex.
+        """
         return mixture_of_hats(self._evaluate)
 
 
@@ -159,28 +187,33 @@ Sampler = Callable[[int, int, np.random.Generator], NDArray]
 
 
 class FromSpectrum(Stationary):
-    """A kernel from samples of its spectral measure, k(x, y) = E cos(w'(x - y) / l), with your own sampler of w.
+    """A kernel from samples of its spectral measure, k(x, y) = E cos(w'(x - y) / l),
+    with your own sampler of w.
 
-    By Bochner's theorem frequencies of any distribution define a kernel: mixtures, empirical spectra, distributions
-    known only by simulation. `FourierFeatures` of it use independent draws (sampling "auto" or "iid"). Unless `exact`
-    is given, kernel matrices are estimated from 32,768 draws, always the same ones: this is slow, and the standard
-    deviation of the errors is below 0.006 (give `exact` for `solver="exact"`). Kernels compare their functions by
-    identity. To pickle the kernel, its functions must be picklable, hence not lambdas.
+    By Bochner's theorem frequencies of any distribution define a kernel: mixtures,
+    empirical spectra, distributions known only by simulation. `FourierFeatures` of it
+    use independent draws (sampling "auto" or "iid"). Unless `exact` is given, kernel
+    matrices are estimated from 32,768 draws, always the same ones: this is slow, and
+    the standard deviation of the errors is below 0.006 (give `exact` for
+    `solver="exact"`). Kernels compare their functions by identity. To pickle the
+    kernel, its functions must be picklable, hence not lambdas.
 
     Parameters
     ----------
     sampler : callable (size, d, rng) -> array of shape (size, d)
-        Independent frequencies in radians per lengthscale, drawn with the given NumPy `Generator`. Their distribution
-        need not be symmetric: w and -w give the same wave.
+        Independent frequencies in radians per lengthscale, drawn with the given NumPy
+        `Generator`. Their distribution need not be symmetric: w and -w give the same
+        wave.
     exact : callable (X, Y) -> array of shape (n, m), optional
-        The kernel matrix of rows over the lengthscale, 1 where they are equal, such as a function of
-        `sklearn.metrics.pairwise`.
+        The kernel matrix of rows over the lengthscale, 1 where they are equal, such as
+        a function of `sklearn.metrics.pairwise`.
     lengthscale : float or array of shape (d,), default=1.0
 
     Raises
     ------
     TypeError, ValueError
-        If `sampler` or `exact` is not callable; when called, if they return something else.
+        If `sampler` or `exact` is not callable; when called, if they return something
+        else.
 
     Examples
     --------
@@ -213,9 +246,13 @@ class FromSpectrum(Stationary):
     def _validate(self) -> None:
         super()._validate()
         if not callable(self.sampler):
-            raise TypeError(f"sampler must be a function of (size, d, rng), got {self.sampler!r}.")
+            raise TypeError(
+                f"sampler must be a function of (size, d, rng), got {self.sampler!r}."
+            )
         if self.exact is not None and not callable(self.exact):
-            raise TypeError(f"exact must be a function of (X, Y), or None, got {self.exact!r}.")
+            raise TypeError(
+                f"exact must be a function of (X, Y), or None, got {self.exact!r}."
+            )
 
     def _draw(self, size: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return _checked(self.sampler(size, d, rng), (size, d), "sampler")
@@ -242,14 +279,23 @@ class FromSpectrum(Stationary):
         text = super().__repr__()
         for function in (self.sampler, self.exact):
             if function is not None:
-                text = text.replace(repr(function), getattr(function, "__name__", None) or repr(function), 1)
+                text = text.replace(
+                    repr(function),
+                    getattr(function, "__name__", None) or repr(function),
+                    1,
+                )
         return text
 
 
 def _checked(values: Any, shape: tuple[int, int], name: str) -> NDArray[np.float64]:
     values = np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must return numbers of shape {shape}, and made {values.dtype} of {values.shape}.")
+        raise TypeError(
+            f"{name} must return numbers of shape {shape}, and made {values.dtype} "
+            f"of {values.shape}."
+        )
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} must return finite numbers, and made NaN or infinity.")
+        raise ValueError(
+            f"{name} must return finite numbers, and made NaN or infinity."
+        )
     return values.astype(np.float64, copy=False)

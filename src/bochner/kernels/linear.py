@@ -26,19 +26,24 @@ class Mapped(Leaf):
         """All columns; ValueError where the matrix has another number of them."""
         if n_features != self.matrix.shape[1]:
             raise ValueError(
-                f"The kernel maps {self.matrix.shape[1]} features by its matrix, and the data have {n_features}."
+                f"The kernel maps {self.matrix.shape[1]} features by its matrix, and "
+                f"the data have {n_features}."
             )
         return np.arange(n_features)
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """One, for the leaf has the lengthscales of what it sees; ValueError where sizes do not fit one another."""
+        """One, for the leaf has the lengthscales of what it sees; ValueError where
+        sizes do not fit one another.
+        """
         self.columns(n_features)
         self.leaf.scales(len(self.matrix))
         return np.ones(())
 
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
         """Raise ValueError where the leaf does not serve the combinations."""
-        self.leaf.check_columns(X[:, columns] @ self.matrix.T, self.leaf.columns(len(self.matrix)))
+        self.leaf.check_columns(
+            X[:, columns] @ self.matrix.T, self.leaf.columns(len(self.matrix))
+        )
 
     def __repr__(self) -> str:
         rows, columns = self.matrix.shape
@@ -61,7 +66,9 @@ class Mapped(Leaf):
         """Diagonal of the covariance."""
         moments = self.leaf.second_moments(len(self.matrix))
         if not (finite := np.isfinite(moments)).all():
-            return np.where(self.matrix[~finite].any(axis=0), moments[~finite].max(), 0.0)
+            return np.where(
+                self.matrix[~finite].any(axis=0), moments[~finite].max(), 0.0
+            )
         covariance = self.leaf.covariance(len(self.matrix))
         return np.einsum("ij,ij->j", self.matrix, covariance @ self.matrix)
 
@@ -75,15 +82,20 @@ class Mapped(Leaf):
 
     @property
     def _not_hats(self) -> str:
-        return "grids are along the columns; give BinningFeatures the kernel inside and the rows X @ matrix.T"
+        return (
+            "grids are along the columns; give BinningFeatures the kernel inside "
+            "and the rows X @ matrix.T"
+        )
 
 
 class Linear(Kernel):
-    """A kernel of linear combinations of the columns, kernel(A x, A y): anisotropy by a full matrix A.
+    """A kernel of linear combinations of the columns, kernel(A x, A y): anisotropy by a
+    full matrix A.
 
-    Lengthscales scale along the columns; A scales along any directions, and may ignore some. A kernel of the Euclidean
-    distance becomes one of the Mahalanobis distance, ||A (x - y)||^2 = (x - y)' A'A (x - y). If w is a frequency of the
-    inner kernel, A'w is a frequency of this one.
+    Lengthscales scale along the columns; A scales along any directions, and may ignore
+    some. A kernel of the Euclidean distance becomes one of the Mahalanobis distance,
+    ||A (x - y)||^2 = (x - y)' A'A (x - y). If w is a frequency of the inner kernel, A'w
+    is a frequency of this one.
 
     Parameters
     ----------
@@ -95,8 +107,8 @@ class Linear(Kernel):
     Raises
     ------
     TypeError, ValueError
-        If `kernel` is not a kernel, or `matrix` is not a finite matrix of numbers. When rows are compared or a map is
-        drawn: if they do not have d columns.
+        If `kernel` is not a kernel, or `matrix` is not a finite matrix of numbers. When
+        rows are compared or a map is drawn: if they do not have d columns.
 
     Examples
     --------
@@ -108,7 +120,8 @@ class Linear(Kernel):
     >>> kernel([[0.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]).round(4)
     array([[0.6065, 0.995 ]])
 
-    Of a covariance matrix C of the columns, the inverse of its Cholesky factor measures in standard deviations:
+    Of a covariance matrix C of the columns, the inverse of its Cholesky factor measures
+    in standard deviations:
 
     >>> C = np.array([[4.0, 1.0], [1.0, 1.0]])
     >>> kernel = Linear(Gaussian(), np.linalg.inv(np.linalg.cholesky(C)))
@@ -126,18 +139,29 @@ class Linear(Kernel):
         except ValueError:  # rows of unequal length
             matrix = np.empty(0, object)
         if matrix.dtype.kind not in "iuf" or matrix.ndim != 2:
-            raise TypeError(f"matrix must be a matrix of numbers, of shape (q, d), got {self.matrix!r}.")
+            raise TypeError(
+                "matrix must be a matrix of numbers, of shape (q, d), got "
+                f"{self.matrix!r}."
+            )
         if not matrix.size or not np.isfinite(matrix).all():
-            raise ValueError(f"matrix must be finite and not empty, got {self.matrix!r}.")
+            raise ValueError(
+                f"matrix must be finite and not empty, got {self.matrix!r}."
+            )
         try:
             self.kernel.check_features(len(matrix))
         except ValueError as error:
-            raise ValueError(f"matrix has {len(matrix)} rows, which are the features of the kernel. {error}") from None
+            raise ValueError(
+                f"matrix has {len(matrix)} rows, which are the features of the "
+                f"kernel. {error}"
+            ) from None
 
     def terms(self) -> list[Term]:
         """Terms of the kernel, of the combinations."""
         matrix = np.asarray(self.matrix, np.float64)
-        return [(v, tuple(Mapped(leaf, matrix) for leaf in leaves)) for v, leaves in self.kernel.terms()]
+        return [
+            (v, tuple(Mapped(leaf, matrix) for leaf in leaves))
+            for v, leaves in self.kernel.terms()
+        ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         matrix = np.asarray(self.matrix, np.float64)

@@ -1,4 +1,6 @@
-"""Kernels of the Euclidean distance: Gaussian, rational quadratic, Student t, power exponential."""
+"""Kernels of the Euclidean distance: Gaussian, rational quadratic, Student t, power
+exponential.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from bochner.kernels.base import check_positive
 from bochner.kernels.spectral_measures import TINY, Isotropic, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary
 
-LARGEST_SCALE = 600.0  # logarithm of the largest scale drawn, so that its square is finite
+LARGEST_SCALE = (
+    600.0  # logarithm of the largest scale drawn, so that its square is finite
+)
 
 
 class Gaussian(Stationary):
-    """Gaussian (squared exponential, RBF) kernel, exp(-||(x - y) / l||^2 / 2); scikit-learn's gamma is 1 / (2 l^2).
+    """Gaussian (squared exponential, RBF) kernel, exp(-||(x - y) / l||^2 / 2);
+    scikit-learn's gamma is 1 / (2 l^2).
 
-    Its frequencies are normal. It is a product over the features, but its factors are concave up to distance l, so it
-    is not a mixture of hats.
+    Its frequencies are normal. It is a product over the features, but its factors are
+    concave up to distance l, so it is not a mixture of hats.
 
     Parameters
     ----------
@@ -47,15 +52,15 @@ class Gaussian(Stationary):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + ||(x - y) / l||^2 / (2 alpha))^(-alpha).
 
-    It is a Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies. It is not a product over the
-    features, hence not a mixture of hats.
+    It is a Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies.
+    It is not a product over the features, hence not a mixture of hats.
 
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
     alpha : float, default=1.0
-        Shape of the mixture of scales, positive; the Gaussian kernel is its limit at infinity. (Not the ridge penalty
-        of an estimator.)
+        Shape of the mixture of scales, positive; the Gaussian kernel is its limit at
+        infinity. (Not the ridge penalty of an estimator.)
 
     Examples
     --------
@@ -68,7 +73,9 @@ class RationalQuadratic(Stationary):
     spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
     _not_hats = NotHats.ISOTROPIC
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0) -> None:
+    def __init__(
+        self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0
+    ) -> None:
         self.alpha = alpha
         super().__init__(lengthscale)
 
@@ -77,7 +84,9 @@ class RationalQuadratic(Stationary):
         check_positive(self.alpha, "alpha")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return np.exp(-self.alpha * np.log1p(cdist(U, V, "sqeuclidean") / (2 * self.alpha)))
+        return np.exp(
+            -self.alpha * np.log1p(cdist(U, V, "sqeuclidean") / (2 * self.alpha))
+        )
 
     def spectral_measure(self) -> SpectralMeasure:
         """Normal times the root of a Gamma variable of mean 1."""
@@ -85,9 +94,11 @@ class RationalQuadratic(Stationary):
 
 
 class StudentT(Stationary):
-    """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of Student's density.
+    """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of
+    Student's density.
 
-    `RationalQuadratic` with alpha = (nu + 1) / 2 and the lengthscale l sqrt(nu / (nu + 1)).
+    `RationalQuadratic` with alpha = (nu + 1) / 2 and the lengthscale l sqrt(nu / (nu +
+    1)).
 
     Parameters
     ----------
@@ -115,22 +126,28 @@ class StudentT(Stationary):
         check_positive(self.nu, "nu")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return np.exp(-(self.nu + 1) / 2 * np.log1p(cdist(U, V, "sqeuclidean") / self.nu))
+        return np.exp(
+            -(self.nu + 1) / 2 * np.log1p(cdist(U, V, "sqeuclidean") / self.nu)
+        )
 
     def spectral_measure(self) -> SpectralMeasure:
         """Normal times the root of a Gamma variable of mean (nu + 1) / nu."""
         shape = (self.nu + 1) / 2
-        return Isotropic(lambda u: gammaincinv(shape, u[0]) * (2 / self.nu), 2 * shape / self.nu)
+        return Isotropic(
+            lambda u: gammaincinv(shape, u[0]) * (2 / self.nu), 2 * shape / self.nu
+        )
 
 
 class PowerExponential(Stationary):
     """Power exponential (generalised Gaussian) kernel, exp(-||(x - y) / l||^power).
 
-    It ranges from `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l / sqrt(2) (power 2). It is a
-    mixture of Gaussians whose scale has a positive stable distribution of index a = power / 2, E exp(-t S) = exp(-t^a),
-    which is drawn from a uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U)
-    / E)^((1
-    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable distribution.
+    It ranges from `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l /
+    sqrt(2) (power 2). It is a mixture of Gaussians whose scale has a positive stable
+    distribution of index a = power / 2, E exp(-t S) = exp(-t^a), which is drawn from a
+    uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a)
+    (sin((1 - a) U) / E)^((1
+    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable
+      distribution.
 
     Parameters
     ----------
@@ -145,7 +162,8 @@ class PowerExponential(Stationary):
 
     References
     ----------
-    Kanter, "Stable densities under change of scale and total variation inequalities", Annals of Probability 1975.
+    Kanter, "Stable densities under change of scale and total variation inequalities",
+    Annals of Probability 1975.
 
     Examples
     --------
@@ -157,7 +175,9 @@ class PowerExponential(Stationary):
     formula = "exp(-‖delta‖^power)"
     spectrum = "multivariate stable of index power"
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, power: float = 1.0) -> None:
+    def __init__(
+        self, lengthscale: float | ArrayLike = 1.0, power: float = 1.0
+    ) -> None:
         self.power = power
         super().__init__(lengthscale)
 
@@ -165,7 +185,10 @@ class PowerExponential(Stationary):
         super()._validate()
         check_positive(self.power, "power")
         if self.power > 2:
-            raise ValueError(f"power must be at most 2, got {self.power}: beyond that exp(-r^power) is not a kernel.")
+            raise ValueError(
+                f"power must be at most 2, got {self.power}: beyond that "
+                "exp(-r^power) is not a kernel."
+            )
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
@@ -180,7 +203,9 @@ class PowerExponential(Stationary):
         def scale(u: NDArray) -> NDArray:
             angle, exponential = np.pi * u[0], np.maximum(-np.log1p(-u[1]), TINY)
             log_stable = np.log(np.sin(a * angle)) - np.log(np.sin(angle)) / a
-            log_stable += (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(exponential))
+            log_stable += (
+                (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(exponential))
+            )
             return 2 * np.exp(np.minimum(log_stable, LARGEST_SCALE))
 
         return Isotropic(scale, np.inf, n_uniforms=2)
@@ -192,18 +217,21 @@ class PowerExponential(Stationary):
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
 LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
-VANISHED = 1e4  # argument over the order at which Matern kernels are zero in double precision
+VANISHED = (
+    1e4  # argument over the order at which Matern kernels are zero in double precision
+)
 
 
 class Matern(Stationary):
-    """Matern kernel of smoothness nu, 2^(1 - nu) / Gamma(nu) s^nu K_nu(s) with s = sqrt(2 nu) ||(x - y) / l||.
+    """Matern kernel of smoothness nu, 2^(1 - nu) / Gamma(nu) s^nu K_nu(s) with s =
+    sqrt(2 nu) ||(x - y) / l||.
 
-    nu = 1/2 is exp(-r), 3/2 and 5/2 are once and twice differentiable, and infinity is the Gaussian. Its frequencies
-    follow a *multivariate* Student t distribution with 2 nu degrees of freedom (Rasmussen and Williams, 2006, eq.
-    4.15).
+    nu = 1/2 is exp(-r), 3/2 and 5/2 are once and twice differentiable, and infinity is
+    the Gaussian. Its frequencies follow a *multivariate* Student t distribution with 2
+    nu degrees of freedom (Rasmussen and Williams, 2006, eq. 4.15).
 
-    Over several features it is not a product (unless nu is infinite), hence not a mixture of hats; ``Matern(nu=0.5)``
-    in one column equals `Laplacian`, which is one.
+    Over several features it is not a product (unless nu is infinite), hence not a
+    mixture of hats; ``Matern(nu=0.5)`` in one column equals `Laplacian`, which is one.
 
     Parameters
     ----------
@@ -238,11 +266,18 @@ class Matern(Stationary):
         if self.nu in (0.5, 1.5, 2.5):
             return {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[self.nu] * np.exp(-s)
         s = np.maximum(s, 1e-12)
-        log_k = (1 - self.nu) * np.log(2) - gammaln(self.nu) + self.nu * np.log(s) + _log_bessel_k(self.nu, s)
+        log_k = (
+            (1 - self.nu) * np.log(2)
+            - gammaln(self.nu)
+            + self.nu * np.log(s)
+            + _log_bessel_k(self.nu, s)
+        )
         return np.where(r == 0, 1.0, np.exp(np.minimum(log_k, 0.0)))
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Multivariate t: normal over the root of chi-square(2 nu) / (2 nu), one for the whole vector."""
+        """Multivariate t: normal over the root of chi-square(2 nu) / (2 nu), one for
+        the whole vector.
+        """
         if self.nu == np.inf:
             return Gaussian().spectral_measure()
         nu = float(self.nu)
@@ -253,14 +288,19 @@ class Matern(Stationary):
     def _not_hats(self) -> str:
         if self.nu == np.inf:
             return NotHats.CONCAVE
-        alone = "; in one column it equals Laplacian, which is one" if self.nu == 0.5 else ""
+        alone = (
+            "; in one column it equals Laplacian, which is one"
+            if self.nu == 0.5
+            else ""
+        )
         return NotHats.ISOTROPIC + alone
 
 
 def _log_bessel_k(nu: float, s: NDArray) -> NDArray:
     """Log of the modified Bessel function K_nu(s).
 
-    From order 50 on by the uniform expansion in 1 / nu (DLMF 10.41.4, three terms), where SciPy's overflows.
+    From order 50 on by the uniform expansion in 1 / nu (DLMF 10.41.4, three terms),
+    where SciPy's overflows.
     """
     if nu < EXPANDED_ORDER:
         with np.errstate(over="ignore", divide="ignore"):
@@ -272,4 +312,8 @@ def _log_bessel_k(nu: float, s: NDArray) -> NDArray:
     u1 = (3 * p - 5 * p**3) / 24
     u2 = (81 * p**2 - 462 * p**4 + 385 * p**6) / 1152
     u3 = (30375 * p**3 - 369603 * p**5 + 765765 * p**7 - 425425 * p**9) / 414720
-    return 0.5 * np.log(np.pi / (2 * nu * root)) - nu * eta + np.log1p(-u1 / nu + u2 / nu**2 - u3 / nu**3)
+    return (
+        0.5 * np.log(np.pi / (2 * nu * root))
+        - nu * eta
+        + np.log1p(-u1 / nu + u2 / nu**2 - u3 / nu**3)
+    )

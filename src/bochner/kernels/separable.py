@@ -12,22 +12,29 @@ from bochner.kernels.spectral_measures import TINY, Separable, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 
-EXPANDED_FREQUENCY = 50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
+EXPANDED_FREQUENCY = (
+    50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
+)
 CONVERGED = 1e-13  # relative error of the tail probability at which a quantile is found
 
 
 def fejer_quantile(u: NDArray) -> NDArray:
-    """Inverse of the distribution function of the Fejer distribution, density (1 - cos w) / (pi w^2).
+    """Inverse of the distribution function of the Fejer distribution, density (1 - cos
+    w) / (pi w^2).
 
-    With Si the sine integral, pi P(frequency > w) = pi / 2 - Si(w) + (1 - cos w) / w for w >= 0; the distribution is
-    symmetric. The reciprocal r(w) of the right hand side is nearly Kepler's w - sin w: it rises from 2 / pi with
-    r' = r^2 (1 - cos w) / w^2, never decreases, and keeps within 1.1 of w. As r' is 0 at the multiples of 2 pi,
-    Newton's method is kept inside of brackets. The probability beyond the result is right to 1e-13 of itself, for u
-    from 2.2e-308 (smaller ones count as that) to 1 - 2^-53.
+    With Si the sine integral, pi P(frequency > w) = pi / 2 - Si(w) + (1 - cos w) / w
+    for w >= 0; the distribution is symmetric. The reciprocal r(w) of the right hand
+    side is nearly Kepler's w - sin w: it rises from 2 / pi with r' = r^2 (1 - cos w) /
+    w^2, never decreases, and keeps within 1.1 of w. As r' is 0 at the multiples of 2
+    pi, Newton's method is kept inside of brackets. The probability beyond the result is
+    right to 1e-13 of itself, for u from 2.2e-308 (smaller ones count as that) to 1 -
+    2^-53.
     """
     u = np.asarray(u, dtype=np.float64)
     tail = np.maximum(np.minimum(u, 1 - u), TINY)
-    return np.sign(u - 0.5) * _inverse_reciprocal_tail(1 / (np.pi * tail.ravel())).reshape(u.shape)
+    return np.sign(u - 0.5) * _inverse_reciprocal_tail(
+        1 / (np.pi * tail.ravel())
+    ).reshape(u.shape)
 
 
 def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
@@ -39,26 +46,40 @@ def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
         active, reached = active[wrong], reached[wrong]
         if not active.size:
             break
-        w[active], low[active], high[active] = _step(w[active], reached, r[active], low[active], high[active])
+        w[active], low[active], high[active] = _step(
+            w[active], reached, r[active], low[active], high[active]
+        )
     return w
 
 
-def _step(w: NDArray, reached: NDArray, r: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Newton's step where it stays in the bracket, else its middle; and the narrowed bracket."""
+def _step(
+    w: NDArray, reached: NDArray, r: NDArray, low: NDArray, high: NDArray
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Newton's step where it stays in the bracket, else its middle; and the narrowed
+    bracket.
+    """
     low, high = np.where(reached < r, w, low), np.where(reached > r, w, high)
     slope = (reached * np.sinc(w / (2 * np.pi))) ** 2 / 2
     with np.errstate(divide="ignore", over="ignore"):
         newton = w + (r - reached) / slope
-    return np.where((low < newton) & (newton < high), newton, (low + high) / 2), low, high
+    return (
+        np.where((low < newton) & (newton < high), newton, (low + high) / 2),
+        low,
+        high,
+    )
 
 
 def _reciprocal_tail(w: NDArray) -> NDArray:
-    """1 / (pi P(frequency > w)) for w >= 0; where pi / 2 - Si(w) would cancel, by its asymptotic series.
+    """1 / (pi P(frequency > w)) for w >= 0; where pi / 2 - Si(w) would cancel, by its
+    asymptotic series.
 
-    That is w pi P = 1 + Re(exp(-i w) sum_m m! (i / w)^m), m = 1, 2, ... (DLMF 6.2.20, 6.12.3, 6.12.4).
+    That is w pi P = 1 + Re(exp(-i w) sum_m m! (i / w)^m), m = 1, 2, ... (DLMF 6.2.20,
+    6.12.3, 6.12.4).
     """
     near = np.minimum(w, EXPANDED_FREQUENCY)
-    reciprocal = 1 / (np.pi / 2 - sici(near)[0] + near / 2 * np.sinc(near / (2 * np.pi)) ** 2)
+    reciprocal = 1 / (
+        np.pi / 2 - sici(near)[0] + near / 2 * np.sinc(near / (2 * np.pi)) ** 2
+    )
     far = w > EXPANDED_FREQUENCY
     x = w[far]
     series = np.zeros(len(x), dtype=np.complex128)
@@ -74,8 +95,8 @@ VANISHED = 1000.0  # from which exp(-s) is 0
 class Laplacian(Stationary):
     """Laplacian kernel, exp(-||(x - y) / l||_1), a product over the features.
 
-    Its frequencies are Cauchy, independently per feature. It is the mixture of hats whose pitches follow a Gamma(2)
-    distribution, p(delta) = delta exp(-delta).
+    Its frequencies are Cauchy, independently per feature. It is the mixture of hats
+    whose pitches follow a Gamma(2) distribution, p(delta) = delta exp(-delta).
 
     Parameters
     ----------
@@ -107,9 +128,9 @@ class Laplacian(Stationary):
 class Cauchy(Stationary):
     """Cauchy kernel, the product over the features of 1 / (1 + ((x - y) / l)^2).
 
-    Its frequencies are Laplace (double exponential), independently per feature. Figure 1 of the paper writes the
-    factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors are concave up to distance l / sqrt(3), so it is not a
-    mixture of hats.
+    Its frequencies are Laplace (double exponential), independently per feature. Figure
+    1 of the paper writes the factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors
+    are concave up to distance l / sqrt(3), so it is not a mixture of hats.
 
     Parameters
     ----------
@@ -133,14 +154,18 @@ class Cauchy(Stationary):
 
     def spectral_measure(self) -> SpectralMeasure:
         """Standard Laplace per coordinate."""
-        return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)), 2.0)
+        return Separable(
+            lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)), 2.0
+        )
 
 
 class Hat(Stationary):
-    """Hat (triangular) kernel, the product over the features of max(0, 1 - |x - y| / l): exactly 0 from l on.
+    """Hat (triangular) kernel, the product over the features of max(0, 1 - |x - y| /
+    l): exactly 0 from l on.
 
-    It is the probability that x and y share a cell of a randomly shifted grid of pitch l: every pitch is the same. Its
-    frequencies follow Fejer's density, (1 - cos w) / (pi w^2), independently per feature.
+    It is the probability that x and y share a cell of a randomly shifted grid of pitch
+    l: every pitch is the same. Its frequencies follow Fejer's density, (1 - cos w) /
+    (pi w^2), independently per feature.
 
     Parameters
     ----------
@@ -170,19 +195,23 @@ class Hat(Stationary):
 
 
 class SmoothBins(Stationary):
-    """Kernel of smoothly weighted bins, the product over the features of (1 + s + s^2 / 3 + s^3 / 24) exp(-s).
+    """Kernel of smoothly weighted bins, the product over the features of (1 + s + s^2 /
+    3 + s^3 / 24) exp(-s).
 
-    Here s = sqrt(3) |x - y| / l, so that the kernel falls from 1 like the Gaussian of the same lengthscale,
-    1 - ((x - y) / l)^2 / 2. It is twice differentiable at 0, as `Matern` with nu = 3/2, where mixtures of hats have a
-    cusp: it suits smoother targets, and its features cost as little.
+    Here s = sqrt(3) |x - y| / l, so that the kernel falls from 1 like the Gaussian of
+    the same lengthscale, 1 - ((x - y) / l)^2 / 2. It is twice differentiable at 0, as
+    `Matern` with nu = 3/2, where mixtures of hats have a cusp: it suits smoother
+    targets, and its features cost as little.
 
-    In a grid of pitch delta with a random shift let a row at the place s in [0, 1) inside its bin have the weight
-    f(s) = sqrt(30) s (1 - s), whose square integrates to 1. Two rows at distance t delta have the expected product
+    In a grid of pitch delta with a random shift let a row at the place s in [0, 1)
+    inside its bin have the weight f(s) = sqrt(30) s (1 - s), whose square integrates to
+    1. Two rows at distance t delta have the expected product
 
-        rho(t) = integral from 0 to 1 - t of f(s) f(s + t) ds = (1 - t)^3 (1 + 3 t + t^2),    0 <= t <= 1,
+        rho(t) = integral from 0 to 1 - t of f(s) f(s + t) ds
+               = (1 - t)^3 (1 + 3 t + t^2),    0 <= t <= 1,
 
-    and where sqrt(3) delta / l follows a Gamma(7) distribution the mean of rho(|x - y| / delta) is the kernel (Kapralov
-    et al., 2020, for weights of any shape).
+    and where sqrt(3) delta / l follows a Gamma(7) distribution the mean of rho(|x - y|
+    / delta) is the kernel (Kapralov et al., 2020, for weights of any shape).
 
     Parameters
     ----------
@@ -190,8 +219,8 @@ class SmoothBins(Stationary):
 
     References
     ----------
-    Kapralov, Nouri, Razenshteyn, Velingker and Zandieh, "Scaling up Kernel Ridge Regression via Locality Sensitive
-    Hashing", AISTATS 2020.
+    Kapralov, Nouri, Razenshteyn, Velingker and Zandieh, "Scaling up Kernel Ridge
+    Regression via Locality Sensitive Hashing", AISTATS 2020.
 
     Examples
     --------
@@ -212,8 +241,12 @@ class SmoothBins(Stationary):
         return cosine_law(_mean_product)
 
     def pitch_measure(self) -> Pitches:
-        """Gamma of shape 7 over sqrt(3) per coordinate, with weights inside the bins."""
-        return Pitches(lambda u: gammaincinv(7.0, u) / np.sqrt(3), np.sqrt(3) / 6, smooth=True)
+        """Gamma of shape 7 over sqrt(3) per coordinate, with weights inside the
+        bins.
+        """
+        return Pitches(
+            lambda u: gammaincinv(7.0, u) / np.sqrt(3), np.sqrt(3) / 6, smooth=True
+        )
 
 
 def _mean_product(t: NDArray) -> NDArray:

@@ -11,15 +11,19 @@ from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.spectral_measures import Separable, Shifted, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 
-SHORTEST = 1e-75  # lengthscale of a periodic kernel told from 0, whose inverse square is finite
-NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal numbers
+# Lengthscale of a periodic kernel told from 0, whose inverse square is finite
+SHORTEST = 1e-75
+# 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal
+# numbers
+NORMAL_HARMONICS = 1e6
 
 
 class Gabor(Stationary):
-    """Gabor kernel, exp(-||(x - y) / l||^2 / 2) cos(2 pi f'(x - y)): a wave under a Gaussian.
+    """Gabor kernel, exp(-||(x - y) / l||^2 / 2) cos(2 pi f'(x - y)): a wave under a
+    Gaussian.
 
-    Its frequencies are normal about 2 pi f or, equivalently for cosines, about -2 pi f: one component of a
-    `SpectralMixture`.
+    Its frequencies are normal about 2 pi f or, equivalently for cosines, about -2 pi f:
+    one component of a `SpectralMixture`.
 
     Parameters
     ----------
@@ -39,35 +43,60 @@ class Gabor(Stationary):
     pitches = "none: rises again"
     _not_hats = NotHats.OSCILLATES
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0) -> None:
+    def __init__(
+        self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0
+    ) -> None:
         self.frequency = frequency
         super().__init__(lengthscale)
 
     def _validate(self) -> None:
         super()._validate()
         frequency = np.asarray(self.frequency)
-        if frequency.dtype.kind not in "iuf" or frequency.ndim > 1 or frequency.size == 0:
-            raise TypeError(f"frequency must be a number or one number per feature, got {self.frequency!r}.")
+        if (
+            frequency.dtype.kind not in "iuf"
+            or frequency.ndim > 1
+            or frequency.size == 0
+        ):
+            raise TypeError(
+                "frequency must be a number or one number per feature, got "
+                f"{self.frequency!r}."
+            )
         if not np.all(np.isfinite(frequency)):
             raise ValueError(f"frequency must be finite, got {self.frequency!r}.")
-        sizes = {np.size(value) for value in (self.lengthscale, frequency) if np.ndim(value)}
+        sizes = {
+            np.size(value) for value in (self.lengthscale, frequency) if np.ndim(value)
+        }
         if len(sizes) > 1:
-            raise ValueError(f"lengthscale and frequency must be of one length, got {sorted(sizes)}.")
+            raise ValueError(
+                f"lengthscale and frequency must be of one length, got {sorted(sizes)}."
+            )
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """Lengthscales; ValueError where their number, or that of the frequencies, is another."""
+        """Lengthscales; ValueError where their number, or that of the frequencies,
+        is another.
+        """
         if np.ndim(self.frequency) and np.size(self.frequency) != n_features:
-            raise ValueError(f"The kernel has {np.size(self.frequency)} frequencies, the data {n_features} features.")
+            raise ValueError(
+                f"The kernel has {np.size(self.frequency)} frequencies, the data "
+                f"{n_features} features."
+            )
         return super().scales(n_features)
 
     @property
     def _centre(self) -> NDArray[np.float64]:
         """Of the frequencies at unit lengthscale, in radians."""
-        return 2 * np.pi * np.asarray(self.frequency, np.float64) * np.asarray(self.lengthscale, np.float64)
+        return (
+            2
+            * np.pi
+            * np.asarray(self.frequency, np.float64)
+            * np.asarray(self.lengthscale, np.float64)
+        )
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         u, v = ((W * self._centre).sum(axis=1) for W in (U, V))
-        return np.exp(-0.5 * cdist(U, V, "sqeuclidean")) * np.cos(np.subtract.outer(u, v))
+        return np.exp(-0.5 * cdist(U, V, "sqeuclidean")) * np.cos(
+            np.subtract.outer(u, v)
+        )
 
     def spectral_measure(self) -> SpectralMeasure:
         """Normal about the centre."""
@@ -75,10 +104,12 @@ class Gabor(Stationary):
 
 
 class SpectralMixture(Kernel):
-    """Spectral mixture kernel, sum_q weights_q exp(-2 pi^2 ||scales_q * delta||^2) cos(2 pi means_q'delta).
+    """Spectral mixture kernel, sum_q weights_q exp(-2 pi^2 ||scales_q * delta||^2)
+    cos(2 pi means_q'delta).
 
-    Its spectral density is a mixture of normal ones about means_q and -means_q. These are dense among all densities,
-    so that every stationary kernel is a limit of such mixtures.
+    Its spectral density is a mixture of normal ones about means_q and -means_q. These
+    are dense among all densities, so that every stationary kernel is a limit of such
+    mixtures.
 
     Parameters
     ----------
@@ -92,17 +123,21 @@ class SpectralMixture(Kernel):
     Raises
     ------
     ValueError
-        If shapes do not match, weights or scales are not positive, or anything is not finite.
+        If shapes do not match, weights or scales are not positive, or anything is not
+        finite.
 
     References
     ----------
-    Wilson and Adams, "Gaussian Process Kernels for Pattern Discovery and Extrapolation", ICML 2013. Its equation 12
-    has a cosine per feature in place of the one here, which is the transform of the density above it.
+    Wilson and Adams, "Gaussian Process Kernels for Pattern Discovery and
+    Extrapolation", ICML 2013. Its equation 12 has a cosine per feature in place of the
+    one here, which is the transform of the density above it.
 
     Examples
     --------
     >>> from bochner.kernels import SpectralMixture
-    >>> kernel = SpectralMixture(weights=[1.0, 0.5], means=[0.0, 1.0], scales=[0.1, 0.01])
+    >>> kernel = SpectralMixture(
+    ...     weights=[1.0, 0.5], means=[0.0, 1.0], scales=[0.1, 0.01]
+    ... )
     >>> kernel([[0.0]], [[0.0], [0.5], [1.0]]).round(3)
     array([[1.5  , 0.452, 1.32 ]])
     """
@@ -114,13 +149,21 @@ class SpectralMixture(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        weights, means, scales = (np.asarray(value) for value in (self.weights, self.means, self.scales))
+        weights, means, scales = (
+            np.asarray(value) for value in (self.weights, self.means, self.scales)
+        )
         if any(value.dtype.kind not in "iuf" for value in (weights, means, scales)):
             raise TypeError("weights, means and scales must be numbers.")
-        fit = weights.ndim == 1 and weights.size and means.shape == scales.shape and means.shape[:1] == weights.shape
+        fit = (
+            weights.ndim == 1
+            and weights.size
+            and means.shape == scales.shape
+            and means.shape[:1] == weights.shape
+        )
         if not fit or means.ndim > 2 or means.size == 0:
             raise ValueError(
-                f"weights must have the shape (Q,), means and scales (Q,) or (Q, d); got {weights.shape}, "
+                "weights must have the shape (Q,), means and scales (Q,) or (Q, d); "
+                f"got {weights.shape}, "
                 f"{means.shape} and {scales.shape}."
             )
         if not all(np.all(np.isfinite(value)) for value in (weights, means, scales)):
@@ -130,26 +173,37 @@ class SpectralMixture(Kernel):
 
     def terms(self) -> list[Term]:
         """One `Gabor` kernel for each component."""
-        weights, means, scales = (np.asarray(value, np.float64) for value in (self.weights, self.means, self.scales))
+        weights, means, scales = (
+            np.asarray(value, np.float64)
+            for value in (self.weights, self.means, self.scales)
+        )
         parts = zip(weights.tolist(), means, 1 / (2 * np.pi * scales), strict=True)
-        return [(w, (Gabor(l if l.ndim else float(l), f if f.ndim else float(f)),)) for w, f, l in parts]
+        return [
+            (w, (Gabor(l if l.ndim else float(l), f if f.ndim else float(f)),))
+            for w, f, l in parts
+        ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return np.sum([weight * leaf._gram(X, Y) for weight, (leaf,) in self.terms()], axis=0)
+        return np.sum(
+            [weight * leaf._gram(X, Y) for weight, (leaf,) in self.terms()], axis=0
+        )
 
 
 class Periodic(Stationary):
-    """Periodic kernel, the product over the features of exp(-2 sin(pi (x - y) / period)^2 / lengthscale^2).
+    """Periodic kernel, the product over the features of exp(-2 sin(pi (x - y) /
+    period)^2 / lengthscale^2).
 
-    Its frequencies are harmonics, 2 pi n / period with a whole number n of probability exp(-z) I_n(z), z the inverse
-    square of the lengthscale and I_n the modified Bessel function (the Jacobi-Anger expansion of exp(z cos(t) - z)).
-    scikit-learn's `ExpSineSquared` is this kernel of the Euclidean distance, which is positive definite for one
-    feature only.
+    Its frequencies are harmonics, 2 pi n / period with a whole number n of probability
+    exp(-z) I_n(z), z the inverse square of the lengthscale and I_n the modified Bessel
+    function (the Jacobi-Anger expansion of exp(z cos(t) - z)). scikit-learn's
+    `ExpSineSquared` is this kernel of the Euclidean distance, which is positive
+    definite for one feature only.
 
     Parameters
     ----------
     lengthscale : float, default=1.0
-        Without unit: that of a Gaussian kernel of chords on a circle of radius 1, whose circumference is one period.
+        Without unit: that of a Gaussian kernel of chords on a circle of radius 1, whose
+        circumference is one period.
     period : float or array of shape (d,), default=1.0
         In the units of the columns.
 
@@ -161,12 +215,17 @@ class Periodic(Stationary):
     """
 
     formula = "prod_j exp(-2 sin(pi delta_j)² / lengthscale²), delta over the period"
-    spectrum = "2 pi n in each coordinate, n a whole number of distribution exp(-z) I_n(z), z = 1 / lengthscale²"
+    spectrum = (
+        "2 pi n in each coordinate, n a whole number of distribution exp(-z) "
+        "I_n(z), z = 1 / lengthscale²"
+    )
     pitches = "none: rises again"
     has_metric = False
     _not_hats = NotHats.OSCILLATES
 
-    def __init__(self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0) -> None:
+    def __init__(
+        self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0
+    ) -> None:
         self.period = period
         super().__init__(lengthscale)
 
@@ -174,15 +233,25 @@ class Periodic(Stationary):
         check_positive(self.lengthscale, "lengthscale")
         period = np.asarray(self.period)
         if period.dtype.kind not in "iuf" or period.ndim > 1:
-            raise TypeError(f"period must be a number or one number per feature, got {self.period!r}.")
+            raise TypeError(
+                "period must be a number or one number per feature, got "
+                f"{self.period!r}."
+            )
         if period.size == 0 or not np.all((period > 0) & np.isfinite(period)):
-            raise ValueError(f"period must be positive and finite, got {self.period!r}.")
+            raise ValueError(
+                f"period must be positive and finite, got {self.period!r}."
+            )
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """Periods in float64, of shape () or (n_features,); ValueError where their number is another."""
+        """Periods in float64, of shape () or (n_features,); ValueError where their
+        number is another.
+        """
         period = np.asarray(self.period, dtype=np.float64)
         if period.ndim and len(period) != n_features:
-            raise ValueError(f"The kernel has {len(period)} periods and the data have {n_features} features.")
+            raise ValueError(
+                f"The kernel has {len(period)} periods and the data have "
+                f"{n_features} features."
+            )
         return period
 
     @property
@@ -191,19 +260,25 @@ class Periodic(Stationary):
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         z = self._concentration
-        return over_features(lambda t: np.exp(-2 * z * np.sin(np.pi * (t - np.rint(t))) ** 2), U, V)
+        return over_features(
+            lambda t: np.exp(-2 * z * np.sin(np.pi * (t - np.rint(t))) ** 2), U, V
+        )
 
     def spectral_measure(self) -> SpectralMeasure:
         """Harmonics, independently per coordinate."""
         z = self._concentration
         if z > NORMAL_HARMONICS:
-            return Separable(lambda u: 2 * np.pi * np.rint(np.sqrt(z) * ndtri(u)), 4 * np.pi**2 * z)
+            return Separable(
+                lambda u: 2 * np.pi * np.rint(np.sqrt(z) * ndtri(u)), 4 * np.pi**2 * z
+            )
         harmonics = np.arange(int(40 + 9 * np.sqrt(z)))  # beyond: less than rounding
         tail = ive(harmonics, z) * np.where(harmonics > 0, 2.0, 1.0)
         shares = np.cumsum(tail) / tail.sum()
 
         def quantile(u: NDArray) -> NDArray:
-            size = np.minimum(np.searchsorted(shares, np.abs(2 * u - 1)), len(shares) - 1)
+            size = np.minimum(
+                np.searchsorted(shares, np.abs(2 * u - 1)), len(shares) - 1
+            )
             return 2 * np.pi * np.copysign(size, u - 0.5)
 
         return Separable(quantile, 4 * np.pi**2 * z)

@@ -1,4 +1,6 @@
-"""Spectral measures: distributions of frequencies that belong to kernels by Bochner's theorem, at unit lengthscale."""
+"""Spectral measures: distributions of frequencies that belong to kernels by
+Bochner's theorem, at unit lengthscale.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -26,10 +28,12 @@ class Uncorrelated(ABC):
 
 @dataclass(frozen=True)
 class Isotropic(Uncorrelated):
-    """Frequencies of uniform direction: a normal vector times the root of a random scale.
+    """Frequencies of uniform direction: a normal vector times the root of a random
+    scale.
 
-    A kernel that is a scale mixture of Gaussians in the Euclidean distance, k(r) = E exp(-s r^2 / 2), has the
-    frequencies w = sqrt(s) z with z standard normal (*one* s for the whole vector).
+    A kernel that is a scale mixture of Gaussians in the Euclidean distance, k(r) = E
+    exp(-s r^2 / 2), has the frequencies w = sqrt(s) z with z standard normal (*one* s
+    for the whole vector).
 
     Parameters
     ----------
@@ -45,7 +49,9 @@ class Isotropic(Uncorrelated):
     n_uniforms: int = 1
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
-        """Frequencies, shape (d, size), from normal vectors of that shape and uniform numbers, (n_uniforms, size)."""
+        """Frequencies, shape (d, size), from normal vectors of that shape and
+        uniform numbers, (n_uniforms, size).
+        """
         return normal * np.sqrt(self.scale(uniform))
 
     def moments(self, n_features: int) -> NDArray:
@@ -55,8 +61,8 @@ class Isotropic(Uncorrelated):
 
 @dataclass(frozen=True)
 class RadialLaw(Uncorrelated):
-    """Frequencies of uniform direction, whose length has a distribution that is known as numbers, one for each
-    dimension.
+    """Frequencies of uniform direction, whose length has a distribution that is known
+    as numbers, one for each dimension.
 
     Parameters
     ----------
@@ -72,7 +78,9 @@ class RadialLaw(Uncorrelated):
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
         """Frequencies in the directions of the normal vectors, shape (d, size)."""
-        return normal * (self.quantile(uniform[0], len(normal)) / np.linalg.norm(normal, axis=0))
+        return normal * (
+            self.quantile(uniform[0], len(normal)) / np.linalg.norm(normal, axis=0)
+        )
 
     def moments(self, n_features: int) -> NDArray:
         """Second moments of the coordinates, shape (n_features,)."""
@@ -86,7 +94,8 @@ class Separable(Uncorrelated):
     Parameters
     ----------
     quantile : callable array of shape (d, size) -> array of that shape
-        Turns uniform numbers into coordinates, as the inverse of their distribution function does.
+        Turns uniform numbers into coordinates, as the inverse of their distribution
+        function does.
     second_moment : float or array of shape (d,)
         Variance of a coordinate; may be infinite.
     """
@@ -96,12 +105,16 @@ class Separable(Uncorrelated):
     n_uniforms: int = 0
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
-        """Frequencies, shape (d, size), coordinate by coordinate from the normal ones."""
+        """Frequencies, shape (d, size), coordinate by coordinate from the normal
+        ones.
+        """
         return self.quantile(np.clip(ndtr(normal), TINY, 1 - 2**-53))
 
     def moments(self, n_features: int) -> NDArray:
         """Second moments of the coordinates, shape (n_features,)."""
-        return np.broadcast_to(np.asarray(self.second_moment, dtype=np.float64), n_features)
+        return np.broadcast_to(
+            np.asarray(self.second_moment, dtype=np.float64), n_features
+        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,8 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Drawn(Uncorrelated):
-    """Frequencies that a sampler draws by itself, of a distribution that is not known otherwise.
+    """Frequencies that a sampler draws by itself, of a distribution that is not known
+    otherwise.
 
     Parameters
     ----------
@@ -143,9 +157,13 @@ class Drawn(Uncorrelated):
     n_uniforms: int = 1
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
-        """Frequencies, shape (d, size), drawn with the bits of uniform numbers for a seed."""
+        """Frequencies, shape (d, size), drawn with the bits of uniform numbers for a
+        seed.
+        """
         seed = np.ascontiguousarray(uniform[0, :SEED_NUMBERS]).view(np.uint64)
-        return self.sampler(uniform.shape[1], len(normal), np.random.default_rng(seed)).T
+        return self.sampler(
+            uniform.shape[1], len(normal), np.random.default_rng(seed)
+        ).T
 
     def moments(self, n_features: int) -> NDArray:
         """NaN: not known."""

@@ -17,8 +17,13 @@ from bochner.kernels.base import Leaf
 class NotHats(StrEnum):
     """Why kernels are no mixtures of hats."""
 
-    CONCAVE = "it is a product over the features, but of a function concave near 0, where mixtures of hats are convex"
-    ISOTROPIC = "it depends on the Euclidean distance and is no product over the features"
+    CONCAVE = (
+        "it is a product over the features, but of a function concave near 0, "
+        "where mixtures of hats are convex"
+    )
+    ISOTROPIC = (
+        "it depends on the Euclidean distance and is no product over the features"
+    )
     OSCILLATES = "it rises again with distance, where mixtures of hats fall"
 
 
@@ -28,7 +33,8 @@ class Stationary(Leaf):
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
-        In the units of the columns: one for all features, or one per feature (automatic relevance determination).
+        In the units of the columns: one for all features, or one per feature (automatic
+        relevance determination).
 
     Raises
     ------
@@ -40,8 +46,9 @@ class Stationary(Leaf):
     Attributes
     ----------
     formula, spectrum, pitches : str
-        Of the class, at unit lengthscale with delta = x - y: the kernel, the distribution of its frequencies, and that
-        of the pitches of its grids or why it has none.
+        Of the class, at unit lengthscale with delta = x - y: the kernel, the
+        distribution of its frequencies, and that of the pitches of its grids or why it
+        has none.
     has_metric : bool
         Of the class: whether lengthscales are units of distance along the columns.
     """
@@ -58,15 +65,25 @@ class Stationary(Leaf):
     def _validate(self) -> None:
         scale = np.asarray(self.lengthscale)
         if scale.dtype.kind not in "iuf" or scale.ndim > 1:
-            raise TypeError(f"lengthscale must be a number or one number per feature, got {self.lengthscale!r}.")
+            raise TypeError(
+                "lengthscale must be a number or one number per feature, got "
+                f"{self.lengthscale!r}."
+            )
         if scale.size == 0 or not np.all((scale > 0) & np.isfinite(scale)):
-            raise ValueError(f"lengthscale must be positive and finite, got {self.lengthscale!r}.")
+            raise ValueError(
+                f"lengthscale must be positive and finite, got {self.lengthscale!r}."
+            )
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """Lengthscales in float64, of shape () or (n_features,); ValueError where their number is another."""
+        """Lengthscales in float64, of shape () or (n_features,); ValueError where
+        their number is another.
+        """
         scale = np.asarray(self.lengthscale, dtype=np.float64)
         if scale.ndim and len(scale) != n_features:
-            raise ValueError(f"The kernel has {len(scale)} lengthscales and the data have {n_features} features.")
+            raise ValueError(
+                f"The kernel has {len(scale)} lengthscales and the data have "
+                f"{n_features} features."
+            )
         return scale
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
@@ -74,7 +91,9 @@ class Stationary(Leaf):
         return np.arange(n_features)
 
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
-        """Raise ValueError where those columns of the rows hold values that the maps of this kernel do not serve."""
+        """Raise ValueError where those columns of the rows hold values that the maps
+        of this kernel do not serve.
+        """
 
     def n_coordinates(self, n_features: int) -> int:
         """One coordinate for each column."""
@@ -86,7 +105,9 @@ class Stationary(Leaf):
 
     def second_moments(self, n_features: int) -> NDArray[np.float64]:
         """Those of the spectral measure over the squared lengthscales."""
-        return self.spectral_measure().moments(n_features) / self.scales(n_features) ** 2
+        return (
+            self.spectral_measure().moments(n_features) / self.scales(n_features) ** 2
+        )
 
     def covariance(self, n_features: int) -> NDArray[np.float64]:
         """That of the spectral measure over the lengthscales."""
@@ -103,8 +124,12 @@ class Stationary(Leaf):
         """Kernel matrix at unit lengthscale."""
 
 
-def over_features(function: Callable[[NDArray], NDArray], U: NDArray, V: NDArray) -> NDArray:
-    """Product over the features of a function of the distances, shape (len(U), len(V))."""
+def over_features(
+    function: Callable[[NDArray], NDArray], U: NDArray, V: NDArray
+) -> NDArray:
+    """Product over the features of a function of the distances, shape (len(U),
+    len(V)).
+    """
     product = np.ones((len(U), len(V)))
     for u, v in zip(U.T, V.T, strict=True):
         product *= function(np.abs(np.subtract.outer(u, v)))

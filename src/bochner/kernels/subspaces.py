@@ -1,4 +1,6 @@
-"""Kernels of categories, and kernels of some of the columns: subspaces, additive kernels."""
+"""Kernels of categories, and kernels of some of the columns: subspaces, additive
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ CODE_ROUNDING = 1e-3  # rounding of the difference of two codes
 
 
 class Hamming(Stationary):
-    """Kernel of categories, the product over the features of exp(-1 / l) where x and y differ, and 1 where not.
+    """Kernel of categories, the product over the features of exp(-1 / l) where x and y
+    differ, and 1 where not.
 
-    For columns of codes, one integer for each category, in any order. With one lengthscale it is exp(-h / l), with h
-    the number of columns in which two rows differ. Multiply it with a kernel of numbers to get a kernel of mixed
-    columns: ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
+    For columns of codes, one integer for each category, in any order. With one
+    lengthscale it is exp(-h / l), with h the number of columns in which two rows
+    differ. Multiply it with a kernel of numbers to get a kernel of mixed columns:
+    ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
 
-    With rho = exp(-1 / l) its factor is rho + (1 - rho) [x = y]. Over whole numbers [x = y] is the transform of the
-    uniform distribution on [-pi, pi]; and codes never share a cell of a grid of pitch 1. So a frequency is 0 and a
-    pitch is infinite with probability rho. Both need codes that differ by whole numbers, shifted as they may be.
+    With rho = exp(-1 / l) its factor is rho + (1 - rho) [x = y]. Over whole numbers [x
+    = y] is the transform of the uniform distribution on [-pi, pi]; and codes never
+    share a cell of a grid of pitch 1. So a frequency is 0 and a pitch is infinite with
+    probability rho. Both need codes that differ by whole numbers, shifted as they may
+    be.
 
     Parameters
     ----------
@@ -42,25 +48,36 @@ class Hamming(Stationary):
     """
 
     formula = "prod_j exp(-[delta_j ≠ 0] / l_j)"
-    spectrum = "in each coordinate 0 with probability rho = exp(-1 / l_j), else uniform on [-pi, pi]"
+    spectrum = (
+        "in each coordinate 0 with probability rho = exp(-1 / l_j), else "
+        "uniform on [-pi, pi]"
+    )
     pitches = "infinite with probability rho, else 1"
     has_metric = False
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
-        """The unit of codes, 1; ValueError where there are lengthscales for another number of columns."""
+        """The unit of codes, 1; ValueError where there are lengthscales for another
+        number of columns.
+        """
         super().scales(n_features)
         return np.ones(())
 
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
-        """Raise ValueError, which names the first column, where codes do not differ by whole numbers."""
+        """Raise ValueError, which names the first column, where codes do not differ
+        by whole numbers.
+        """
         for j in columns:
-            values = np.asarray(X[:, [j]].data if sp.issparse(X) else X[:, j], dtype=np.float64)
+            values = np.asarray(
+                X[:, [j]].data if sp.issparse(X) else X[:, j], dtype=np.float64
+            )
             steps = values if sp.issparse(X) else values - values[0]
             broken = steps[np.abs(steps - np.rint(steps)) > CODE_ROUNDING]
             if broken.size:
                 raise ValueError(
-                    f"Hamming compares codes of categories, which differ by whole numbers; in column {j}, counted from "
-                    f"0, two rows differ by {broken[0]:.6g}. Give it the columns of codes, unscaled, with "
+                    "Hamming compares codes of categories, which differ by whole "
+                    f"numbers; in column {j}, counted from "
+                    f"0, two rows differ by {broken[0]:.6g}. Give it the columns of "
+                    "codes, unscaled, with "
                     "Subspace(Hamming(), columns)."
                 )
 
@@ -70,7 +87,9 @@ class Hamming(Stationary):
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         gram = np.ones((len(U), len(V)))
-        for u, v, rho in zip(U.T, V.T, np.broadcast_to(self._rho, U.shape[1]), strict=True):
+        for u, v, rho in zip(
+            U.T, V.T, np.broadcast_to(self._rho, U.shape[1]), strict=True
+        ):
             gram *= np.where(np.not_equal.outer(u, v), rho, 1.0)
         return gram
 
@@ -80,7 +99,9 @@ class Hamming(Stationary):
 
         def quantile(u: NDArray) -> NDArray:
             r = rho.reshape(-1, 1)
-            return np.where(u < r, 0.0, np.pi * (2 * (u - r) / np.maximum(1 - r, 2**-53) - 1))
+            return np.where(
+                u < r, 0.0, np.pi * (2 * (u - r) / np.maximum(1 - r, 2**-53) - 1)
+            )
 
         return Separable(quantile, (1 - rho) * np.pi**2 / 3)
 
@@ -91,7 +112,9 @@ class Hamming(Stationary):
 
 
 class Restricted(Leaf):
-    """A leaf that sees some of the columns only: what `Subspace` and `Additive` are made of."""
+    """A leaf that sees some of the columns only: what `Subspace` and `Additive` are
+    made of.
+    """
 
     def __init__(self, leaf: Leaf, chosen: tuple[int, ...]) -> None:
         self.leaf = leaf
@@ -104,7 +127,8 @@ class Restricted(Leaf):
         """The chosen columns; ValueError where there are fewer."""
         if max(self.chosen) >= n_features:
             raise ValueError(
-                f"The kernel compares column {max(self.chosen)}, counted from 0, and the data have {n_features} "
+                f"The kernel compares column {max(self.chosen)}, counted from 0, and "
+                f"the data have {n_features} "
                 "features."
             )
         return np.array(self.chosen)
@@ -197,12 +221,14 @@ class Subspace(Kernel):
 
 
 class Additive(Kernel):
-    """Sum of a kernel over groups of columns: the kernel of functions f(x) = f_1(x[group 1]) + f_2(x[group 2]) + ...
+    """Sum of a kernel over groups of columns: the kernel of functions f(x) =
+    f_1(x[group 1]) + f_2(x[group 2]) + ...
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel of each group. For a different kernel for each group, add `Subspace` kernels.
+        The kernel of each group. For a different kernel for each group, add `Subspace`
+        kernels.
     groups : sequence of sequences of int
         Columns, counted from 0. Groups may share columns.
 
@@ -218,7 +244,9 @@ class Additive(Kernel):
     Examples
     --------
     >>> from bochner.kernels import Additive, Laplacian
-    >>> Additive(Laplacian(), [[0], [1, 2]])([[0.0, 0.0, 0.0]], [[0.0, 1.0, 1.0]]).round(4)
+    >>> Additive(Laplacian(), [[0], [1, 2]])(
+    ...     [[0.0, 0.0, 0.0]], [[0.0, 1.0, 1.0]]
+    ... ).round(4)
     array([[1.1353]])
     """
 
@@ -229,17 +257,26 @@ class Additive(Kernel):
 
     def _validate(self) -> None:
         check_kernels(self.kernel)
-        if not isinstance(self.groups, list | tuple | np.ndarray) or not len(self.groups):
-            raise TypeError(f"groups must be a list of lists of columns, got {self.groups!r}.")
+        if not isinstance(self.groups, list | tuple | np.ndarray) or not len(
+            self.groups
+        ):
+            raise TypeError(
+                f"groups must be a list of lists of columns, got {self.groups!r}."
+            )
         for group in self.groups:
             _check_columns(group, "each of groups")
 
     def terms(self) -> list[Term]:
         """Terms of the kernel on each group."""
-        return [term for group in self.groups for term in restricted(self.kernel, group)]
+        return [
+            term for group in self.groups for term in restricted(self.kernel, group)
+        ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return np.sum([self.kernel._gram(X[:, list(g)], Y[:, list(g)]) for g in self.groups], axis=0)
+        return np.sum(
+            [self.kernel._gram(X[:, list(g)], Y[:, list(g)]) for g in self.groups],
+            axis=0,
+        )
 
 
 def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
@@ -247,15 +284,30 @@ def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
 
     def restrict(leaf: Leaf) -> Restricted:
         if isinstance(leaf, Restricted):
-            return Restricted(leaf.leaf, tuple(int(columns[j]) for j in leaf.columns(len(columns))))
+            return Restricted(
+                leaf.leaf, tuple(int(columns[j]) for j in leaf.columns(len(columns)))
+            )
         return Restricted(leaf, tuple(int(j) for j in columns))
 
-    return [(variance, tuple(restrict(leaf) for leaf in leaves)) for variance, leaves in kernel.terms()]
+    return [
+        (variance, tuple(restrict(leaf) for leaf in leaves))
+        for variance, leaves in kernel.terms()
+    ]
 
 
 def _check_columns(columns: Any, name: str) -> None:
-    listed = isinstance(columns, Sequence) or (isinstance(columns, np.ndarray) and columns.ndim == 1)
-    if not listed or not len(columns) or not all(isinstance(j, Integral) and not isinstance(j, bool) for j in columns):
-        raise TypeError(f"{name} must be a sequence of column numbers, got {columns!r}.")
+    listed = isinstance(columns, Sequence) or (
+        isinstance(columns, np.ndarray) and columns.ndim == 1
+    )
+    if (
+        not listed
+        or not len(columns)
+        or not all(isinstance(j, Integral) and not isinstance(j, bool) for j in columns)
+    ):
+        raise TypeError(
+            f"{name} must be a sequence of column numbers, got {columns!r}."
+        )
     if min(columns) < 0 or len(set(columns)) < len(columns):
-        raise ValueError(f"{name} must be different numbers from 0 on, got {columns!r}.")
+        raise ValueError(
+            f"{name} must be different numbers from 0 on, got {columns!r}."
+        )

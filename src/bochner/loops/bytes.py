@@ -1,4 +1,6 @@
-"""Features rounded to 8 bits: an entry z of column j is the whole number rint(127 z / bound_j), within -127 and 127."""
+"""Features rounded to 8 bits: an entry z of column j is the whole number rint(127 z
+/ bound_j), within -127 and 127.
+"""
 
 import numpy as np
 
@@ -7,7 +9,9 @@ from bochner.loops.compile import compiled, compiled_sums, use_wide_vectors
 
 @compiled
 def quantise(Z, centre, scale, out):
-    """Write rint((Z - centre) scale) into the int8 array `out`; centre, scale : arrays of shape (D,)."""
+    """Write rint((Z - centre) scale) into the int8 array `out`; centre, scale :
+    arrays of shape (D,).
+    """
     use_wide_vectors()
     for i in range(Z.shape[0]):
         z, q = Z[i], out[i]
@@ -17,7 +21,9 @@ def quantise(Z, centre, scale, out):
 
 @compiled_sums
 def project(Z, V, T):
-    """Write V Z' into T. Z : int8 array of shape (b, D); V : array of shape (K, D); T : array of shape (K, b)."""
+    """Write V Z' into T. Z : int8 array of shape (b, D); V : array of shape (K, D);
+    T : array of shape (K, b).
+    """
     use_wide_vectors()
     for i in range(Z.shape[0]):
         z = Z[i]
@@ -48,10 +54,12 @@ def _of(weight, i):
 
 @compiled_sums
 def normal(Z, weight, v, q):
-    """Add v Z'WZ to q, reading Z once: six rows at a time are projected, and back while they are in the cache.
+    """Add v Z'WZ to q, reading Z once: six rows at a time are projected, and back while
+    they are in the cache.
 
-    Z : int8 array of shape (b, D); weight : float32 array of shape (b,); v, q : float32 arrays of shape (D,). The last
-    row stands with weight zero for those that six times some number would have beyond it.
+    Z : int8 array of shape (b, D); weight : float32 array of shape (b,); v, q : float32
+    arrays of shape (D,). The last row stands with weight zero for those that six times
+    some number would have beyond it.
     """
     use_wide_vectors()
     last, D = Z.shape[0] - 1, Z.shape[1]
@@ -70,12 +78,19 @@ def normal(Z, weight, v, q):
         u, x, y = u * _of(weight, i + 3), x * _of(weight, i + 4), y * _of(weight, i + 5)
         for j in range(D):
             first = r * np.float32(a[j]) + s * np.float32(b[j]) + t * np.float32(c[j])
-            q[j] += first + u * np.float32(d[j]) + x * np.float32(e[j]) + y * np.float32(f[j])
+            q[j] += (
+                first
+                + u * np.float32(d[j])
+                + x * np.float32(e[j])
+                + y * np.float32(f[j])
+            )
 
 
 @compiled_sums
 def normal_of_two(Z, weight, V, Q):
-    """Add V Z'WZ to Q, both of shape (2, D), four rows at a time, whose entries are converted once for both."""
+    """Add V Z'WZ to Q, both of shape (2, D), four rows at a time, whose entries are
+    converted once for both.
+    """
     use_wide_vectors()
     last, D = Z.shape[0] - 1, Z.shape[1]
     v, w, p, q = V[0], V[1], Q[0], Q[1]
@@ -83,12 +98,27 @@ def normal_of_two(Z, weight, V, Q):
         a, b, c, d = Z[i], Z[min(i + 1, last)], Z[min(i + 2, last)], Z[min(i + 3, last)]
         r = s = t = u = x = y = z = o = np.float32(0)
         for j in range(D):
-            e, f, g, h = np.float32(a[j]), np.float32(b[j]), np.float32(c[j]), np.float32(d[j])
+            e, f, g, h = (
+                np.float32(a[j]),
+                np.float32(b[j]),
+                np.float32(c[j]),
+                np.float32(d[j]),
+            )
             r, s, t, u = r + e * v[j], s + f * v[j], t + g * v[j], u + h * v[j]
             x, y, z, o = x + e * w[j], y + f * w[j], z + g * w[j], o + h * w[j]
-        k, l, m, n = weight[i], _of(weight, i + 1), _of(weight, i + 2), _of(weight, i + 3)
+        k, l, m, n = (
+            weight[i],
+            _of(weight, i + 1),
+            _of(weight, i + 2),
+            _of(weight, i + 3),
+        )
         r, s, t, u, x, y, z, o = r * k, s * l, t * m, u * n, x * k, y * l, z * m, o * n
         for j in range(D):
-            e, f, g, h = np.float32(a[j]), np.float32(b[j]), np.float32(c[j]), np.float32(d[j])
+            e, f, g, h = (
+                np.float32(a[j]),
+                np.float32(b[j]),
+                np.float32(c[j]),
+                np.float32(d[j]),
+            )
             p[j] += r * e + s * f + t * g + u * h
             q[j] += x * e + y * f + z * g + o * h

@@ -8,9 +8,11 @@ from threading import Lock
 
 
 class WorkClock:
-    """Seconds of work: those of `time.perf_counter`, without the time in which some thread is inside a `with` of it.
+    """Seconds of work: those of `time.perf_counter`, without the time in which some
+    thread is inside a `with` of it.
 
-    Threads that work meanwhile are not waited for, so that their work of that time is not counted either.
+    Threads that work meanwhile are not waited for, so that their work of that time is
+    not counted either.
     """
 
     def __init__(self) -> None:

@@ -1,29 +1,43 @@
-"""Shapley values of products of factors, a factor for each column: the inner loops of exact explanations.
+"""Shapley values of products of factors, a factor for each column: the inner loops of
+exact explanations.
 
-A wave exp(i sum_l a_l) of a row, and one of a background row with angles b_l, agree in the middles of the angles: with
-h_l = (a_l - b_l) / 2 the value of a coalition is a corner of prod_l (cos h_l + i s sin h_l), s = 1 for columns that are
-in it and -1 for others, times exp(i sum_l (a_l + b_l) / 2). The Shapley value of column k is then an integral over the
-diagonal of the cube, 2 i sin h_k times the mean over s in [-1, 1] of the product of all factors but its own. At -s this
-is the conjugate of what it is at s, so that the real parts at the positive half of the nodes of an even Gauss-Legendre
-rule are its mean, exactly where the rule has as many nodes as half the columns.
+A wave exp(i sum_l a_l) of a row, and one of a background row with angles b_l, agree in
+the middles of the angles: with h_l = (a_l - b_l) / 2 the value of a coalition is a
+corner of prod_l (cos h_l + i s sin h_l), s = 1 for columns that are in it and -1 for
+others, times exp(i sum_l (a_l + b_l) / 2). The Shapley value of column k is then an
+integral over the diagonal of the cube, 2 i sin h_k times the mean over s in [-1, 1] of
+the product of all factors but its own. At -s this is the conjugate of what it is at s,
+so that the real parts at the positive half of the nodes of an even Gauss-Legendre rule
+are its mean, exactly where the rule has as many nodes as half the columns.
 """
 
 import numpy as np
 
 from bochner.loops.bins import bucket_of, first_slot
-from bochner.loops.compile import compiled_exactly, compiled_inside, compiled_sums, use_wide_vectors
+from bochner.loops.compile import (
+    compiled_exactly,
+    compiled_inside,
+    compiled_sums,
+    use_wide_vectors,
+)
 
-WAVES = 32  # that go through all columns and nodes together, and stay in the fastest cache
-_C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (np.uint64(k) for k in range(8))  # rows of a column in the work array
+WAVES = (
+    32  # that go through all columns and nodes together, and stay in the fastest cache
+)
+_C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (
+    np.uint64(k) for k in range(8)
+)  # rows of a column in the work array
 _LOW = 10  # columns of whose coalitions all hashes are held
 _ONE, _STEP = np.uint64(1), np.uint64(WAVES)
 
 
 @compiled_inside
 def _all_but_one(work, n_active, x, w):
-    """Add the real parts of the products of all factors but one at a node, times its weight, to the sum of each column.
+    """Add the real parts of the products of all factors but one at a node, times its
+    weight, to the sum of each column.
 
-    These are products of the factors before the column, times those of the factors after it.
+    These are products of the factors before the column, times those of the factors
+    after it.
     """
     for t in range(_STEP):
         work[_PARTS + _R, t] = w
@@ -51,7 +65,9 @@ def _all_but_one(work, n_active, x, w):
 
 @compiled_inside
 def _factors(row_angles, background_angles, place, differ, work, active):
-    """Write the factors of the columns that differ between two rows, one after another; how many there are."""
+    """Write the factors of the columns that differ between two rows, one after
+    another; how many there are.
+    """
     i, b, first = place
     count = 0
     for j in range(active.shape[0]):
@@ -62,7 +78,10 @@ def _factors(row_angles, background_angles, place, differ, work, active):
         j, at = active[a], (a + _ONE) * _PARTS
         for t in range(_STEP):
             c, s = row_angles[0][i, j, first + t], row_angles[1][i, j, first + t]
-            e, f = background_angles[0][b, j, first + t], background_angles[1][b, j, first + t]
+            e, f = (
+                background_angles[0][b, j, first + t],
+                background_angles[1][b, j, first + t],
+            )
             work[at + _C, t] = c * e + s * f
             work[at + _S, t] = s * e - c * f
             work[at + _SUM, t] = 0.0
@@ -71,26 +90,34 @@ def _factors(row_angles, background_angles, place, differ, work, active):
 
 @compiled_sums
 def add_waves(row_angles, background_angles, differ, rules, coef, values):
-    """Add the Shapley values of waves, summed over the background rows, to `values`, shape (n, d, K).
+    """Add the Shapley values of waves, summed over the background rows, to `values`,
+    shape (n, d, K).
 
-    row_angles, background_angles : cosines and sines of half the angles, of shape (n, d, m) and (B, d, m), m a multiple
-    of WAVES, and of their sums over the columns, (n, m) and (B, m). differ : bool array of shape (n, B, d). rules :
-    number of nodes for each number of columns that differ, shape (d + 1,), and the positive nodes and their weights, in
-    row h those of a rule of h. coef : real and imaginary parts of the coefficients, each of shape (K, m).
+    row_angles, background_angles : cosines and sines of half the angles, of shape (n,
+    d, m) and (B, d, m), m a multiple of WAVES, and of their sums over the columns, (n,
+    m) and (B, m). differ : bool array of shape (n, B, d). rules : number of nodes for
+    each number of columns that differ, shape (d + 1,), and the positive nodes and their
+    weights, in row h those of a rule of h. coef : real and imaginary parts of the
+    coefficients, each of shape (K, m).
 
-    What belongs to a column is side by side in one array, and indices are unsigned, so that the compiler knows that
-    nothing overlaps.
+    What belongs to a column is side by side in one array, and indices are unsigned, so
+    that the compiler knows that nothing overlaps.
     """
     use_wide_vectors()
     _, _, real, imaginary = row_angles
     _, _, other_real, other_imaginary = background_angles
     sizes, nodes, weights = rules
-    work, active = np.empty((7 * (values.shape[1] + 2), WAVES)), np.empty(values.shape[1], np.int64)
+    work, active = (
+        np.empty((7 * (values.shape[1] + 2), WAVES)),
+        np.empty(values.shape[1], np.int64),
+    )
     for block in range(np.uint64(real.shape[1] // WAVES)):
         first = block * _STEP
         for i in range(real.shape[0]):
             for b in range(other_real.shape[0]):
-                count = _factors(row_angles, background_angles, (i, b, first), differ, work, active)
+                count = _factors(
+                    row_angles, background_angles, (i, b, first), differ, work, active
+                )
                 n_active, size = np.uint64(count), sizes[count]
                 for h in range(size):
                     _all_but_one(work, n_active, nodes[size, h], weights[size, h])
@@ -98,7 +125,9 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
                     for t in range(_STEP):
                         c, s = real[i, first + t], imaginary[i, first + t]
                         e, f = other_real[b, first + t], other_imaginary[b, first + t]
-                        turned = coef[0][k, first + t] * (c * f + s * e) + coef[1][k, first + t] * (c * e - s * f)
+                        turned = coef[0][k, first + t] * (c * f + s * e) + coef[1][
+                            k, first + t
+                        ] * (c * e - s * f)
                         work[_R, t] = -2 * turned
                     for a in range(n_active):
                         at, total = (a + _ONE) * _PARTS, 0.0
@@ -109,7 +138,9 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
 
 @compiled_inside
 def _all_but_two(work, pairs, n_active, x):
-    """Add the real parts of the products of all factors but two, after `_all_but_one` at the same node."""
+    """Add the real parts of the products of all factors but two, after
+    `_all_but_one` at the same node.
+    """
     pair = 0
     for a in range(n_active):
         at = (a + _ONE) * _PARTS
@@ -129,9 +160,11 @@ def _all_but_two(work, pairs, n_active, x):
 
 @compiled_sums
 def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
-    """Add the Shapley interactions of waves to `values`, shape (n, d, d, K), above the diagonal; see `add_waves`.
+    """Add the Shapley interactions of waves to `values`, shape (n, d, d, K), above the
+    diagonal; see `add_waves`.
 
-    Of two columns these are -4 sin h_j sin h_k times the mean of the product of all other factors.
+    Of two columns these are -4 sin h_j sin h_k times the mean of the product of all
+    other factors.
     """
     use_wide_vectors()
     _, _, real, imaginary = row_angles
@@ -144,7 +177,9 @@ def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
         first = block * _STEP
         for i in range(real.shape[0]):
             for b in range(other_real.shape[0]):
-                count = _factors(row_angles, background_angles, (i, b, first), differ, work, active)
+                count = _factors(
+                    row_angles, background_angles, (i, b, first), differ, work, active
+                )
                 n_active, size = np.uint64(count), sizes[count]
                 pairs[: count * (count - 1) // 2] = 0.0
                 for h in range(size):
@@ -154,7 +189,9 @@ def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
                     for t in range(_STEP):
                         c, s = real[i, first + t], imaginary[i, first + t]
                         e, f = other_real[b, first + t], other_imaginary[b, first + t]
-                        turned = coef[0][k, first + t] * (c * e - s * f) - coef[1][k, first + t] * (c * f + s * e)
+                        turned = coef[0][k, first + t] * (c * e - s * f) - coef[1][
+                            k, first + t
+                        ] * (c * f + s * e)
                         work[_R, t] = -4 * turned
                     pair = 0
                     for a in range(n_active):
@@ -162,7 +199,12 @@ def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
                         for other in range(a + _ONE, n_active):
                             after, total = (other + _ONE) * _PARTS, 0.0
                             for t in range(_STEP):
-                                total += work[_R, t] * work[at + _S, t] * work[after + _S, t] * pairs[pair, t]
+                                total += (
+                                    work[_R, t]
+                                    * work[at + _S, t]
+                                    * work[after + _S, t]
+                                    * pairs[pair, t]
+                                )
                             values[i, active[a], active[other], k] += total
                             pair += 1
 
@@ -180,7 +222,9 @@ def _bin_number(key, keys, slots, shift, n_buckets):
 
 @compiled_inside
 def _box(own, other, place, split, corners, sizes):
-    """Columns in whose intervals two rows differ, and the hashes of all coalitions of the first of them."""
+    """Columns in whose intervals two rows differ, and the hashes of all coalitions
+    of the first of them.
+    """
     (i, b), (active, deltas) = place, split
     count, start = 0, np.int64(0)
     for j in range(own.shape[0]):
@@ -199,22 +243,30 @@ def _box(own, other, place, split, corners, sizes):
 
 @compiled_exactly
 def add_corners(own, other, counts, table, coef, shares, values):
-    """Add the Shapley values of the bins of one grid, summed over the background rows, to `values`.
+    """Add the Shapley values of the bins of one grid, summed over the background rows,
+    to `values`.
 
-    own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows and of background rows by column.
-    counts : array of shape (B,), how many background rows each stands for. table : keys and slots of the grid, and the
-    number of its buckets, 0 for none. coef : array of shape (D, K), of the bins of the grid. shares : array of shape
-    (d + 1, d + 1), weights of a coalition of s of m columns, without the column, in row m. values : array of shape
-    (n, d, 1, K); or of shape (n, d, d, K) for the interactions of pairs of columns, above the diagonal.
+    own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows
+    and of background rows by column.
+    counts : array of shape (B,), how many background rows each stands for. table : keys
+    and slots of the grid, and the number of its buckets, 0 for none. coef : array of
+    shape (D, K), of the bins of the grid. shares : array of shape (d + 1, d + 1),
+    weights of a coalition of s of m columns, without the column, in row m. values :
+    array of shape (n, d, 1, K); or of shape (n, d, d, K) for the interactions of pairs
+    of columns, above the diagonal.
 
-    A row and a background row that are in different intervals of m columns span a box of 2^m bins, whose hashes are
-    sums of differences. A corner that no training row has occupied has no coefficient. One with a coefficient is like
-    a leaf of a tree that is reached if certain columns are of the row, and all others are of the background row.
+    A row and a background row that are in different intervals of m columns span a box
+    of 2^m bins, whose hashes are sums of differences. A corner that no training row has
+    occupied has no coefficient. One with a coefficient is like a leaf of a tree that is
+    reached if certain columns are of the row, and all others are of the background row.
     """
     keys, slots, n_buckets = table
     d, K, pairwise = values.shape[1], values.shape[3], values.shape[2] > 1
     active, deltas = np.empty(d, np.int64), np.empty(d, np.int64)
-    corners, sizes = np.zeros(1 << min(d, _LOW), np.int64), np.zeros(1 << min(d, _LOW), np.int64)
+    corners, sizes = (
+        np.zeros(1 << min(d, _LOW), np.int64),
+        np.zeros(1 << min(d, _LOW), np.int64),
+    )
     shift = np.uint64(64) - np.uint64(np.log2(max(slots.shape[0], 2)))
     for i in range(own.shape[1]):
         for b in range(other.shape[1]):
@@ -233,12 +285,20 @@ def add_corners(own, other, counts, table, coef, shares, values):
                     for a in range(count):
                         inside = (members >> a) & 1
                         if not pairwise:
-                            share = counts[b] * (shares[count, size - 1] if inside else -shares[count, size])
+                            share = counts[b] * (
+                                shares[count, size - 1]
+                                if inside
+                                else -shares[count, size]
+                            )
                             for c in range(K):
                                 values[i, active[a], 0, c] += share * coef[k, c]
                             continue
                         for z in range(a + 1, count):
                             both = inside + ((members >> z) & 1)
-                            share = counts[b] * shares[count - 1, size - both] * (1.0 if both != 1 else -1.0)
+                            share = (
+                                counts[b]
+                                * shares[count - 1, size - both]
+                                * (1.0 if both != 1 else -1.0)
+                            )
                             for c in range(K):
                                 values[i, active[a], active[z], c] += share * coef[k, c]

@@ -1,7 +1,8 @@
 """Warps of columns, and the kernel of a block of rows: what metrics are learned with.
 
-Blocks have a column of their rows in each row of an array, and the n_fit rows to fit first. These meet each other in
-the lower triangle alone, as kernels are symmetric: row i has entries for the first min(i + 1, n_fit) rows.
+Blocks have a column of their rows in each row of an array, and the n_fit rows to fit
+first. These meet each other in the lower triangle alone, as kernels are symmetric: row
+i has entries for the first min(i + 1, n_fit) rows.
 """
 
 from math import factorial
@@ -16,19 +17,28 @@ from bochner.loops.compile import compiled, compiled_sums
 TILE_ROWS = 256  # of which a column and its knots stay in the cache
 _F = np.float32
 _STEEP = _F(2.0**60)  # a slope, by which the difference of two numbers becomes its sign
-_TERMS = {32: 7, 64: 14}  # of the series of 2^r: up to a half its error is 1e-7, and 4e-18
+_TERMS = {
+    32: 7,
+    64: 14,
+}  # of the series of 2^r: up to a half its error is 1e-7, and 4e-18
 
 
 def _exp_of_minus(context: Any, d: Any) -> Any:
-    """Return exp(-d), or 1 where d is negative; 2^-64 at least, nothing beside 1 and far from denormal numbers.
+    """Return exp(-d), or 1 where d is negative; 2^-64 at least, nothing beside 1 and
+    far from denormal numbers.
 
-    With t = -d log2(e) and k the whole number next to it, 2^(t - k) is a series, and k goes to its exponent. As in
-    `trig`, a large number rounds, and instructions are written as such.
+    With t = -d log2(e) and k the whole number next to it, 2^(t - k) is a series, and k
+    goes to its exponent. As in `trig`, a large number rounds, and instructions are
+    written as such.
     """
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = signature.return_type.bitwidth
-        whole, mantissa, kind = ir.IntType(bits), 23 if bits == 32 else 52, arguments[0].type
+        whole, mantissa, kind = (
+            ir.IntType(bits),
+            23 if bits == 32 else 52,
+            arguments[0].type,
+        )
 
         def number(x: float) -> Any:
             return ir.Constant(kind, float(np.float32(x)) if bits == 32 else float(x))
@@ -39,11 +49,17 @@ def _exp_of_minus(context: Any, d: Any) -> Any:
         wholes = number(1.5 * 2.0**mantissa)
         rounded = builder.fadd(t, wholes)
         r = builder.fsub(t, builder.fsub(rounded, wholes))
-        *lower, total = (number(np.log(2) ** k / factorial(k)) for k in range(_TERMS[bits]))
+        *lower, total = (
+            number(np.log(2) ** k / factorial(k)) for k in range(_TERMS[bits])
+        )
         for constant in reversed(lower):
             total = builder.fadd(constant, builder.fmul(r, total))
-        exponent = builder.shl(builder.bitcast(rounded, whole), ir.Constant(whole, mantissa))
-        return builder.bitcast(builder.add(builder.bitcast(total, whole), exponent), kind)
+        exponent = builder.shl(
+            builder.bitcast(rounded, whole), ir.Constant(whole, mantissa)
+        )
+        return builder.bitcast(
+            builder.add(builder.bitcast(total, whole), exponent), kind
+        )
 
     return d(d), write
 
@@ -56,14 +72,18 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 @compiled
 def warp(V, knots, levels, slopes, low, last):
-    """Overwrite row w of V by its piecewise linear function through (knots_w, levels_w); slope_w beyond it.
+    """Overwrite row w of V by its piecewise linear function through (knots_w,
+    levels_w); slope_w beyond it.
 
-    V : float64 array of shape (w, n), a row for each column; knots, levels : arrays of shape (w, k); slopes (w,).
-    low : uint64 array of shape (TILE_ROWS,), overwritten; last : k - 1, of that type too. To make the array here and
-    to convert numbers would take a third of the compilation.
+    V : float64 array of shape (w, n), a row for each column; knots, levels : arrays of
+    shape (w, k); slopes (w,).
+    low : uint64 array of shape (TILE_ROWS,), overwritten; last : k - 1, of that type
+    too. To make the array here and to convert numbers would take a third of the
+    compilation.
 
-    All entries of a tile go through the halvings of the knots together, in vector registers: branches that depend on
-    the values would cost eight times as much. `low` becomes the last knot below each.
+    All entries of a tile go through the halvings of the knots together, in vector
+    registers: branches that depend on the values would cost eight times as much. `low`
+    becomes the last knot below each.
     """
     for w in range(V.shape[0]):
         knot, level, slope = knots[w], levels[w], slopes[w]
@@ -79,7 +99,9 @@ def warp(V, knots, levels, slopes, low, last):
             for r in range(x.shape[0]):
                 v, i = x[r], low[r]
                 j = i + _ONE if i < last else last
-                inside = level[i] + (v - knot[i]) / (knot[j] - knot[i]) * (level[j] - level[i])
+                inside = level[i] + (v - knot[i]) / (knot[j] - knot[i]) * (
+                    level[j] - level[i]
+                )
                 above = level[last] + slope * (v - knot[last])
                 below = level[0] + slope * (v - knot[0])
                 x[r] = below if v < knot[0] else (above if v >= knot[last] else inside)
@@ -87,9 +109,11 @@ def warp(V, knots, levels, slopes, low, last):
 
 @compiled
 def kernel_rows(X, K, F, noise):
-    """Overwrite distances K, of shape (rows, n_fit), by exp(-K - sum_m |x_mi - x_mj|), and F by kernel + 1 + noise I.
+    """Overwrite distances K, of shape (rows, n_fit), by exp(-K - sum_m |x_mi - x_mj|),
+    and F by kernel + 1 + noise I.
 
-    X : array of shape (p, rows), p even; F : array of shape (n_fit, n_fit). Above the diagonal both stay what they are.
+    X : array of shape (p, rows), p even; F : array of shape (n_fit, n_fit). Above the
+    diagonal both stay what they are.
     """
     n_fit = K.shape[1]
     for i in range(K.shape[0]):
@@ -110,9 +134,11 @@ def kernel_rows(X, K, F, noise):
 
 @compiled_sums
 def weigh_rows(K, P, A, X, sums, factor):
-    """Overwrite K_ij by W_ij = sum_k (P_ki A_kj + A_ki P_kj) K_ij, j < i, and add sum_ij W_ij |x_mi - x_mj| to sums_m.
+    """Overwrite K_ij by W_ij = sum_k (P_ki A_kj + A_ki P_kj) K_ij, j < i, and add
+    sum_ij W_ij |x_mi - x_mj| to sums_m.
 
-    K : array of shape (rows, n_fit), zero for the other j afterwards; P, A : (outputs, rows); X : (p, rows), p even.
+    K : array of shape (rows, n_fit), zero for the other j afterwards; P, A : (outputs,
+    rows); X : (p, rows), p even.
     factor : array of shape (n_fit,), overwritten.
     """
     for i in range(K.shape[0]):
@@ -131,7 +157,9 @@ def weigh_rows(K, P, A, X, sums, factor):
         for m in range(0, X.shape[0], 2):
             b, c = X[m], X[m + 1]
             x, y = b[i], c[i]
-            first = second = _F(0) * x  # of the arrays' own precision, in which the sums then stay
+            first = second = (
+                _F(0) * x
+            )  # of the arrays' own precision, in which the sums then stay
             for j in range(width):
                 first += w[j] * np.abs(x - b[j])
                 second += w[j] * np.abs(y - c[j])
@@ -143,7 +171,8 @@ def weigh_rows(K, P, A, X, sums, factor):
 def sign_sums(Z, W, S):
     """Add sum_ij W_ij sign(z_mi - z_mj) to S_mi, and subtract it from S_mj, j < i.
 
-    Z, S : arrays of shape (q, rows); W : array of shape (rows, n_fit), as of `weigh_rows`.
+    Z, S : arrays of shape (q, rows); W : array of shape (rows, n_fit), as of
+    `weigh_rows`.
     """
     for i in range(W.shape[0]):
         w, width = W[i], i if i < W.shape[1] else W.shape[1]

@@ -1,14 +1,17 @@
-"""Cosines and sines of projections, and fast Walsh-Hadamard transforms: the inner loops of Fourier features.
+"""Cosines and sines of projections, and fast Walsh-Hadamard transforms: the inner loops
+of Fourier features.
 
-Angles are given in turns (radians over 2 pi), so that the reduction to half a turn is exact: with h = rint(2 t),
-r = t - h / 2 lies in [-1/4, 1/4] and cos(2 pi t) = (-1)^h cos(2 pi r), likewise for sin. On that interval
-sin(2 pi r) / r and cos(2 pi r) are polynomials in r^2 (interpolated at Chebyshev nodes), with an error of 7e-9 and
-2e-10 in single and 3e-19 and 4e-18 in double precision.
+Angles are given in turns (radians over 2 pi), so that the reduction to half a turn is
+exact: with h = rint(2 t), r = t - h / 2 lies in [-1/4, 1/4] and cos(2 pi t) = (-1)^h
+cos(2 pi r), likewise for sin. On that interval sin(2 pi r) / r and cos(2 pi r) are
+polynomials in r^2 (interpolated at Chebyshev nodes), with an error of 7e-9 and 2e-10 in
+single and 3e-19 and 4e-18 in double precision.
 
-Numbers of which the last bit is worth a half, 1.5 2^22 in single precision, make the rounding an addition: the sum of
-such a number and t is the number plus h / 2, and its last bit is that of h, which goes to the sign of the amplitude.
-So there are additions, multiplications and shifts alone, which every processor has for whole vectors. It takes angles
-below FAR turns, so that farther ones must lose their whole turns before.
+Numbers of which the last bit is worth a half, 1.5 2^22 in single precision, make the
+rounding an addition: the sum of such a number and t is the number plus h / 2, and its
+last bit is that of h, which goes to the sign of the amplitude. So there are additions,
+multiplications and shifts alone, which every processor has for whole vectors. It takes
+angles below FAR turns, so that farther ones must lose their whole turns before.
 """
 
 from typing import Any
@@ -20,7 +23,9 @@ from numba.extending import intrinsic
 
 from bochner.loops.compile import compiled, use_wide_vectors
 
-FAR = 2.0**20  # turns; the rounding holds up to twice as many in single precision, and beyond in double
+# Turns; the rounding holds up to twice as many in single precision, and beyond in
+# double
+FAR = 2.0**20
 _HALVES = {32: 1.5 * 2**22, 64: 1.5 * 2.0**51}
 _COS = {
     32: (0.999999999779154, -19.739208547715783, 64.93934647621015, -85.45356476099522, 60.143889560342147,
@@ -37,9 +42,11 @@ _SIN = {
 
 
 def _cos_sin_of_turns(context: Any, t: Any, amplitude: Any) -> Any:
-    """Return the products of an amplitude and cos(2 pi t) and sin(2 pi t), t below FAR, of one precision.
+    """Return the products of an amplitude and cos(2 pi t) and sin(2 pi t), t below FAR,
+    of one precision.
 
-    The instructions are written as such: what LLVM gets is the same, and is made in a quarter of the time.
+    The instructions are written as such: what LLVM gets is the same, and is made in a
+    quarter of the time.
     """
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -48,15 +55,22 @@ def _cos_sin_of_turns(context: Any, t: Any, amplitude: Any) -> Any:
         whole, halves = ir.IntType(bits), ir.Constant(t.type, _HALVES[bits])
 
         def polynomial(coefficients: tuple[float, ...], u: Any) -> Any:
-            *lower, total = (ir.Constant(u.type, float(np.float32(c)) if bits == 32 else c) for c in coefficients)
+            *lower, total = (
+                ir.Constant(u.type, float(np.float32(c)) if bits == 32 else c)
+                for c in coefficients
+            )
             for constant in reversed(lower):
                 total = builder.fadd(constant, builder.fmul(u, total))
             return total
 
         rounded = builder.fadd(t, halves)
         r = builder.fsub(t, builder.fsub(rounded, halves))
-        sign = builder.shl(builder.bitcast(rounded, whole), ir.Constant(whole, bits - 1))
-        a = builder.bitcast(builder.xor(builder.bitcast(amplitude, whole), sign), t.type)
+        sign = builder.shl(
+            builder.bitcast(rounded, whole), ir.Constant(whole, bits - 1)
+        )
+        a = builder.bitcast(
+            builder.xor(builder.bitcast(amplitude, whole), sign), t.type
+        )
         u = builder.fmul(r, r)
         cosine = builder.fmul(a, polynomial(_COS[bits], u))
         sine = builder.fmul(a, builder.fmul(r, polynomial(_SIN[bits], u)))
@@ -70,9 +84,11 @@ cos_sin_of_turns: Any = intrinsic(_cos_sin_of_turns)
 
 @compiled
 def cos_sin(T, amplitude, Z):
-    """Write the cosines of angles in turns into the first m columns of Z, and their sines into the next m.
+    """Write the cosines of angles in turns into the first m columns of Z, and their
+    sines into the next m.
 
-    T : array of shape (n, m), angles below FAR; amplitude : array of shape (m,); Z : array of shape (n, D), D >= 2 m.
+    T : array of shape (n, m), angles below FAR; amplitude : array of shape (m,); Z :
+    array of shape (n, D), D >= 2 m.
     """
     use_wide_vectors()
     m = amplitude.shape[0]
@@ -84,7 +100,9 @@ def cos_sin(T, amplitude, Z):
 
 @compiled
 def cos_offset(T, offset, amplitude, Z, first):
-    """Write amplitude * cos(angle + offset), both below FAR and in turns, into the columns of Z from `first` on."""
+    """Write amplitude * cos(angle + offset), both below FAR and in turns, into the
+    columns of Z from `first` on.
+    """
     use_wide_vectors()
     for i in range(T.shape[0]):
         t, cosines = T[i], Z[i, first:]
@@ -97,9 +115,11 @@ LANES = 16  # rows that are transformed side by side, in vector registers
 
 @compiled
 def _transform(buffer):
-    """Overwrite the columns of `buffer`, shape (n, LANES) with n a power of two, by H times them, entries of H ±1.
+    """Overwrite the columns of `buffer`, shape (n, LANES) with n a power of two, by H
+    times them, entries of H ±1.
 
-    Two levels of butterflies at a time, so that the buffer is read and written half as often.
+    Two levels of butterflies at a time, so that the buffer is read and written half as
+    often.
     """
     n = buffer.shape[0]
     h = 1
@@ -122,10 +142,11 @@ def _transform(buffer):
 
 @compiled
 def project(Y, signs, lengths, out):
-    """Write lengths * (H D_r ... H D_1 y) for each row y and each block of signs into the first columns of `out`.
+    """Write lengths * (H D_r ... H D_1 y) for each row y and each block of signs into
+    the first columns of `out`.
 
-    Y : array of shape (b, n), n a power of two. signs : array of shape (B, rounds, n), entries ±1. lengths : array of
-    shape (m,), m <= B n. out : array of shape (b, >= m).
+    Y : array of shape (b, n), n a power of two. signs : array of shape (B, rounds, n),
+    entries ±1. lengths : array of shape (m,), m <= B n. out : array of shape (b, >= m).
     """
     rows, n, m = Y.shape[0], Y.shape[1], lengths.shape[0]
     columns = np.empty((n, LANES), Y.dtype)

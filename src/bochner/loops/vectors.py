@@ -1,4 +1,5 @@
-"""The vector arithmetic of conjugate gradients, each line one pass over its arrays; sums are in double precision.
+"""The vector arithmetic of conjugate gradients, each line one pass over its arrays;
+sums are in double precision.
 
 And the quadratic forms of tridiagonal matrices.
 """
@@ -39,9 +40,11 @@ def scale(r, inverse, z):
 
 @compiled
 def forms(pivots, ratios, U, x, out):
-    """Add u'T^-1 u of each column u of U, of shape (D, m), to `out`, T = L diag(pivots) L'.
+    """Add u'T^-1 u of each column u of U, of shape (D, m), to `out`, T = L diag(pivots)
+    L'.
 
-    ratios : array of shape (D,), zero and what stands beside the diagonal of L. x, out : zeroed arrays of shape (m,).
+    ratios : array of shape (D,), zero and what stands beside the diagonal of L. x, out
+    : zeroed arrays of shape (m,).
     """
     for j in range(U.shape[0]):
         ratio, inverse, u = ratios[j], 1 / pivots[j], U[j]

@@ -1,8 +1,9 @@
-"""Save and load models: one safetensors file with a JSON tree of allowed classes and a checksum, no pickle.
+"""Save and load models: one safetensors file with a JSON tree of allowed classes and a
+checksum, no pickle.
 
-The format is specified in ``docs/format.md``. A class can be saved by its name in `CLASSES`, if its
-``_state_of_file``, or else its ``__getstate__``, gives a dict of numbers, strings, lists, tuples, dicts, arrays and
-objects that can be saved.
+The format is specified in ``docs/format.md``. A class can be saved by its name in
+`CLASSES`, if its ``_state_of_file``, or else its ``__getstate__``, gives a dict of
+numbers, strings, lists, tuples, dicts, arrays and objects that can be saved.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
-        "bochner.semisupervised.semisupervised_classifier": ["SemiSupervisedClassifier"],
+        "bochner.semisupervised.semisupervised_classifier": [
+            "SemiSupervisedClassifier"
+        ],
         "bochner.semisupervised.semisupervised_regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.incremental": ["PartialFitState", "ValidationSample"],
@@ -51,7 +54,13 @@ CLASSES: Registry = {
         "bochner.explanations.importance": ["Importance"],
         "bochner.estimators.other_losses": ["Start"],
         "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],
-        "bochner.kernels.radial": ["Gaussian", "PowerExponential", "RationalQuadratic", "StudentT", "Matern"],
+        "bochner.kernels.radial": [
+            "Gaussian",
+            "PowerExponential",
+            "RationalQuadratic",
+            "StudentT",
+            "Matern",
+        ],
         "bochner.kernels.separable": ["Laplacian", "Cauchy", "Hat", "SmoothBins"],
         "bochner.kernels.spectral": ["Gabor", "Periodic", "SpectralMixture"],
         "bochner.kernels.subspaces": ["Additive", "Hamming", "Subspace"],
@@ -61,17 +70,29 @@ CLASSES: Registry = {
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.level_means": ["LevelMeans"],
-        "bochner.data.encodings": ["CodeColumn", "NumberColumns", "TextColumn", "TimeColumn"],
+        "bochner.data.encodings": [
+            "CodeColumn",
+            "NumberColumns",
+            "TextColumn",
+            "TimeColumn",
+        ],
     }.items()
     for name in names
 }
 
 
-def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None, *, background: bool = True) -> None:
+def save(
+    model: Any,
+    path: Path,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    background: bool = True,
+) -> None:
     """Save a model to one file, without pickle.
 
-    The file replaces `path` only once it is complete. The same model gives the same bytes. A NumPy generator as
-    `random_state` is saved as None, because what was drawn with it is saved too.
+    The file replaces `path` only once it is complete. The same model gives the same
+    bytes. A NumPy generator as `random_state` is saved as None, because what was drawn
+    with it is saved too.
 
     Parameters
     ----------
@@ -81,18 +102,20 @@ def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None, *, b
     metadata : dict of str to str, optional
         Stored with the model and covered by the checksum; `describe` returns it.
     background : bool, default=True
-        Whether the file has the training rows, 100 at most, that `KernelMachineRegressor.explain` compares others with
-        if it is given none. False for data that must not leave; the kernel machine of few rows keeps all of them.
+        Whether the file has the training rows, 100 at most, that
+        `KernelMachineRegressor.explain` compares others with if it is given none. False
+        for data that must not leave; the kernel machine of few rows keeps all of them.
 
     Raises
     ------
     NotFittedError
         If `model` is an estimator that is not fitted.
     TypeError
-        If its class, or the value of an attribute, cannot be saved; the message names the attribute. If `metadata`
-        holds anything but strings.
+        If its class, or the value of an attribute, cannot be saved; the message names
+        the attribute. If `metadata` holds anything but strings.
     ValueError
-        If the model contains itself, nests deeper than 64 levels, or holds too much text for the header.
+        If the model contains itself, nests deeper than 64 levels, or holds too much
+        text for the header.
 
     Examples
     --------
@@ -135,14 +158,16 @@ def load(path: Path) -> Any:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Summarise a model file from its header, without building the model or verifying the checksum.
+    """Summarise a model file from its header, without building the model or verifying
+    the checksum.
 
     Returns
     -------
     dict
-        ``format_version``, ``library_version``, ``class``, ``n_tensors``, ``tensor_bytes``, ``file_bytes``,
-        ``metadata``, and ``tree``: nested dicts, lists and scalars fit for JSON, an object as its class and its
-        attributes, a numeric array as ``"array float32 (500, 54)"``.
+        ``format_version``, ``library_version``, ``class``, ``n_tensors``,
+        ``tensor_bytes``, ``file_bytes``, ``metadata``, and ``tree``: nested dicts,
+        lists and scalars fit for JSON, an object as its class and its attributes, a
+        numeric array as ``"array float32 (500, 54)"``.
 
     Raises
     ------
@@ -176,7 +201,12 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _save(model: Any, path: Path, registry: Registry, metadata: Mapping[str, str] | None = None) -> None:
+def _save(
+    model: Any,
+    path: Path,
+    registry: Registry,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     metadata = dict(metadata or {})
     if not all(type(text) is str for item in metadata.items() for text in item):
         raise TypeError("metadata must be a dict of strings to strings.")
@@ -196,10 +226,15 @@ def _load(path: Path, registry: Registry) -> Any:
             data = file.read(header.size)
         blank = header.raw.replace(header.checksum.encode(), BLANK.encode())
         body = memoryview(data)[len(header.raw) :]
-        if not data.startswith(header.raw) or header.raw.count(header.checksum.encode()) != 1:
+        if (
+            not data.startswith(header.raw)
+            or header.raw.count(header.checksum.encode()) != 1
+        ):
             raise Unreadable("its header is inconsistent")
         if digest([blank, body]) != header.checksum:
-            raise Unreadable("its checksum does not match its content: it was changed or damaged")
+            raise Unreadable(
+                "its checksum does not match its content: it was changed or damaged"
+            )
         try:
             tensors = read_tensors(data)
         except (SafetensorError, ValueError, KeyError) as error:

@@ -1,4 +1,6 @@
-"""The model file: a safetensors header with a checksum, then the tensors; limits, dtypes and errors of bad files."""
+"""The model file: a safetensors header with a checksum, then the tensors; limits,
+dtypes and errors of bad files.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,29 @@ DAMAGED = "copy the file again or save the model again"
 FORMAT, VERSION, OLDEST = "bochner-model", 3, 3
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
 BLANK = "0" * 64
-CODES = {"|b1": "BOOL", "|i1": "I8", "|u1": "U8", "<f2": "F16", "<f4": "F32", "<f8": "F64"}
-CODES |= {f"<{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (2, 4, 8)}
+CODES = {
+    "|b1": "BOOL",
+    "|i1": "I8",
+    "|u1": "U8",
+    "<f2": "F16",
+    "<f4": "F32",
+    "<f8": "F64",
+}
+CODES |= {
+    f"<{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (2, 4, 8)
+}
 
 
 class ModelFileError(ValueError):
-    """A model file is damaged, foreign, or of a format version that this release does not read."""
+    """A model file is damaged, foreign, or of a format version that this release
+    does not read.
+    """
 
 
 class Unreadable(Exception):
-    """What is wrong with a file and what to do; becomes a ModelFileError that names the file."""
+    """What is wrong with a file and what to do; becomes a ModelFileError that names
+    the file.
+    """
 
     def __init__(self, reason: str, advice: str = DAMAGED) -> None:
         super().__init__(f"{reason}; {advice}")
@@ -43,15 +58,24 @@ def errors_of(path: Path) -> Iterator[None]:
         raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {error}.") from None
 
 
-def pack(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None = None) -> list[Any]:
+def pack(
+    tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None = None
+) -> list[Any]:
     order = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     buffers = [tensors[name].reshape(-1).view(np.uint8) for name in order]
     blank = _header(tree, {name: tensors[name] for name in order}, metadata)
     mark = b'"checksum":"%s"'
-    return [blank.replace(mark % BLANK.encode(), mark % digest([blank, *buffers]).encode(), 1), *buffers]
+    return [
+        blank.replace(
+            mark % BLANK.encode(), mark % digest([blank, *buffers]).encode(), 1
+        ),
+        *buffers,
+    ]
 
 
-def _header(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None) -> bytes:
+def _header(
+    tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None
+) -> bytes:
     from bochner import __version__
 
     strings = {
@@ -67,11 +91,18 @@ def _header(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] 
     end = 0
     for name, tensor in tensors.items():
         begin, end = end, end + tensor.nbytes
-        entries[name] = {"dtype": CODES[tensor.dtype.str], "shape": tensor.shape, "data_offsets": [begin, end]}
+        entries[name] = {
+            "dtype": CODES[tensor.dtype.str],
+            "shape": tensor.shape,
+            "data_offsets": [begin, end],
+        }
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER or _values(text) > MAX_VALUES:
-        raise ValueError("The model holds too much text, or too many values outside of numeric arrays, to be saved.")
+        raise ValueError(
+            "The model holds too much text, or too many values outside of numeric "
+            "arrays, to be saved."
+        )
     return len(text).to_bytes(8, "little") + text
 
 
@@ -102,27 +133,42 @@ def read_header(file: BinaryIO) -> Header:
     head = file.read(8)
     length = int.from_bytes(head, "little")
     if len(head) < 8 or length > min(size - 8, MAX_HEADER):
-        raise Unreadable(f"it is not a model, or is truncated: a header of {length} bytes in a file of {size}", FOREIGN)
+        raise Unreadable(
+            f"it is not a model, or is truncated: a header of {length} bytes in a "
+            f"file of {size}",
+            FOREIGN,
+        )
     text = file.read(length)
     entries = _parse(text, FOREIGN)
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise Unreadable("it is not a bochner model", FOREIGN)
     written = _read_version(metadata)
-    library, checksum, tree = (metadata.get(key) for key in ("library_version", "checksum", "tree"))
+    library, checksum, tree = (
+        metadata.get(key) for key in ("library_version", "checksum", "tree")
+    )
     own = _read_metadata(metadata.pop("metadata", "{}"))
-    if len(metadata) != 5 or not isinstance(library, str) or not isinstance(tree, str) or not library.isprintable():
+    if (
+        len(metadata) != 5
+        or not isinstance(library, str)
+        or not isinstance(tree, str)
+        or not library.isprintable()
+    ):
         raise Unreadable("its metadata are incomplete")
     if not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-f]{64}", checksum):
         raise Unreadable("its checksum is malformed")
     _check_size(entries, size - 8 - length)
     nodes = _parse(tree.encode(errors="replace"))
-    return Header(head + text, size, written, library, checksum, own, nodes, list(entries))
+    return Header(
+        head + text, size, written, library, checksum, own, nodes, list(entries)
+    )
 
 
 def _read_metadata(text: Any) -> dict[str, str]:
     own = _parse(text.encode(errors="replace")) if isinstance(text, str) else None
-    if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+    if not isinstance(own, dict) or not all(
+        isinstance(value, str) for value in own.values()
+    ):
         raise Unreadable("its metadata are malformed")
     return own
 
@@ -136,7 +182,10 @@ def _check_size(entries: dict[str, Any], room: int) -> None:
         raise Unreadable("its list of tensors is malformed")
     end = max(ends, default=0)
     if end != room:
-        raise Unreadable(f"it was truncated or extended: its tensors end at byte {end} and the file at {room}")
+        raise Unreadable(
+            f"it was truncated or extended: its tensors end at byte {end} and the "
+            f"file at {room}"
+        )
 
 
 def _read_version(metadata: dict[str, Any]) -> int:
@@ -145,12 +194,16 @@ def _read_version(metadata: dict[str, Any]) -> int:
         raise Unreadable("its format version is malformed")
     if int(written) > VERSION:
         raise Unreadable(
-            f"its format version {written} is newer than {VERSION}, the newest that is known", "upgrade bochner"
+            f"its format version {written} is newer than {VERSION}, the newest that "
+            "is known",
+            "upgrade bochner",
         )
     if int(written) < OLDEST:
         raise Unreadable(
-            f"its format version {written} is that of a release before 0.4, whose files are no longer read",
-            "fit the model again with this release, or load it with the one that saved it",
+            f"its format version {written} is that of a release before 0.4, whose "
+            "files are no longer read",
+            "fit the model again with this release, or load it with the one that "
+            "saved it",
         )
     return int(written)
 
@@ -159,7 +212,12 @@ def _parse(text: bytes, advice: str = DAMAGED) -> Any:
     if _values(text) > MAX_VALUES:
         raise Unreadable(f"its header holds more than {MAX_VALUES} values", advice)
     try:
-        return json.loads(text.decode(), parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_unique)
+        return json.loads(
+            text.decode(),
+            parse_int=_integer,
+            parse_constant=_refuse,
+            object_pairs_hook=_unique,
+        )
     except RecursionError:
         raise Unreadable("its header nests too deeply", advice) from None
     except ValueError as error:
@@ -175,4 +233,8 @@ def _refuse(what: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return result if len(result := dict(pairs)) == len(pairs) else _refuse("a repeated key")
+    return (
+        result
+        if len(result := dict(pairs)) == len(pairs)
+        else _refuse("a repeated key")
+    )

@@ -1,4 +1,6 @@
-"""Objects as JSON trees and named tensors, and back again, every node of which is checked."""
+"""Objects as JSON trees and named tensors, and back again, every node of which is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ Registry = Mapping[str, tuple[str, str]]
 
 MAX_DEPTH, MAX_TEXT = 64, 2**28
 SCALAR = re.compile(r"\|b1|\|[iu]1|[<>]([iu][248]|f[248])")
-NUMERIC = re.compile(SCALAR.pattern + r"|[<>](c8|c16|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)")
+NUMERIC = re.compile(
+    SCALAR.pattern
+    + r"|[<>](c8|c16|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
+)
 ITEM_TYPES = (type(None), bool, int, float, str, np.generic)
 EXACT = 2**53  # integers up to here survive a reader that holds JSON numbers as float64
 BUILTIN = (tuple, list, dict, set, frozenset, str, bytes, int, float, np.ndarray)
@@ -35,14 +40,20 @@ def name_problem(cls: type, name: str) -> str | None:
     if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
         return "it is not an attribute name"
     shadowed = getattr_static(cls, name, None)
-    hides = hasattr(type(shadowed), "__get__") and not getattr(shadowed, "is_plain", False)
+    hides = hasattr(type(shadowed), "__get__") and not getattr(
+        shadowed, "is_plain", False
+    )
     if callable(shadowed) or hides:
         return f"it would hide {cls.__name__}.{name}"
     return None
 
 
-def file_layout(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[np.dtype, tuple[int, ...]]:
-    """Dtype and shape in the file: dates as int64, complex numbers as pairs of floats, all little-endian."""
+def file_layout(
+    dtype: np.dtype, shape: tuple[int, ...]
+) -> tuple[np.dtype, tuple[int, ...]]:
+    """Dtype and shape in the file: dates as int64, complex numbers as pairs of
+    floats, all little-endian.
+    """
     if dtype.kind in "mM":
         return np.dtype("<i8"), shape
     if dtype.kind == "c":
@@ -69,7 +80,9 @@ class Encoder:
         if kind is int:
             return value if abs(value) <= EXACT else {"$": "int", "value": hex(value)}
         if kind is float:
-            return value if math.isfinite(value) else {"$": "float", "value": str(value)}
+            return (
+                value if math.isfinite(value) else {"$": "float", "value": str(value)}
+            )
         if isinstance(value, np.generic):
             return self.scalar(value, path)
         if kind in (np.ndarray, np.memmap):
@@ -77,7 +90,9 @@ class Encoder:
         if id(value) in self.open:
             raise ValueError(f"{path} contains itself, which cannot be saved.")
         if len(self.open) == MAX_DEPTH:
-            raise ValueError(f"{path} nests deeper than {MAX_DEPTH} levels, which cannot be saved.")
+            raise ValueError(
+                f"{path} nests deeper than {MAX_DEPTH} levels, which cannot be saved."
+            )
         self.open.add(id(value))
         node = self.container(value, path)
         self.open.remove(id(value))
@@ -85,25 +100,46 @@ class Encoder:
 
     def scalar(self, value: np.generic, path: str) -> Any:
         if SCALAR.fullmatch(value.dtype.str):
-            return {"$": "scalar", "dtype": value.dtype.str, "value": self.node(value.item(), path)}
+            return {
+                "$": "scalar",
+                "dtype": value.dtype.str,
+                "value": self.node(value.item(), path),
+            }
         return {"$": "cell", "array": self.array(np.asarray(value), path)}
 
     def array(self, value: NDArray, path: str) -> Any:
         dtype, shape = value.dtype, list(value.shape)
         if dtype.kind in "UO":
             if value.nbytes > MAX_TEXT:
-                raise ValueError(f"{path} takes {value.nbytes} bytes, too many for an array of text to be saved.")
-            items = [self.item(item, f"{path}.flat[{i}]") for i, item in enumerate(value.ravel().tolist())]
+                raise ValueError(
+                    f"{path} takes {value.nbytes} bytes, too many for an array of "
+                    "text to be saved."
+                )
+            items = [
+                self.item(item, f"{path}.flat[{i}]")
+                for i, item in enumerate(value.ravel().tolist())
+            ]
             return {"$": "items", "dtype": dtype.str, "shape": shape, "items": items}
         if not NUMERIC.fullmatch(dtype.str):
-            raise TypeError(f"{path} is an array of dtype {dtype}, which cannot be saved.")
-        if value.flags.f_contiguous and not value.flags.c_contiguous:  # sums over it would round in another order
+            raise TypeError(
+                f"{path} is an array of dtype {dtype}, which cannot be saved."
+            )
+        if (
+            value.flags.f_contiguous and not value.flags.c_contiguous
+        ):  # sums over it would round in another order
             return {"$": "transposed", "array": self.array(value.T, path)}
         file_dtype, file_shape = file_layout(dtype, value.shape)
-        little = np.array(value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False)
+        little = np.array(
+            value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False
+        )
         tensor = little.reshape(-1).view(file_dtype).reshape(file_shape)
-        # Parts of a model may share what they have learned, such as a metric: equal arrays are written once.
-        content = tensor.dtype.str, tensor.shape, blake2b(tensor.reshape(-1).view(np.uint8).data).digest()
+        # Parts of a model may share what they have learned, such as a metric: equal
+        # arrays are written once.
+        content = (
+            tensor.dtype.str,
+            tensor.shape,
+            blake2b(tensor.reshape(-1).view(np.uint8).data).digest(),
+        )
         name = self.names.setdefault(content, path.partition(".")[2])
         self.tensors[name] = tensor
         return {"$": "array", "dtype": dtype.str, "shape": shape, "tensor": name}
@@ -111,7 +147,10 @@ class Encoder:
     def item(self, value: Any, path: str) -> Any:
         if isinstance(value, ITEM_TYPES):
             return self.node(value, path)
-        raise TypeError(f"{path} is a {type(value).__name__}; an object array may hold only scalars and strings.")
+        raise TypeError(
+            f"{path} is a {type(value).__name__}; an object array may hold only "
+            "scalars and strings."
+        )
 
     def container(self, value: Any, path: str) -> Any:
         if type(value) in (list, tuple):
@@ -119,36 +158,57 @@ class Encoder:
             return items if type(value) is list else {"$": "tuple", "items": items}
         if type(value) is dict:
             if wrong := [key for key in value if type(key) is not str]:
-                raise TypeError(f"{path} has the key {wrong[0]!r}; only dicts with string keys can be saved.")
-            return {"$": "dict", "items": {key: self.node(item, f"{path}[{key!r}]") for key, item in value.items()}}
+                raise TypeError(
+                    f"{path} has the key {wrong[0]!r}; only dicts with string keys "
+                    "can be saved."
+                )
+            return {
+                "$": "dict",
+                "items": {
+                    key: self.node(item, f"{path}[{key!r}]")
+                    for key, item in value.items()
+                },
+            }
         if tag := self.tag(value):
             return {"$": "object", "class": tag, "state": self.state(value, path)}
-        if callable(getattr(value, "fit", None)) and callable(getattr(value, "transform", None)):
+        if callable(getattr(value, "fit", None)) and callable(
+            getattr(value, "transform", None)
+        ):
             raise TypeError(
-                f"{path} is a {type(value).__name__}, which cannot be saved: the file holds no objects of other "
-                "libraries. Use FourierFeatures or BinningFeatures, or pickle the model for your own use."
+                f"{path} is a {type(value).__name__}, which cannot be saved: the "
+                "file holds no objects of other "
+                "libraries. Use FourierFeatures or BinningFeatures, or pickle the "
+                "model for your own use."
             )
         if callable(getattr(value, "function", None)):
             raise TypeError(
-                f"{path} is a {type(value).__name__}, which cannot be saved: it holds a function of your own, and the "
-                "file holds no code. Pickle the model for your own use, with a function defined by def."
+                f"{path} is a {type(value).__name__}, which cannot be saved: it "
+                "holds a function of your own, and the "
+                "file holds no code. Pickle the model for your own use, with a "
+                "function defined by def."
             )
         raise TypeError(
-            f"{path} is a {type(value).__name__}, which cannot be saved; a model may hold numbers, strings, lists, "
+            f"{path} is a {type(value).__name__}, which cannot be saved; a model may "
+            "hold numbers, strings, lists, "
             f"tuples, dicts, arrays, and objects of {', '.join(self.tags.values())}."
         )
 
     def state(self, value: Any, path: str) -> dict[str, Any]:
         attributes = getattr(value, "_state_of_file", value.__getstate__)() or {}
         if not isinstance(attributes, dict) or isinstance(value, BUILTIN):
-            raise TypeError(f"{path} cannot be saved: a {type(value).__name__} has content outside of its __dict__.")
+            raise TypeError(
+                f"{path} cannot be saved: a {type(value).__name__} has content "
+                "outside of its __dict__."
+            )
         state = {}
         for name, item in sorted(attributes.items()):
             if isinstance(getattr_static(type(value), name, None), cached_property):
                 continue
             if problem := name_problem(type(value), name):
                 raise TypeError(f"{path}.{name} cannot be saved: {problem}.")
-            if name == "random_state" and isinstance(item, np.random.Generator | np.random.RandomState):
+            if name == "random_state" and isinstance(
+                item, np.random.Generator | np.random.RandomState
+            ):
                 item = None
             state[name] = self.node(item, f"{path}.{name}")
         return state
@@ -157,7 +217,10 @@ class Encoder:
 def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
     encoder = Encoder(registry)
     if (tag := encoder.tag(model)) is None:
-        raise TypeError(f"{type(model).__name__} cannot be saved; save takes one of {', '.join(registry)}.")
+        raise TypeError(
+            f"{type(model).__name__} cannot be saved; save takes one of "
+            f"{', '.join(registry)}."
+        )
     if hasattr(model, "fit") and hasattr(model, "__sklearn_tags__"):
         from sklearn.utils.validation import check_is_fitted
 
@@ -166,7 +229,18 @@ def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
 
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
-KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
+KINDS = {
+    "int",
+    "float",
+    "scalar",
+    "cell",
+    "tuple",
+    "dict",
+    "items",
+    "array",
+    "transposed",
+    "object",
+}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -191,7 +265,11 @@ class Decoder:
         if isinstance(node, list):
             return [self.value(item, depth + 1) for item in node]
         if not isinstance(node, dict):
-            return node if not isinstance(node, float) or math.isfinite(node) else _malformed("number")
+            return (
+                node
+                if not isinstance(node, float) or math.isfinite(node)
+                else _malformed("number")
+            )
         kind = node.get("$")
         if not isinstance(kind, str) or kind not in KINDS:
             _malformed("node")
@@ -199,7 +277,11 @@ class Decoder:
 
     def read_int(self, node: Any, depth: int) -> int:
         (digits,) = _fields(node, value=str)
-        return int(digits, 16) if re.fullmatch(r"-?0x[0-9a-f]+", digits) else _malformed("integer")
+        return (
+            int(digits, 16)
+            if re.fullmatch(r"-?0x[0-9a-f]+", digits)
+            else _malformed("integer")
+        )
 
     def read_float(self, node: Any, depth: int) -> float:
         (name,) = _fields(node, value=str)
@@ -232,9 +314,14 @@ class Decoder:
 
     def read_items(self, node: Any, depth: int) -> Any:
         name, shape, items = _fields(node, dtype=str, shape=list, items=list)
-        dtype, values = _dtype(name, ITEMS), [self.value(item, depth + 1) for item in items]
+        dtype, values = (
+            _dtype(name, ITEMS),
+            [self.value(item, depth + 1) for item in items],
+        )
         allowed = str if dtype.kind == "U" else ITEM_TYPES
-        if dtype.itemsize * len(items) > MAX_TEXT or not all(isinstance(value, allowed) for value in values):
+        if dtype.itemsize * len(items) > MAX_TEXT or not all(
+            isinstance(value, allowed) for value in values
+        ):
             _malformed("array of text or objects")
         return self.filled(values, dtype, _shape(shape, dtype))
 
@@ -255,7 +342,11 @@ class Decoder:
 
     def read_transposed(self, node: Any, depth: int) -> Any:
         (inner,) = _fields(node, array=dict)
-        return self.read_array(inner, depth).T if inner.get("$") == "array" else _malformed("array")
+        return (
+            self.read_array(inner, depth).T
+            if inner.get("$") == "array"
+            else _malformed("array")
+        )
 
     def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         if (tensor.dtype, tensor.shape) != file_layout(dtype, shape):
@@ -268,8 +359,13 @@ class Decoder:
     def read_object(self, node: Any, depth: int) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
         if tag not in self.registry:
-            raise Unreadable(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
-        return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})
+            raise Unreadable(
+                f"it holds the class {tag!r:.60}, which this release does not load",
+                "upgrade bochner",
+            )
+        return self.built(
+            tag, {name: self.value(item, depth + 1) for name, item in state.items()}
+        )
 
     def built(self, tag: str, state: dict[str, Any]) -> Any:
         module, qualname = self.registry[tag]
@@ -280,14 +376,18 @@ class Decoder:
         state = {name: value for name, value in state.items() if name not in unsaved}
         for name in state:
             if problem := name_problem(cls, name):
-                raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
+                raise Unreadable(
+                    f"it holds the attribute {name!r:.60} of {tag}, and {problem}"
+                )
         instance = cls.__new__(cls)
         instance.__dict__.update(declaration(cls).completed(tag, state))
         return instance
 
 
 class Declaration(NamedTuple):
-    """What a class says of its attributes: the types of those that it annotates, and its parameters with defaults."""
+    """What a class says of its attributes: the types of those that it annotates, and
+    its parameters with defaults.
+    """
 
     types: dict[str, tuple[type, ...]]
     parameters: dict[str, Any]
@@ -298,34 +398,55 @@ class Declaration(NamedTuple):
         Raises
         ------
         Unreadable
-            If a parameter without a default is missing, or an attribute has another type.
+            If a parameter without a default is missing, or an attribute has another
+            type.
         """
         for name, value in state.items():
             if name in self.types and not isinstance(value, self.types[name]):
-                raise Unreadable(f"it is inconsistent: {tag}.{name} is a {type(value).__name__}")
+                raise Unreadable(
+                    f"it is inconsistent: {tag}.{name} is a {type(value).__name__}"
+                )
         if self.parameters.keys() <= state.keys():
             return state
-        missing = {name: default for name, default in self.parameters.items() if name not in state}
-        if lost := [name for name, default in missing.items() if default is Parameter.empty]:
+        missing = {
+            name: default
+            for name, default in self.parameters.items()
+            if name not in state
+        }
+        if lost := [
+            name for name, default in missing.items() if default is Parameter.empty
+        ]:
             raise Unreadable(f"it is inconsistent: {tag}.{lost[0]} is missing")
         return missing | state
 
 
 @cache
 def declaration(cls: type) -> Declaration:
-    """The declaration of a class that can be loaded: data classes and estimators keep parameters by their names."""
+    """The declaration of a class that can be loaded: data classes and estimators
+    keep parameters by their names.
+    """
     kinds = {}
     for base in reversed(cls.__mro__):
         known = vars(sys.modules[base.__module__])
         for name, hint in get_annotations(base).items():
-            kinds[name] = kinds_of(ast.parse(hint, mode="eval").body, known) if isinstance(hint, str) else ()
+            kinds[name] = (
+                kinds_of(ast.parse(hint, mode="eval").body, known)
+                if isinstance(hint, str)
+                else ()
+            )
     types = {name: kind for name, kind in kinds.items() if kind}
     keeps = is_dataclass(cls) or hasattr(cls, "get_params")
-    return Declaration(types, {one.name: one.default for one in signature(cls).parameters.values()} if keeps else {})
+    return Declaration(
+        types,
+        {one.name: one.default for one in signature(cls).parameters.values()}
+        if keeps
+        else {},
+    )
 
 
 def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
-    """Classes of the values of a type hint, which is not evaluated; none where it may be any.
+    """Classes of the values of a type hint, which is not evaluated; none where it may
+    be any.
 
     Numbers of all kinds are alike, and so are sequences.
     """
@@ -384,7 +505,9 @@ def _malformed(what: str) -> Any:
 
 
 def _fields(node: dict[str, Any], **kinds: type) -> list[Any]:
-    if set(node) != {"$", *kinds} or not all(isinstance(node[name], kind) for name, kind in kinds.items()):
+    if set(node) != {"$", *kinds} or not all(
+        isinstance(node[name], kind) for name, kind in kinds.items()
+    ):
         _malformed("node")
     return [node[name] for name in kinds]
 
@@ -399,4 +522,8 @@ def _dtype(name: str, pattern: re.Pattern[str]) -> np.dtype:
 def _shape(shape: list, dtype: np.dtype) -> tuple[int, ...]:
     if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in shape):
         _malformed("shape")
-    return tuple(shape) if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62 else _malformed("shape")
+    return (
+        tuple(shape)
+        if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62
+        else _malformed("shape")
+    )

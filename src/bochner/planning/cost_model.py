@@ -1,4 +1,6 @@
-"""What each way to solve a ridge problem costs, and which solver is therefore chosen."""
+"""What each way to solve a ridge problem costs, and which solver is therefore
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,41 @@ from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed_bins
 from bochner.features.nystroem import has_kernel_rows
 from bochner.selection.policy import POLICY
-from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
+from bochner.solvers.iterative import (
+    GRAM_LIMIT,
+    LEVERAGE_ROWS,
+    PACKED_ENTRIES,
+    SKETCH,
+    sampled_rows,
+)
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 
-SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge penalties of a walk
+SEEN_ROWS, WALK = (
+    4096,
+    7,
+)  # rows whose leave-one-out errors are looked at, and ridge penalties of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
 SUMS = 1.15  # of a Gram matrix, over its products alone
 AROUND = 1.4  # of conjugate gradients, over passes, samples and factors alone
 WORTH_ROUNDING = 1e12
-GAIN, CHOSEN_GAIN = 2.0, 1.1  # times as fast as a direct solution, and where alpha was chosen before
-SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4  # of the iterations, till predictions have settled, and from a start nearby
+GAIN, CHOSEN_GAIN = (
+    2.0,
+    1.1,
+)  # times as fast as a direct solution, and where alpha was chosen before
+SETTLED_SHARE, AGAIN_SHARE = (
+    0.45,
+    0.4,
+)  # of the iterations, till predictions have settled, and from a start nearby
 FEW_BINNED = 16  # columns of a row whose bins take their usual time
-PENALTIES, NEWTON_PASSES = 3, 33  # of the logistic loss that are tried, and passes of a run
-LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5  # of the iterations, by rows drawn by leverage; what they must save
+PENALTIES, NEWTON_PASSES = (
+    3,
+    33,
+)  # of the logistic loss that are tried, and passes of a run
+LEVERAGE_SHARE, LEVERAGE_GAIN = (
+    0.4,
+    1.5,
+)  # of the iterations, by rows drawn by leverage; what they must save
 
 
 class SolverChoice(NamedTuple):
@@ -75,7 +98,8 @@ class ProblemSize:
     wide : bool, default=False
         Whether features are in double precision.
     chosen : bool, default=False
-        Whether the ridge penalty that is given was chosen, so that iterations may stop where predictions have settled.
+        Whether the ridge penalty that is given was chosen, so that iterations may stop
+        where predictions have settled.
     n_columns : int, default=16
         Of the rows that features are computed of.
     """
@@ -98,8 +122,9 @@ class ProblemSize:
 def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
-    Answers of the first are exact for every ridge penalty, so that the second must be twice as fast on a problem of
-    some seconds; where the ridge penalty was chosen before, a tenth faster.
+    Answers of the first are exact for every ridge penalty, so that the second must be
+    twice as fast on a problem of some seconds; where the ridge penalty was chosen
+    before, a tenth faster.
 
     Parameters
     ----------
@@ -114,32 +139,51 @@ def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> Solve
         Where a direct solution is asked for and the features are sparse.
     """
     if solver != "exact" and has_kernel_rows(features):
-        return SolverChoice("exact", "with so few rows the exact kernel costs no more than features")
+        return SolverChoice(
+            "exact", "with so few rows the exact kernel costs no more than features"
+        )
     return solver_in_memory(solver, features.is_dense, features.n_features_out, size)
 
 
-def solver_in_memory(solver: str, dense: bool, D: int, size: ProblemSize) -> SolverChoice:
+def solver_in_memory(
+    solver: str, dense: bool, D: int, size: ProblemSize
+) -> SolverChoice:
     """The same by the number of features alone, and whether they are dense."""
     if solver == "exact":
         return SolverChoice(solver, "as requested")
     if not dense:
         if solver == "direct":
-            raise ValueError("solver='direct' needs dense features; bins are solved by solver='cg' or 'auto'.")
+            raise ValueError(
+                "solver='direct' needs dense features; bins are solved by "
+                "solver='cg' or 'auto'."
+            )
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
         return SolverChoice(solver, "as requested")
     direct, iterative = direct_seconds(D, size), iterative_seconds(D, size)
     free, dtype = available_memory(), np.float64 if size.double else np.float32
-    if free is not None and 0.8 * free < factor_bytes(size.n_rows, D, size.n_outputs, dtype):
-        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
-    figures = f"conjugate gradients take about {iterative / direct:.2g} times the work of the Gram matrix"
-    if size.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if size.penalty_selected else GAIN):
+    if free is not None and 0.8 * free < factor_bytes(
+        size.n_rows, D, size.n_outputs, dtype
+    ):
+        return SolverChoice(
+            "cg", f"the Gram matrix of {D:,} features does not fit in the free memory"
+        )
+    figures = (
+        f"conjugate gradients take about {iterative / direct:.2g} times the "
+        "work of the Gram matrix"
+    )
+    if size.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (
+        CHOSEN_GAIN if size.penalty_selected else GAIN
+    ):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
 
 
-def choose_streamed_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:
-    """Choose for rows that are read again in every pass: a single pass of sums if they fit in memory.
+def choose_streamed_solver(
+    solver: str, features: FeatureMap, size: ProblemSize
+) -> SolverChoice:
+    """Choose for rows that are read again in every pass: a single pass of sums if they
+    fit in memory.
 
     Parameters
     ----------
@@ -150,30 +194,46 @@ def choose_streamed_solver(solver: str, features: FeatureMap, size: ProblemSize)
     size : ProblemSize
     """
     D = features.n_features_out
-    if not features.is_dense and (hashed_bins(features) is None or POLICY.hashed_columns < D):
+    if not features.is_dense and (
+        hashed_bins(features) is None or POLICY.hashed_columns < D
+    ):
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
-    free, dtype = available_memory(), np.dtype(np.float64 if size.double else np.float32)
+    free, dtype = (
+        available_memory(),
+        np.dtype(np.float64 if size.double else np.float32),
+    )
     binned, sums = not features.is_dense, sums_at_once(size.n_rows, D)
-    if free is not None and 0.8 * free < factor_bytes(D, D, size.n_outputs, dtype, binned, sums):
-        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
+    if free is not None and 0.8 * free < factor_bytes(
+        D, D, size.n_outputs, dtype, binned, sums
+    ):
+        return SolverChoice(
+            "cg", f"the Gram matrix of {D:,} features does not fit in the free memory"
+        )
     return SolverChoice("direct", "one pass over the rows")
 
 
 def iterations(alpha: float, weight: float) -> float:
-    """Iterations of conjugate gradients on preconditioned Fourier features to a tolerance of 1e-2.
+    """Iterations of conjugate gradients on preconditioned Fourier features to a
+    tolerance of 1e-2.
 
-    They grow as the ridge penalty falls, about as (alpha / weight)^-0.28: on Forest, california_housing, cpu_act, MNIST
-    and Adult with 3,000 and 6,000 features of two lengthscales each, alpha / weight from 1e-8 to 2e-3, the formula was
-    off by a factor of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to solve for.
+    They grow as the ridge penalty falls, about as (alpha / weight)^-0.28: on Forest,
+    california_housing, cpu_act, MNIST and Adult with 3,000 and 6,000 features of two
+    lengthscales each, alpha / weight from 1e-8 to 2e-3, the formula was off by a factor
+    of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to
+    solve for.
     """
-    many = USUAL_ITERATIONS * (max(alpha / weight, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
+    many = (
+        USUAL_ITERATIONS * (max(alpha / weight, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
+    )
     return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
 def direct_seconds(D: int, size: ProblemSize) -> float:
-    """Seconds of a direct solution: the matrix, its factors, and leave-one-out errors."""
+    """Seconds of a direct solution: the matrix, its factors, and leave-one-out
+    errors.
+    """
     precision, N = DOUBLE if size.double else 1.0, min(size.n_rows, D)
     product = PRODUCT * precision
     sums = size.n_rows * D * (_feature_seconds(size) + SUMS * N * GRAM * precision)
@@ -186,7 +246,8 @@ def direct_seconds(D: int, size: ProblemSize) -> float:
 
 
 def iterative_seconds(D: int, size: ProblemSize) -> float:
-    """Seconds of all runs of conjugate gradients: for the ridge penalty, for rows left out, and for the solution.
+    """Seconds of all runs of conjugate gradients: for the ridge penalty, for rows left
+    out, and for the solution.
 
     The final fit starts from the solutions of earlier ones, if there are any.
     """
@@ -201,41 +262,62 @@ def iterative_seconds(D: int, size: ProblemSize) -> float:
         columns = candidates * min(K, POLICY.traced_outputs)
         total += rows * D * feature + _sample_seconds(D) if rows < n else 0.0
         total += folds * candidates * _factor_seconds(D)
-        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, size)
+        total += (
+            folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, size)
+        )
     if by_leverage(D, size):
         total += _leverage_seconds(n, D)
         steps *= LEVERAGE_SHARE
     runs = folds + AGAIN_SHARE if size.out_of_sample else 1.0
     equations = folds * size.out_of_sample + 1
     total += equations * (_step_seconds(n, D, K + 1, size) / 2 + _factor_seconds(D))
-    return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, size))
+    return AROUND * (
+        total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, size)
+    )
 
 
 def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
-    """Whether rows, D dense features, P grids and outputs are few enough to compare the logistic loss with another."""
+    """Whether rows, D dense features, P grids and outputs are few enough to compare
+    the logistic loss with another.
+    """
     return n * n_outputs * (P + POLICY.dense_work * D) <= POLICY.most_compared
 
 
-def loss_comparison_seconds(n: int, n_columns: int, D: int, P: int, n_outputs: int) -> float:
-    """Seconds to compare the logistic loss with the squared one: on some rows first, and on all where these are few.
+def loss_comparison_seconds(
+    n: int, n_columns: int, D: int, P: int, n_outputs: int
+) -> float:
+    """Seconds to compare the logistic loss with the squared one: on some rows first,
+    and on all where these are few.
 
     There are D dense features and P grids.
     """
 
     def passes(rows: int, D: int, P: int, runs: float) -> float:
-        single = n_columns * len(POLICY.additive_scales) if n_columns <= POLICY.most_linear else 0
-        grids = P + (min(single, P) if P else single)  # functions of single columns beside
+        single = (
+            n_columns * len(POLICY.additive_scales)
+            if n_columns <= POLICY.most_linear
+            else 0
+        )
+        grids = P + (
+            min(single, P) if P else single
+        )  # functions of single columns beside
         dense = BYTE_PASS + (n_outputs - 1) * BYTE_COLUMN
         one = grids * _bin_pass(n_outputs) + D * dense
-        return rows * (runs * NEWTON_PASSES * one + grids * _bin_seconds(n_columns) + D * FEATURE)
+        return rows * (
+            runs * NEWTON_PASSES * one + grids * _bin_seconds(n_columns) + D * FEATURE
+        )
 
     if n < POLICY.fewest_compared:
         return 0.0
     few = min(D, POLICY.looked_features), min(P, POLICY.looked_grids)
-    looked = passes(min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES)
+    looked = passes(
+        min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES
+    )
     if not may_compare_losses(n, D, P, n_outputs):
         return looked
-    kept = SUMS * n * D * min(n, D) * GRAM  # the ridge solution without the rows held out
+    kept = (
+        SUMS * n * D * min(n, D) * GRAM
+    )  # the ridge solution without the rows held out
     return looked + kept + passes(n, D, P, 2)
 
 
@@ -250,29 +332,46 @@ def _bin_pass(n_outputs: int) -> float:
 
 
 def by_leverage(D: int, size: ProblemSize) -> bool:
-    """Whether rows of the preconditioner drawn by their leverage save more time than they cost."""
+    """Whether rows of the preconditioner drawn by their leverage save more time than
+    they cost.
+    """
     n = size.n_rows
     if D <= GRAM_LIMIT or n < 2 * LEVERAGE_ROWS * D:
         return False
     runs = 1 + AGAIN_SHARE if size.out_of_sample else 1.0
-    saved = (1 - LEVERAGE_SHARE) * runs * _steps(size) * _step_seconds(n, D, size.n_outputs, size)
+    saved = (
+        (1 - LEVERAGE_SHARE)
+        * runs
+        * _steps(size)
+        * _step_seconds(n, D, size.n_outputs, size)
+    )
     return saved > LEVERAGE_GAIN * _leverage_seconds(n, D)
 
 
 def _steps(size: ProblemSize) -> float:
     """Iterations of the run for a middle ridge penalty."""
-    middle = USUAL_RATIO * size.weight if size.alphas is None else float(np.median(size.alphas))
+    middle = (
+        USUAL_RATIO * size.weight
+        if size.alphas is None
+        else float(np.median(size.alphas))
+    )
     settled = size.out_of_sample and (size.penalty_selected or size.is_open)
     return iterations(middle, size.weight) * (SETTLED_SHARE if settled else 1.0)
 
 
 def _feature_seconds(size: ProblemSize) -> float:
-    """Seconds of a feature of a row: a pair of cosine and sine takes a product of the columns."""
-    return (FEATURE + max(size.n_columns - 16, 0) / 2 * PRODUCT) * (DOUBLE if size.double else 1.0)
+    """Seconds of a feature of a row: a pair of cosine and sine takes a product of
+    the columns.
+    """
+    return (FEATURE + max(size.n_columns - 16, 0) / 2 * PRODUCT) * (
+        DOUBLE if size.double else 1.0
+    )
 
 
 def _leverage_seconds(n: int, D: int) -> float:
-    """Seconds of leverage scores, and of the features and the matrix of the drawn rows."""
+    """Seconds of leverage scores, and of the features and the matrix of the drawn
+    rows.
+    """
     scores = n * D * (BYTE_PASS + (SKETCH - 1) * BYTE_COLUMN) / 2
     return scores + LEVERAGE_ROWS * D**2 * (FEATURE + D * GRAM) + D**3 / 2 * PRODUCT
 
@@ -296,4 +395,6 @@ def _step_seconds(rows: int, D: int, columns: int, size: ProblemSize) -> float:
     if rows * D > PACKED_ENTRIES:
         entry = BYTE_PASS + (columns - 1) * BYTE_COLUMN
     m = D if D <= GRAM_LIMIT else sampled_rows(D)
-    return rows * D * entry + m * (2 * D + m) * (FACTOR_ENTRY + 5 * PRODUCT * (columns - 1))
+    return rows * D * entry + m * (2 * D + m) * (
+        FACTOR_ENTRY + 5 * PRODUCT * (columns - 1)
+    )

@@ -1,4 +1,6 @@
-"""What the parameters of a kernel machine ask for, before any row is seen: a fit and its plan decide by it alike."""
+"""What the parameters of a kernel machine ask for, before any row is seen: a fit and
+its plan decide by it alike.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,24 @@ from bochner.kernels import Kernel
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
-SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
-SINGLE_ALPHA_A_ROW = 1e-9  # ridge penalty over the trace of the Gram matrix, of whose rounding less would be noise
+SINGLE_TOL, SINGLE_TOL_A_ROW = (
+    5e-3,
+    1e-8,
+)  # ten times the error that bins were left with: 2e-4 of 300,000 rows
+# Ridge penalty over the trace of the Gram matrix, of whose rounding less would be noise
+SINGLE_ALPHA_A_ROW = 1e-9
 BINNED_WORK_COLUMNS = 1000
 
 
 def given_alphas(alpha: object) -> NDArray | None:
-    """Ridge penalties as the user gives them, ascending; None where they are to be chosen."""
-    return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
+    """Ridge penalties as the user gives them, ascending; None where they are to be
+    chosen.
+    """
+    return (
+        None
+        if isinstance(alpha, str)
+        else np.unique(np.asarray(alpha, dtype=np.float64))
+    )
 
 
 @dataclass(frozen=True)
@@ -34,12 +46,14 @@ class FitRequest:
 
     Attributes
     ----------
-    kernel, features, n_components, metric, alpha, loss, solver, tol, uncertainty, time_limit
+    kernel, features, n_components, metric, alpha, loss, solver, tol, uncertainty,
+    time_limit
         As of the estimators.
     classes : bool
         Whether targets are labels.
     learns_from_few : bool
-        Whether the rows are a part of those of a fit that learned its map, and so do what it did.
+        Whether the rows are a part of those of a fit that learned its map, and so do
+        what it did.
     """
 
     kernel: Any
@@ -60,7 +74,11 @@ class FitRequest:
         """The request of a model's parameters."""
         names = cls.__dataclass_fields__.keys() - {"classes", "learns_from_few"}
         facts = is_classifier(model), model._learns_from_few
-        return cls(**{name: getattr(model, name) for name in names}, classes=facts[0], learns_from_few=facts[1])
+        return cls(
+            **{name: getattr(model, name) for name in names},
+            classes=facts[0],
+            learns_from_few=facts[1],
+        )
 
     @property
     def is_named(self) -> bool:
@@ -79,10 +97,18 @@ class FitRequest:
 
     @property
     def solved_share(self) -> float:
-        """Share of a time limit for the choice of the model and its solution by the squared loss."""
+        """Share of a time limit for the choice of the model and its solution by the
+        squared loss.
+        """
         if self.loss not in ("auto", "squared"):
             return POLICY.another_share
-        return POLICY.deviations_share if self.wants("std") else POLICY.intervals_share if self.uncertainty else 1.0
+        return (
+            POLICY.deviations_share
+            if self.wants("std")
+            else POLICY.intervals_share
+            if self.uncertainty
+            else 1.0
+        )
 
     def wants(self, kind: str) -> bool:
         """Whether the fit is to keep what deviations ("std") or "intervals" need."""
@@ -94,43 +120,72 @@ class FitRequest:
 
     @property
     def criterion(self) -> bool:
-        """Whether alpha is chosen by a criterion of the direct solver, "gcv" or "loo"."""
+        """Whether alpha is chosen by a criterion of the direct solver, "gcv" or
+        "loo".
+        """
         return isinstance(self.alpha, str) and self.alpha != "auto"
 
     def needs_all(self, in_parts: bool = False) -> str | None:
-        """The first parameter that needs all rows in memory, or at once for fits in parts; None if there is none."""
+        """The first parameter that needs all rows in memory, or at once for fits in
+        parts; None if there is none.
+        """
         other = self.loss not in ("auto", "squared")
         asked = {
             f"loss={self.loss!r}": other and (in_parts or not self.classes),
             "solver='exact'": self.solver == "exact",
-            "uncertainty with standard deviations ('intervals' does not)": self.wants("std"),
+            "uncertainty with standard deviations ('intervals' does not)": self.wants(
+                "std"
+            ),
             "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
         }
         return next((what for what, wanted in asked.items() if wanted), None)
 
     def refuse_unsummed(self) -> None:
         """Raise ValueError where the parameters do not allow partial fits."""
-        maps = self.features if isinstance(self.features, str) else as_map(self.features)
+        maps = (
+            self.features if isinstance(self.features, str) else as_map(self.features)
+        )
         for name, value in (("solver", self.solver), ("features", maps)):
             if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
-                raise ValueError(f"partial_fit sums moments of features, which {name}={value!r} does not support.")
+                raise ValueError(
+                    f"partial_fit sums moments of features, which {name}={value!r} "
+                    "does not support."
+                )
         if not (isinstance(maps, str) or is_dense(maps)):
             require_hashed(maps, POLICY.hashed_columns)
 
     def learnable(self, summed: bool = False) -> str | None:
-        """The maps that may be learned ("fourier", "binning", "hybrid", or "auto" for all); None for none."""
+        """The maps that may be learned ("fourier", "binning", "hybrid", or "auto"
+        for all); None for none.
+        """
         if not self.is_named or self.metric == "isotropic":
             return None
         direct = self.solver in ("direct", "exact") or self.criterion
         if self.features in ("binning", "hybrid"):
-            return self.features if self.kernel in ("auto", "laplacian") and not direct else None
-        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
+            return (
+                self.features
+                if self.kernel in ("auto", "laplacian") and not direct
+                else None
+            )
+        return (
+            "fourier"
+            if direct or summed or self.kernel != "auto" or self.features == "fourier"
+            else "auto"
+        )
 
     def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
-        """The maps that may be learned for so many targets: bins would have too many coefficients for many of them."""
-        least = POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
-        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * self.budget().seconds)
-        many = n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
+        """The maps that may be learned for so many targets: bins would have too many
+        coefficients for many of them.
+        """
+        least = (
+            POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
+        )
+        most = min(
+            POLICY.most_coefficients, POLICY.timed_coefficients * self.budget().seconds
+        )
+        many = (
+            n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
+        )
         return "fourier" if wanted == "auto" and many else wanted
 
     def must_learn(self, features: str) -> bool:
@@ -143,37 +198,75 @@ class FitRequest:
         return POLICY.fewest_asked_rows if asked else POLICY.fewest_rows
 
     def may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
-        """Whether a map is learned by so many rows of so many columns, if they differ."""
-        seconds = np.inf if self.time_limit is None or self.must_learn(features) else self.time_limit
+        """Whether a map is learned by so many rows of so many columns, if they
+        differ.
+        """
+        seconds = (
+            np.inf
+            if self.time_limit is None or self.must_learn(features)
+            else self.time_limit
+        )
         timely = n_columns * POLICY.column_seconds <= POLICY.learning_share * seconds
-        return timely and n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(features)
+        return (
+            timely
+            and n_columns <= POLICY.most_learned_columns
+            and n_rows >= self.fewest_rows(features)
+        )
 
-    def size(self, n_rows: int, weight: NDArray | None = None, n_columns: int = 16, n_outputs: int = 1) -> int:
+    def size(
+        self,
+        n_rows: int,
+        weight: NDArray | None = None,
+        n_columns: int = 16,
+        n_outputs: int = 1,
+    ) -> int:
         """Number of features, or of grids, where no map is learned."""
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            timely = self.budget().n_components(POLICY.direct_share, n_rows, n_columns, n_outputs)
+            timely = self.budget().n_components(
+                POLICY.direct_share, n_rows, n_columns, n_outputs
+            )
             return int(min(choose_n_components(n_rows, weight), timely))
-        return int(choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight))
+        return int(
+            choose_n_grids(n_rows)
+            if self.features == "binning"
+            else choose_n_components(n_rows, weight)
+        )
 
     def dtype(self, n_rows: int, weight: NDArray | None = None) -> np.dtype:
-        """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
+        """Double precision where that costs a fraction of a second, or where single
+        precision does not reach `tol`.
+        """
         if self.solver == "exact":
             return np.dtype(np.float64)
         given = given_alphas(self.alpha)
         lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
-        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows and self._may_be_binned
+        binned = (
+            given is not None
+            and self.tol < SINGLE_TOL_A_ROW * n_rows
+            and self._may_be_binned
+        )
         if self.tol < SINGLE_TOL or lost or binned:
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self.size(n_rows, weight)
-        return np.dtype(np.float64 if n_rows * columns**2 <= gram_work(POLICY.double_seconds) else np.float32)
+        return np.dtype(
+            np.float64
+            if n_rows * columns**2 <= gram_work(POLICY.double_seconds)
+            else np.float32
+        )
 
     @property
     def _may_be_binned(self) -> bool:
-        """Whether there may be bins, whose sums in single precision more rows make less exact."""
-        return self.features != "fourier" if isinstance(self.features, str) else not is_dense(as_map(self.features))
+        """Whether there may be bins, whose sums in single precision more rows make
+        less exact.
+        """
+        return (
+            self.features != "fourier"
+            if isinstance(self.features, str)
+            else not is_dense(as_map(self.features))
+        )
 
     @property
     def asked_solver(self) -> str:
@@ -183,6 +276,16 @@ class FitRequest:
     def solver_for(self, features: FeatureMap) -> str:
         """The same, or the only one that the weights of the maps allow."""
         if self.criterion and (self.solver == "cg" or not features.is_dense):
-            why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
-            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
-        return "cg" if self.solver == "auto" and features.learns_weights else self.asked_solver
+            why = (
+                "with solver='cg'"
+                if self.solver == "cg"
+                else "for bins, which have no such solver,"
+            )
+            raise ValueError(
+                f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'."
+            )
+        return (
+            "cg"
+            if self.solver == "auto" and features.learns_weights
+            else self.asked_solver
+        )

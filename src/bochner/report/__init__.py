@@ -12,7 +12,13 @@ from bochner.whole_files import replacing
 __all__ = ["Origin", "write_report"]
 
 
-def write_report(model: Any, X: Any, y: Any, out: str | Path | None = None, origin: Origin | None = None) -> str | Path:
+def write_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    out: str | Path | None = None,
+    origin: Origin | None = None,
+) -> str | Path:
     """Write the page of a fitted model; see `KernelMachineRegressor.report_html`.
 
     Parameters

@@ -1,4 +1,6 @@
-"""Measures what a report tells of the columns: importance, Shapley values, effects, interactions, in bounded time."""
+"""Measures what a report tells of the columns: importance, Shapley values, effects,
+interactions, in bounded time.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,17 @@ from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
 from bochner.report.given_rows import Predictions, Rows, as_numbers
 
-IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000, 1000  # rows times columns; of each
+IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = (
+    60_000,
+    2000,
+    1000,
+)  # rows times columns; of each
 REPEATS = 3
-EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = 5e9, 5000, 30  # pairs of rows times features times columns squared
+EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = (
+    5e9,
+    5000,
+    30,
+)  # pairs of rows times features times columns squared
 MOST_EXPLAINED_COLUMNS, MOST_EXPLAINED, MOST_BACKGROUND = 300, 100, 50
 PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 10, 20, 10, 16
 EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
@@ -39,7 +49,8 @@ class Explained:
     attribution : Explanation or None
         Of some rows, the first three of which are the rows of `told`.
     told : list of (str, int)
-        What three rows are, and their positions: with the smallest, the median and the largest loss.
+        What three rows are, and their positions: with the smallest, the median and the
+        largest loss.
     interactions : Interactions or None
         Of the most important columns.
     """
@@ -54,16 +65,39 @@ class Explained:
 
 
 def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
-    """Measure everything, in seconds: of many columns or features fewer rows are explained."""
+    """Measure everything, in seconds: of many columns or features fewer rows are
+    explained.
+    """
     d = len(rows.names)
-    importance, shares = _importance(model, rows, predictions), relevance_in_distance(model)
-    ranks = importance.values if importance is not None else shares if shares is not None else np.zeros(d)
+    importance, shares = (
+        _importance(model, rows, predictions),
+        relevance_in_distance(model),
+    )
+    ranks = (
+        importance.values
+        if importance is not None
+        else shares
+        if shares is not None
+        else np.zeros(d)
+    )
     columns = np.argsort(-ranks, kind="stable").tolist()
     told = _told(predictions.losses)
     few = d <= MOST_EXPLAINED_COLUMNS
     attribution = _attribution(model, rows, [i for _, i in told]) if few else None
-    pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS], told[0][1]) if few and d > 1 else None
-    return Explained(columns, importance, shares, effects(model, rows, columns), attribution, told, pairs)
+    pairs = (
+        _interactions(model, rows, columns[:PAIRED_COLUMNS], told[0][1])
+        if few and d > 1
+        else None
+    )
+    return Explained(
+        columns,
+        importance,
+        shares,
+        effects(model, rows, columns),
+        attribution,
+        told,
+        pairs,
+    )
 
 
 def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance | None:
@@ -71,17 +105,31 @@ def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance 
     if d > MOST_IMPORTANCE_COLUMNS:
         return None
     n_rows = min(max(IMPORTANCE_ENTRIES // d, 1), MOST_IMPORTANCE_ROWS)
-    y = model.classes_[predictions.labels] if is_classifier(model) else as_numbers(rows.y)
-    return model.importance(rows.native, y, n_rows=n_rows, n_repeats=REPEATS if d < 50 else 1, random_state=0)
+    y = (
+        model.classes_[predictions.labels]
+        if is_classifier(model)
+        else as_numbers(rows.y)
+    )
+    return model.importance(
+        rows.native,
+        y,
+        n_rows=n_rows,
+        n_repeats=REPEATS if d < 50 else 1,
+        random_state=0,
+    )
 
 
 def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
-    """Partial dependence on the first six of some columns that have two values or more; None without such.
+    """Partial dependence on the first six of some columns that have two values or more;
+    None without such.
 
-    Intervals by the posterior would take most of the time, and the page shows quartiles of the rows.
+    Intervals by the posterior would take most of the time, and the page shows quartiles
+    of the rows.
     """
     asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
-    found = model._without_posterior().effects(rows.native, columns[:MOST_EFFECTS], **asked)
+    found = model._without_posterior().effects(
+        rows.native, columns[:MOST_EFFECTS], **asked
+    )
     varying = tuple(one for one in found if len(one.values) > 1)
     return replace(found, columns=varying) if varying else None
 
@@ -89,31 +137,54 @@ def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
 def _told(losses: NDArray) -> list[tuple[str, int]]:
     """Rows to tell of, by their losses."""
     order = np.argsort(losses, kind="stable").tolist()
-    return [("median loss", order[len(order) // 2]), ("smallest loss", order[0]), ("largest loss", order[-1])]
+    return [
+        ("median loss", order[len(order) // 2]),
+        ("smallest loss", order[0]),
+        ("largest loss", order[-1]),
+    ]
 
 
 def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
-    """Shapley values of the rows that are told of, and of others; the fewer the more a pair of rows takes."""
+    """Shapley values of the rows that are told of, and of others; the fewer the more
+    a pair of rows takes.
+    """
     work = _n_waves_and_grids(model) * len(rows.names) ** 2
     pairs = float(np.clip(EXPLAINED_ENTRIES / work, FEWEST_PAIRS, MOST_PAIRS))
     n_background = int(np.clip(np.sqrt(pairs / 2), 3, MOST_BACKGROUND))
     n = int(np.clip(pairs // n_background, len(told) + 1, MOST_EXPLAINED))
-    others = np.setdiff1d(np.random.default_rng(6).permutation(len(rows))[:n], told)[: n - len(told)]
-    background = None if getattr(model, "background_", None) is not None else rows.some(MOST_BACKGROUND, 7).native
-    return model.explain(rows.take(np.append(told, others)).native, background, n_background)
+    others = np.setdiff1d(np.random.default_rng(6).permutation(len(rows))[:n], told)[
+        : n - len(told)
+    ]
+    background = (
+        None
+        if getattr(model, "background_", None) is not None
+        else rows.some(MOST_BACKGROUND, 7).native
+    )
+    return model.explain(
+        rows.take(np.append(told, others)).native, background, n_background
+    )
 
 
 def _n_waves_and_grids(model: Any) -> int:
-    """How many factors a pair of rows has: waves, grids of bins, or dense features of another kind."""
+    """How many factors a pair of rows has: waves, grids of bins, or dense features
+    of another kind.
+    """
     parts = [leaf.features for leaf in leaves(model.features_)]
     named = ((part, size_name(part)) for part in parts)
-    return sum(int(part.n_features_out if name is None else getattr(part, name)) for part, name in named)
+    return sum(
+        int(part.n_features_out if name is None else getattr(part, name))
+        for part, name in named
+    )
 
 
-def _interactions(model: Any, rows: Rows, columns: list[int], held: int) -> Interactions:
-    """Interactions of some columns; of many columns the others are held at the values of one row.
+def _interactions(
+    model: Any, rows: Rows, columns: list[int], held: int
+) -> Interactions:
+    """Interactions of some columns; of many columns the others are held at the values
+    of one row.
 
-    So few factors differ between two rows, with the cube of whose number the time grows.
+    So few factors differ between two rows, with the cube of whose number the time
+    grows.
     """
     some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
     if len(rows.names) <= MOST_PAIRED_WHOLE:
@@ -122,7 +193,11 @@ def _interactions(model: Any, rows: Rows, columns: list[int], held: int) -> Inte
         mixed = [_held_but(rows, held, own, columns) for own in (some, others)]
         found = model.interactions(*mixed, None)
     where = np.ix_(range(len(some)), columns, columns)
-    return replace(found, values=found.values[where], feature_names=tuple(rows.names[j] for j in columns))
+    return replace(
+        found,
+        values=found.values[where],
+        feature_names=tuple(rows.names[j] for j in columns),
+    )
 
 
 def _held_but(rows: Rows, i: int, others: Rows, columns: list[int]) -> Any:

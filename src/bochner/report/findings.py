@@ -1,4 +1,6 @@
-"""Measures all that a report says of a model: scores, curves of refits, effects of columns, the error of the kernel."""
+"""Measures all that a report says of a model: scores, curves of refits, effects of
+columns, the error of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Curve:
     rooted : bool
         Whether the root of the mean loss is shown.
     base : int
-        Position of the size that the model has itself, of which the next one is the double, or the last one.
+        Position of the size that the model has itself, of which the next one is the
+        double, or the last one.
     """
 
     sizes: NDArray
@@ -58,40 +61,68 @@ class Curve:
     def halves(self) -> NDArray[np.float64]:
         """Half the width of the 95 % intervals of what is shown, to first order."""
         errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
-        return np.asarray(errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors, np.float64)
+        return np.asarray(
+            errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors,
+            np.float64,
+        )
 
     @property
     def gain(self) -> tuple[float, float]:
-        """How much less the loss is after the last doubling, by the same rows, and its standard error; in shares."""
+        """How much less the loss is after the last doubling, by the same rows, and
+        its standard error; in shares.
+        """
         last = min(self.base + 1, len(self.sizes) - 1)
         fewer, more = self.losses[last - 1], self.losses[last]
-        gains = (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
+        gains = (
+            (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
+        )
         return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
 def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
-    """Curve against features, on rows that none of the fits has seen, if the map has a size; and what to know of it.
+    """Curve against features, on rows that none of the fits has seen, if the map has a
+    size; and what to know of it.
 
-    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000 are drawn, and dense maps have
-    2,000 features at most, so that all fits together take seconds.
+    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000
+    are drawn, and dense maps have 2,000 features at most, so that all fits together
+    take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)
     m = min(len(drawn) // 4, HELD_OUT)
-    # The content of a row decides on which side it is, as copies of learned rows would tell nothing.
+    # The content of a row decides on which side it is, as copies of learned rows would
+    # tell nothing.
     place = uniform(drawn.hashes(model), 2)
     evaluates = place < np.partition(place, m)[m]
-    held_out, learned = (drawn.take(np.flatnonzero(own)) for own in (evaluates, ~evaluates))
+    held_out, learned = (
+        drawn.take(np.flatnonzero(own)) for own in (evaluates, ~evaluates)
+    )
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
     if not len(held_out):
         return None, note
-    largest = MOST_DENSE / model.features_.n_features_out if model.features_.is_dense else max(FACTORS)
-    sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
-    factors = [one for one in FACTORS if one <= largest] if sized and model.solver_ != "exact" else []
-    return _sized_refits(model, held_out, learned, factors) if len(factors) > 1 else None, note
+    largest = (
+        MOST_DENSE / model.features_.n_features_out
+        if model.features_.is_dense
+        else max(FACTORS)
+    )
+    sized = any(
+        size_name(leaf.features) is not None for leaf in leaves(model.features_)
+    )
+    factors = (
+        [one for one in FACTORS if one <= largest]
+        if sized and model.solver_ != "exact"
+        else []
+    )
+    return _sized_refits(model, held_out, learned, factors) if len(
+        factors
+    ) > 1 else None, note
 
 
-def _sized_refits(model: Any, held_out: Rows, learned: Rows, factors: list[float]) -> Curve | None:
-    """Losses of a model with maps of several sizes; None where it cannot be fitted again to so few rows."""
+def _sized_refits(
+    model: Any, held_out: Rows, learned: Rows, factors: list[float]
+) -> Curve | None:
+    """Losses of a model with maps of several sizes; None where it cannot be fitted
+    again to so few rows.
+    """
     found: dict[int, NDArray] = {}
     base = 0
     with warnings.catch_warnings():
@@ -105,13 +136,22 @@ def _sized_refits(model: Any, held_out: Rows, learned: Rows, factors: list[float
         except (ValueError, MemoryError):
             return None
     own = list(found).index(base) if base else len(found) - 1
-    return Curve(np.array(list(found)), np.array(list(found.values())), not is_classifier(model), own)
+    return Curve(
+        np.array(list(found)),
+        np.array(list(found.values())),
+        not is_classifier(model),
+        own,
+    )
 
 
 def _size(model: Any) -> int:
     """Grids, or the features where the map has none."""
     parts = [leaf.features for leaf in leaves(model.features_)]
-    return sum(int(getattr(part, name)) for part in parts if (name := size_name(part)) is not None)
+    return sum(
+        int(getattr(part, name))
+        for part in parts
+        if (name := size_name(part)) is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +169,8 @@ class Origin:
     held_out : dict or None
         Scores of rows held out when the model was fitted.
     others : dict or None
-        `scores` of other models on these rows, by their names, and training `rows` that they were fitted on.
+        `scores` of other models on these rows, by their names, and training `rows` that
+        they were fitted on.
     rows_fitted : int or None
     share : float
         Of the rows of their table, that which is given.
@@ -173,7 +214,8 @@ class Findings:
     columns : list of Column
         Of the given rows; empty of very many columns.
     seen : str
-        That the given rows are training rows, and why one knows; empty where they are not, as far as one knows.
+        That the given rows are training rows, and why one knows; empty where they are
+        not, as far as one knows.
     """
 
     model: Any
@@ -195,9 +237,17 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     predictions = predict(model, rows)
-    if origin.baseline is None and predictions.proba is None and model.loss_ != "poisson":
+    if (
+        origin.baseline is None
+        and predictions.proba is None
+        and model.loss_ != "poisson"
+    ):
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
+    warps = (
+        []
+        if model.metric_ is None
+        else MetricDisplay.from_estimator(model, MOST_WARPS).warps
+    )
     by_size, note = curve_by_size(model, rows)
     return Findings(
         model,
@@ -211,19 +261,34 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         _error(model, rows),
         _plan(model, X, y),
         columns(model, rows, predictions),
-        training_rows_among(model, rows.native, origin.share * len(rows) / rows.n_given, origin.rows_fitted),
+        training_rows_among(
+            model,
+            rows.native,
+            origin.share * len(rows) / rows.n_given,
+            origin.rows_fitted,
+        ),
         list(warps),
     )
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:
-    """Error of the kernel approximation on pairs of some rows, or why it is not known."""
+    """Error of the kernel approximation on pairs of some rows, or why it is not
+    known.
+    """
     if model.solver_ == "exact":
-        return "This model has no random features: it holds the kernel with all training rows."
+        return (
+            "This model has no random features: it holds the kernel with all "
+            "training rows."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return kernel_error(model, rows.some(ERROR_ROWS, 4).native, n_pairs=ERROR_PAIRS, random_state=0)
+            return kernel_error(
+                model,
+                rows.some(ERROR_ROWS, 4).native,
+                n_pairs=ERROR_PAIRS,
+                random_state=0,
+            )
         except (ValueError, TypeError) as reason:
             return str(reason)
 

@@ -1,4 +1,6 @@
-"""Looks at the columns of the given rows: gaps, constants, identifiers, leaks, and drift from the training rows."""
+"""Looks at the columns of the given rows: gaps, constants, identifiers, leaks, and
+drift from the training rows.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ class Column:
     typical : str
         Range of numbers, most frequent value of others.
     drift : float or None
-        p-value of equal distributions in the given rows and the training rows that the model keeps, corrected for the
-        number of columns; None where it keeps none.
+        p-value of equal distributions in the given rows and the training rows that the
+        model keeps, corrected for the number of columns; None where it keeps none.
     alone : float or None
-        Share of the variance, or of the errors of the most frequent class, that this column alone removes.
+        Share of the variance, or of the errors of the most frequent class, that this
+        column alone removes.
     """
 
     name: str
@@ -52,7 +55,9 @@ class Column:
         said = []
         if self.distinct <= 1:
             said.append("constant")
-        elif self.kind == "text" and self.distinct > IDENTIFIER * n * (1 - self.missing):
+        elif self.kind == "text" and self.distinct > IDENTIFIER * n * (
+            1 - self.missing
+        ):
             said.append("like an identifier")
         if self.alone is not None and self.alone > LEAK:
             said.append("predicts the target alone: a leak?")
@@ -62,13 +67,21 @@ class Column:
 
 
 def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
-    """What is known of each column; of many rows at most 2,000 are drawn. None of more than 300 columns."""
+    """What is known of each column; of many rows at most 2,000 are drawn. None of
+    more than 300 columns.
+    """
     d = len(rows.names)
     if d > MOST_COLUMNS or model.encoder_.n_features_out_ > MOST_ENCODED:
         return []
-    where = np.sort(np.random.default_rng(10).permutation(len(rows))[: n_looked_at(rows)])
+    where = np.sort(
+        np.random.default_rng(10).permutation(len(rows))[: n_looked_at(rows)]
+    )
     some = rows.take(where)
-    encoded = as_dense(model.encoder_.encode(model._rows(some.native, reset=False), np.dtype(np.float32)))
+    encoded = as_dense(
+        model.encoder_.encode(
+            model._rows(some.native, reset=False), np.dtype(np.float32)
+        )
+    )
     y = predictions.labels[where] if is_classifier(model) else as_numbers(some.y)
     sources, kept = model.encoder_.sources(), getattr(model, "background_", None)
     found = []
@@ -76,11 +89,25 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
         own = np.flatnonzero(sources == j)
         values = some.column(j)
         known = [value for value in values if value is not None]
-        drift = None if kept is None or not len(own) else _drift(encoded[:, own], kept[:, own], d)
+        drift = (
+            None
+            if kept is None or not len(own)
+            else _drift(encoded[:, own], kept[:, own], d)
+        )
         alone = _alone(encoded[:, own], y, is_classifier(model)) if len(own) else None
         kind = model.encoder_.statistic_.kinds[j]
         missing = 1 - len(known) / len(values)
-        found.append(Column(name, kind, missing, len(set(map(str, known))), _typical(known), drift, alone))
+        found.append(
+            Column(
+                name,
+                kind,
+                missing,
+                len(set(map(str, known))),
+                _typical(known),
+                drift,
+                alone,
+            )
+        )
     return found
 
 
@@ -93,27 +120,45 @@ def _typical(known: list[Any]) -> str:
     """Least and largest number, or the most frequent value."""
     if known and all(isinstance(value, int | float) for value in known):
         return f"{number(float(min(known)))} to {number(float(max(known)))}"
-    texts, counts = np.unique([str(value) for value in known] or [""], return_counts=True)
+    texts, counts = np.unique(
+        [str(value) for value in known] or [""], return_counts=True
+    )
     return str(texts[counts.argmax()])
 
 
 def _drift(given: NDArray, kept: NDArray, n_columns: int) -> float:
-    """p-value of Kolmogorov and Smirnov's test, with Bonferroni's correction for all columns."""
-    tests = [ks_2samp(a, b, method="asymp").pvalue for a, b in zip(given.T, kept.T, strict=True)]
+    """p-value of Kolmogorov and Smirnov's test, with Bonferroni's correction for all
+    columns.
+    """
+    tests = [
+        ks_2samp(a, b, method="asymp").pvalue
+        for a, b in zip(given.T, kept.T, strict=True)
+    ]
     return float(min(min(tests) * len(tests) * n_columns, 1.0))
 
 
 def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
-    """How well a small tree predicts the target by one column, on rows that it has not seen; best of two sizes."""
+    """How well a small tree predicts the target by one column, on rows that it has
+    not seen; best of two sizes.
+    """
     n_least = int(np.bincount(y).max()) if is_class else len(y)
     if len(np.unique(y)) < 2 or n_least < 2:
         return None
     Tree: Any = DecisionTreeClassifier if is_class else DecisionTreeRegressor
-    found = [_folded(Tree(max_leaf_nodes=leaves, random_state=0), np.nan_to_num(own), y) for leaves in LEAVES]
+    found = [
+        _folded(Tree(max_leaf_nodes=leaves, random_state=0), np.nan_to_num(own), y)
+        for leaves in LEAVES
+    ]
     if is_class:
-        right, base = max(float((labels == y).mean()) for labels in found), float(np.bincount(y).max() / len(y))
+        right, base = (
+            max(float((labels == y).mean()) for labels in found),
+            float(np.bincount(y).max() / len(y)),
+        )
         return max((right - base) / (1 - base), 0.0)
-    return max(1 - min(float(np.mean((values - y) ** 2)) for values in found) / float(y.var()), 0.0)
+    return max(
+        1 - min(float(np.mean((values - y) ** 2)) for values in found) / float(y.var()),
+        0.0,
+    )
 
 
 def _folded(tree: Any, own: NDArray, y: NDArray) -> NDArray:

@@ -1,4 +1,6 @@
-"""The rows that a report evaluates a model on, the predictions for them, and their scores."""
+"""The rows that a report evaluates a model on, the predictions for them, and their
+scores.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +47,38 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: Any, model: Any) -> Rows:
-        """Rows as they are given, at most 20,000 of them; ValueError for targets that are no single column."""
+        """Rows as they are given, at most 20,000 of them; ValueError for targets
+        that are no single column.
+        """
         framed = is_frame(X)
         X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X)
         X = X if framed or sp.issparse(X) else np.asarray(X)
-        given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(unmasked(y))
+        given = (
+            nw.from_native(y, series_only=True).to_numpy()
+            if is_into_series(y)
+            else np.asarray(unmasked(y))
+        )
         if given.ndim == 2 and given.shape[1] == 1:
             given = given[:, 0]
         if given.ndim != 1 or len(given) != X.shape[0]:
             raise ValueError(
-                f"A report is about one target of each row; y has shape {given.shape} and X {X.shape[0]:,} rows."
+                "A report is about one target of each row; y has shape "
+                f"{given.shape} and X {X.shape[0]:,} rows."
             )
         n = len(given)
         if n < FEWEST_ROWS:
-            raise ValueError(f"A report needs {FEWEST_ROWS} rows or more to evaluate the model on, got {n}.")
+            raise ValueError(
+                f"A report needs {FEWEST_ROWS} rows or more to evaluate the model "
+                f"on, got {n}."
+            )
         known = X.columns if framed else getattr(model, "feature_names_in_", None)
-        whole = cls(X.tocsr() if sp.issparse(X) else X, given, tuple(column_names(known, X.shape[1])), np.arange(n), n)
+        whole = cls(
+            X.tocsr() if sp.issparse(X) else X,
+            given,
+            tuple(column_names(known, X.shape[1])),
+            np.arange(n),
+            n,
+        )
         return whole.some(MOST_ROWS, 0)
 
     def __len__(self) -> int:
@@ -73,24 +91,38 @@ class Rows:
 
     def take(self, where: NDArray) -> Rows:
         """Rows by their positions."""
-        return replace(self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where])
+        return replace(
+            self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where]
+        )
 
     def some(self, most: int, seed: int) -> Rows:
         """At most so many rows, drawn at random, in their order."""
-        return self if len(self) <= most else self.take(sample(np.arange(len(self)), most, seed))
+        return (
+            self
+            if len(self) <= most
+            else self.take(sample(np.arange(len(self)), most, seed))
+        )
 
     def encoded(self, model: Any) -> Any:
-        """The columns as the numbers that the model takes them for, an array or a sparse matrix of n rows."""
-        return model.encoder_.encode(model._rows(self.native, reset=False), np.dtype(np.float64))
+        """The columns as the numbers that the model takes them for, an array or a
+        sparse matrix of n rows.
+        """
+        return model.encoder_.encode(
+            model._rows(self.native, reset=False), np.dtype(np.float64)
+        )
 
     def hashes(self, model: Any) -> NDArray[np.uint64]:
-        """Hashes of the rows, shape (n,), equal for rows that are equal to the model."""
+        """Hashes of the rows, shape (n,), equal for rows that are equal to the
+        model.
+        """
         return row_hashes(self.encoded(model))
 
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""
         if isinstance(self.X, nw.DataFrame):
-            return [None if value != value else value for value in self.X[:, j].to_list()]
+            return [
+                None if value != value else value for value in self.X[:, j].to_list()
+            ]
         values = self.X[:, [j]].toarray()[:, 0] if sp.issparse(self.X) else self.X[:, j]
         return list(values.tolist())
 
@@ -122,19 +154,32 @@ class Predictions:
 def predict(model: Any, rows: Rows) -> Predictions:
     """Predict, and compute the loss of each row.
 
-    ValueError for several targets, for labels that the model does not know, and for targets that are not numbers.
+    ValueError for several targets, for labels that the model does not know, and for
+    targets that are not numbers.
     """
     start = CLOCK.seconds()
     if not is_classifier(model):
         y = as_numbers(rows.y)
         predicted = np.asarray(model.predict(rows.native), np.float64)
         if predicted.ndim != 1:
-            raise ValueError(f"A report is about one target, and the model has {predicted.shape[1]}.")
-        return Predictions(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
+            raise ValueError(
+                f"A report is about one target, and the model has {predicted.shape[1]}."
+            )
+        return Predictions(
+            predicted,
+            None,
+            np.empty(0, np.int64),
+            (y - predicted) ** 2,
+            CLOCK.seconds() - start,
+        )
     proba = np.asarray(model.predict_proba(rows.native), np.float64)
     seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
-    losses = -np.log(np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps))
-    return Predictions(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
+    losses = -np.log(
+        np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps)
+    )
+    return Predictions(
+        model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds
+    )
 
 
 def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
@@ -143,8 +188,13 @@ def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
     for k, label in enumerate(classes.tolist()):
         known[label] = known[str(label)] = k
     found = [known.get(label, known.get(str(label), -1)) for label in y.tolist()]
-    if unknown := sorted({str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}):
-        raise ValueError(f"y has labels that the model does not know: {unknown[:5]}; leave these rows out.")
+    if unknown := sorted(
+        {str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}
+    ):
+        raise ValueError(
+            f"y has labels that the model does not know: {unknown[:5]}; leave these "
+            "rows out."
+        )
     return np.array(found)
 
 
@@ -152,13 +202,24 @@ def as_numbers(y: NDArray) -> NDArray[np.float64]:
     try:
         values = y.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y holds values that are not numbers ({error}), and the model predicts numbers.") from error
+        raise ValueError(
+            f"y holds values that are not numbers ({error}), and the model predicts "
+            "numbers."
+        ) from error
     if not np.isfinite(values).all():
-        raise ValueError("y has values that are missing or infinite; leave these rows out.")
+        raise ValueError(
+            "y has values that are missing or infinite; leave these rows out."
+        )
     return values
 
 
-def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_sure: bool = True) -> dict[str, Any]:
+def scores(
+    model: Any,
+    rows: Rows,
+    predictions: Predictions,
+    baseline: Any,
+    is_sure: bool = True,
+) -> dict[str, Any]:
     """Scores with 95 % intervals beside those of a baseline.
 
     Parameters
@@ -167,17 +228,28 @@ def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any, is_s
     rows : Rows
     predictions : Predictions
     baseline : float, list of float, or None
-        Mean, or shares of the classes, of the training rows; None where they are not known, for those of `rows`.
+        Mean, or shares of the classes, of the training rows; None where they are not
+        known, for those of `rows`.
     is_sure : bool, default=True
         Whether the intervals of a model that has some are scored.
     """
     if predictions.proba is not None:
-        shares = np.bincount(predictions.labels, minlength=predictions.proba.shape[1]) / len(predictions.labels)
+        shares = np.bincount(
+            predictions.labels, minlength=predictions.proba.shape[1]
+        ) / len(predictions.labels)
         shares = shares if baseline is None else np.asarray(baseline)
         predicted = np.searchsorted(model.classes_, predictions.predicted)
-        return summaries.classification(predictions.labels, predicted, predictions.proba, shares)
+        return summaries.classification(
+            predictions.labels, predicted, predictions.proba, shares
+        )
     y = as_numbers(rows.y)
-    found = summaries.regression(y, predictions.predicted, float(y.mean()) if baseline is None else float(baseline))
+    found = summaries.regression(
+        y,
+        predictions.predicted,
+        float(y.mean()) if baseline is None else float(baseline),
+    )
     if not is_sure or getattr(model, "spread_", None) is None:
         return found
-    return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)
+    return found | summaries.intervals(
+        y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE
+    )

@@ -1,6 +1,7 @@
 """Scores of probabilities and of prediction intervals that scikit-learn does not have.
 
-For the others see `sklearn.metrics`: `log_loss`, `brier_score_loss`, `mean_pinball_loss`.
+For the others see `sklearn.metrics`: `log_loss`, `brier_score_loss`,
+`mean_pinball_loss`.
 """
 
 from bochner.scores.measures import (

@@ -1,4 +1,6 @@
-"""How far probabilities are from frequencies, and how often and how tightly intervals hold the target."""
+"""How far probabilities are from frequencies, and how often and how tightly
+intervals hold the target.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LEAST, MOST = 1e-25, 1e25  # of the largest weight: sums stay within single precision, and so do their reciprocals
+# Of the largest weight: sums stay within single precision, and so do their reciprocals
+LEAST, MOST = (
+    1e-25,
+    1e25,
+)
 Z = 1.959963984540054  # of 95 %
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Weights of n rows, ones where none are given; ValueError for negative ones, and where all are zero."""
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    """Weights of n rows, ones where none are given; ValueError for negative ones,
+    and where all are zero.
+    """
+    weight = (
+        np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    )
     if weight.shape != (n,) or not (weight >= 0).all() or not weight.any():
-        raise ValueError(f"sample_weight must be {n} numbers that are not negative, and not all zero.")
+        raise ValueError(
+            f"sample_weight must be {n} numbers that are not negative, and not all "
+            "zero."
+        )
     require_scale(float(weight.max()))
     return weight
 
 
 def require_scale(largest: float) -> None:
-    """Raise ValueError where the largest weight is so small or large that sums of products might not be finite."""
+    """Raise ValueError where the largest weight is so small or large that sums of
+    products might not be finite.
+    """
     if not LEAST <= largest <= MOST:
         raise ValueError(
-            f"The largest sample_weight is {largest:.3g}, and must be within {LEAST:g} and {MOST:g}: divide all "
+            f"The largest sample_weight is {largest:.3g}, and must be within "
+            f"{LEAST:g} and {MOST:g}: divide all "
             "weights by their mean, and a given ridge penalty too."
         )
 
@@ -55,19 +71,28 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Expected calibration error: mean over the rows of how far their bin's frequency is from its probability."""
-        return float(np.average(np.abs(self.frequency - self.probability), weights=self.weight))
+        """Expected calibration error: mean over the rows of how far their bin's
+        frequency is from its probability.
+        """
+        return float(
+            np.average(np.abs(self.frequency - self.probability), weights=self.weight)
+        )
 
     @property
     def interval(self) -> NDArray[np.float64]:
-        """Wilson's 95 % intervals of the frequencies, shape (B, 2), a weight of w counting as w rows."""
+        """Wilson's 95 % intervals of the frequencies, shape (B, 2), a weight of w
+        counting as w rows.
+        """
         return wilson_interval(self.frequency, self.weight)
 
 
-def equal_count_bins(values: ArrayLike, n_bins: int, sample_weight: ArrayLike | None = None) -> NDArray[np.intp]:
+def equal_count_bins(
+    values: ArrayLike, n_bins: int, sample_weight: ArrayLike | None = None
+) -> NDArray[np.intp]:
     """Number of each value's bin, where bins hold about equally many values.
 
-    Equal values are in one bin, so that the order of the rows does not matter; bins that are empty for it are left out.
+    Equal values are in one bin, so that the order of the rows does not matter; bins
+    that are empty for it are left out.
 
     Parameters
     ----------
@@ -105,9 +130,13 @@ def equal_count_bins(values: ArrayLike, n_bins: int, sample_weight: ArrayLike | 
 
 
 def reliability(
-    happened: ArrayLike, probability: ArrayLike, n_bins: int = 15, sample_weight: ArrayLike | None = None
+    happened: ArrayLike,
+    probability: ArrayLike,
+    n_bins: int = 15,
+    sample_weight: ArrayLike | None = None,
 ) -> Reliability:
-    """Mean probability and frequency of an event, in bins of about equal counts of rows.
+    """Mean probability and frequency of an event, in bins of about equal counts of
+    rows.
 
     Parameters
     ----------
@@ -127,36 +156,53 @@ def reliability(
     Raises
     ------
     ValueError
-        For lengths that differ, no rows, probabilities beyond 0 and 1, and events that are neither 0 nor 1.
+        For lengths that differ, no rows, probabilities beyond 0 and 1, and events that
+        are neither 0 nor 1.
 
     Examples
     --------
     >>> from bochner.scores import reliability
-    >>> reliability([True, False, True, False], [0.9, 0.1, 0.9, 0.1]).probability.tolist()
+    >>> reliability(
+    ...     [True, False, True, False], [0.9, 0.1, 0.9, 0.1]
+    ... ).probability.tolist()
     [0.1, 0.9]
     """
     p, event = _column(probability, "probability"), _column(happened, "happened")
     _same_length(p, event, "probability", "happened")
     if p.min() < 0 or p.max() > 1:
-        raise ValueError(f"probability must be within 0 and 1, got values from {p.min():g} to {p.max():g}.")
+        raise ValueError(
+            f"probability must be within 0 and 1, got values from {p.min():g} to "
+            f"{p.max():g}."
+        )
     if not np.isin(event, (0.0, 1.0)).all():
-        raise ValueError("happened must hold booleans, or 0 and 1; with several classes use `judged_event` first.")
+        raise ValueError(
+            "happened must hold booleans, or 0 and 1; with several classes use "
+            "`judged_event` first."
+        )
     weight = checked_weights(sample_weight, len(p))
     p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
     bins = equal_count_bins(p, n_bins, weight)
     total = np.bincount(bins, weight).astype(np.float64)
-    return Reliability(np.bincount(bins, weight * p) / total, np.bincount(bins, weight * event) / total, total)
+    return Reliability(
+        np.bincount(bins, weight * p) / total,
+        np.bincount(bins, weight * event) / total,
+        total,
+    )
 
 
 def expected_calibration_error(
-    happened: ArrayLike, probability: ArrayLike, n_bins: int = 15, sample_weight: ArrayLike | None = None
+    happened: ArrayLike,
+    probability: ArrayLike,
+    n_bins: int = 15,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Expected calibration error by bins of about equal counts.
 
-    The mean over the rows of |frequency - mean probability| of their bin: Naeini, Cooper and Hauskrecht, "Obtaining
-    Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, there with bins of equal width, here of equal
-    counts as in Nguyen and O'Connor, EMNLP 2015. It is not 0 for probabilities that are right: with m rows in a bin
-    the frequency is off by about 0.8 sqrt(p (1 - p) / m) by chance.
+    The mean over the rows of |frequency - mean probability| of their bin: Naeini,
+    Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian
+    Binning", AAAI 2015, there with bins of equal width, here of equal counts as in
+    Nguyen and O'Connor, EMNLP 2015. It is not 0 for probabilities that are right: with
+    m rows in a bin the frequency is off by about 0.8 sqrt(p (1 - p) / m) by chance.
 
     Parameters
     ----------
@@ -191,10 +237,13 @@ def expected_calibration_error(
     return reliability(happened, probability, n_bins, sample_weight).error
 
 
-def judged_event(labels: ArrayLike, proba: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def judged_event(
+    labels: ArrayLike, proba: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """The event by which the calibration of classes is measured, and its probability.
 
-    Of two classes it is the second one; of more, that the class of the largest probability is right.
+    Of two classes it is the second one; of more, that the class of the largest
+    probability is right.
 
     Parameters
     ----------
@@ -220,15 +269,20 @@ def judged_event(labels: ArrayLike, proba: ArrayLike) -> tuple[NDArray[np.bool_]
     """
     known, p = np.asarray(labels), np.asarray(proba, np.float64)
     if p.ndim != 2 or p.shape[1] < 1 or known.shape != p.shape[:1]:
-        raise ValueError(f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} and {p.shape}.")
+        raise ValueError(
+            f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} "
+            f"and {p.shape}."
+        )
     top = np.ones(len(p), np.intp) if p.shape[1] == 2 else p.argmax(axis=1)
     return known == top, p[np.arange(len(p)), top]
 
 
 def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-    """Wilson's 95 % interval of a share in n rows, which stays within 0 and 1, also for few rows.
+    """Wilson's 95 % interval of a share in n rows, which stays within 0 and 1, also for
+    few rows.
 
-    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 1927.
+    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA
+    1927.
 
     Parameters
     ----------
@@ -251,22 +305,32 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
     low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-    return np.stack([np.minimum(low, p), np.maximum(high, p)], axis=-1)  # p is inside, beyond rounding
+    return np.stack(
+        [np.minimum(low, p), np.maximum(high, p)], axis=-1
+    )  # p is inside, beyond rounding
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or np.isnan(column).any():
-        raise ValueError(f"{name} must be one number for each row, of one row at least, got shape {column.shape}.")
+        raise ValueError(
+            f"{name} must be one number for each row, of one row at least, got shape "
+            f"{column.shape}."
+        )
     return column
 
 
 def _same_length(a: NDArray, b: NDArray, *names: str) -> None:
     if len(a) != len(b):
-        raise ValueError(f"{names[0]} and {names[1]} must be of one length, got {len(a)} and {len(b)}.")
+        raise ValueError(
+            f"{names[0]} and {names[1]} must be of one length, got {len(a)} and "
+            f"{len(b)}."
+        )
 
 
-def interval_coverage(y: ArrayLike, interval: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def interval_coverage(
+    y: ArrayLike, interval: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     """Share of the targets that lie within their intervals, ends included.
 
     Parameters
@@ -296,7 +360,9 @@ def interval_coverage(y: ArrayLike, interval: ArrayLike, sample_weight: ArrayLik
     return _mean((low <= truth) & (truth <= high), sample_weight)
 
 
-def interval_width(interval: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def interval_width(
+    interval: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     """Mean width of prediction intervals.
 
     Parameters
@@ -325,12 +391,19 @@ def interval_width(interval: ArrayLike, sample_weight: ArrayLike | None = None) 
     return _mean(np.diff(_pairs(ends), axis=-1)[..., 0], sample_weight)
 
 
-def interval_score(y: ArrayLike, interval: ArrayLike, coverage: float, sample_weight: ArrayLike | None = None) -> float:
-    """Interval score of Winkler: the width, and for a target beyond an end 2 / (1 - coverage) times how far.
+def interval_score(
+    y: ArrayLike,
+    interval: ArrayLike,
+    coverage: float,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Interval score of Winkler: the width, and for a target beyond an end 2 / (1 -
+    coverage) times how far.
 
-    It is least in the mean for the quantiles (1 - coverage) / 2 and (1 + coverage) / 2 of the target: Gneiting and
-    Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 2007, equation 43. It is
-    4 / (1 - coverage) times the mean of the pinball losses of the two ends.
+    It is least in the mean for the quantiles (1 - coverage) / 2 and (1 + coverage) / 2
+    of the target: Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and
+    Estimation", JASA 2007, equation 43. It is 4 / (1 - coverage) times the mean of the
+    pinball losses of the two ends.
 
     Parameters
     ----------
@@ -360,7 +433,9 @@ def interval_score(y: ArrayLike, interval: ArrayLike, coverage: float, sample_we
     return _mean(interval_losses(y, interval, coverage), sample_weight)
 
 
-def interval_losses(y: ArrayLike, interval: ArrayLike, coverage: float) -> NDArray[np.float64]:
+def interval_losses(
+    y: ArrayLike, interval: ArrayLike, coverage: float
+) -> NDArray[np.float64]:
     """Interval score of each target, of which `interval_score` is the mean.
 
     Parameters
@@ -375,7 +450,9 @@ def interval_losses(y: ArrayLike, interval: ArrayLike, coverage: float) -> NDArr
     Examples
     --------
     >>> from bochner.scores import interval_losses
-    >>> interval_losses([1.0, 2.0], [[0.0, 3.0], [2.5, 4.5]], coverage=0.9).round(6).tolist()
+    >>> interval_losses([1.0, 2.0], [[0.0, 3.0], [2.5, 4.5]], coverage=0.9).round(
+    ...     6
+    ... ).tolist()
     [3.0, 12.0]
     """
     if not 0 < coverage < 1:
@@ -387,7 +464,9 @@ def interval_losses(y: ArrayLike, interval: ArrayLike, coverage: float) -> NDArr
 
 def _pairs(ends: NDArray) -> NDArray:
     if ends.ndim < 2 or ends.shape[-1] != 2 or not len(ends):
-        raise ValueError(f"interval must be of shape (n, 2) or (n, K, 2), got {ends.shape}.")
+        raise ValueError(
+            f"interval must be of shape (n, 2) or (n, K, 2), got {ends.shape}."
+        )
     return ends
 
 
@@ -395,7 +474,8 @@ def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]
     truth, ends = np.asarray(y, np.float64), _pairs(np.asarray(interval, np.float64))
     if truth.shape != ends.shape[:-1]:
         raise ValueError(
-            f"y of shape {truth.shape} and interval of shape {ends.shape} do not match: (n,) and (n, 2) do."
+            f"y of shape {truth.shape} and interval of shape {ends.shape} do not "
+            "match: (n,) and (n, 2) do."
         )
     return truth, ends[..., 0], ends[..., 1]
 
@@ -403,4 +483,9 @@ def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]
 def _mean(values: ArrayLike, sample_weight: ArrayLike | None) -> float:
     """Of rows, and of the targets of a row."""
     own = np.asarray(values, np.float64)
-    return float(np.average(own.reshape(len(own), -1).mean(axis=1), weights=checked_weights(sample_weight, len(own))))
+    return float(
+        np.average(
+            own.reshape(len(own), -1).mean(axis=1),
+            weights=checked_weights(sample_weight, len(own)),
+        )
+    )

@@ -1,7 +1,8 @@
 """Scores on held-out rows, each with its uncertainty and the score of a baseline.
 
-A score is a mean over rows, or a function of two, so that its standard error follows from the spread over the rows
-(to first order). Intervals are of 95 %: the value plus and minus 1.96 standard errors, Wilson's for the accuracy.
+A score is a mean over rows, or a function of two, so that its standard error follows
+from the spread over the rows (to first order). Intervals are of 95 %: the value plus
+and minus 1.96 standard errors, Wilson's for the accuracy.
 """
 
 from __future__ import annotations
@@ -37,28 +38,55 @@ NAMES = {
 IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
 
 
-def cells(key: str, score: dict[str, Any], unknown: str = "n/a") -> tuple[str, str, str]:
-    """A score, its interval and its baseline as text: shares with three decimals, errors with four digits."""
+def cells(
+    key: str, score: dict[str, Any], unknown: str = "n/a"
+) -> tuple[str, str, str]:
+    """A score, its interval and its baseline as text: shares with three decimals,
+    errors with four digits.
+    """
 
     def form(value: float | None) -> str:
-        return number(value, unknown) if key in IN_UNITS or value is None else f"{value:z.3f}"
+        return (
+            number(value, unknown)
+            if key in IN_UNITS or value is None
+            else f"{value:z.3f}"
+        )
 
-    interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
-    return form(score["value"]), interval, "" if key.startswith("interval_") else form(score["baseline"])
+    interval = (
+        ""
+        if score["interval"] is None
+        else " to ".join(form(end) for end in score["interval"])
+    )
+    return (
+        form(score["value"]),
+        interval,
+        "" if key.startswith("interval_") else form(score["baseline"]),
+    )
 
 
-def score_rows(scores: dict[str, Any], unknown: str = "n/a") -> list[tuple[str, str, str, str]]:
+def score_rows(
+    scores: dict[str, Any], unknown: str = "n/a"
+) -> list[tuple[str, str, str, str]]:
     """Name and cells of each score, with the coverage that was asked for."""
-    asked = {key: f" of {100 * one['asked_for']:g} %" if "asked_for" in one else "" for key, one in scores.items()}
-    return [(f"{NAMES[key]}{asked[key]}", *cells(key, one, unknown)) for key, one in scores.items()]
+    asked = {
+        key: f" of {100 * one['asked_for']:g} %" if "asked_for" in one else ""
+        for key, one in scores.items()
+    }
+    return [
+        (f"{NAMES[key]}{asked[key]}", *cells(key, one, unknown))
+        for key, one in scores.items()
+    ]
 
 
-def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:
-    """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of equal counts.
+def classification(
+    labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray
+) -> dict[str, Any]:
+    """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of
+    equal counts.
 
-    The Brier score is that of `sklearn.metrics.brier_score_loss`: the squared error of the probability of one class of
-    two, or the sum of those of more. The calibration error is that of the second class of two, or of the predicted one
-    of more.
+    The Brier score is that of `sklearn.metrics.brier_score_loss`: the squared error of
+    the probability of one class of two, or the sum of those of more. The calibration
+    error is that of the second class of two, or of the predicted one of more.
 
     Parameters
     ----------
@@ -68,14 +96,20 @@ def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: 
         Positions of the predicted classes.
     proba : array of shape (n, K)
     shares : array of shape (K,)
-        Shares of the classes in training: the baseline predicts the most frequent one, with these probabilities.
+        Shares of the classes in training: the baseline predicts the most frequent one,
+        with these probabilities.
     """
     n, right = len(labels), predicted == labels
     known = labels >= 0
     rows = labels[known]
-    loss, plain = (-np.log(np.maximum(p, np.finfo(float).eps)) for p in (proba[known, rows], shares[rows]))
+    loss, plain = (
+        -np.log(np.maximum(p, np.finfo(float).eps))
+        for p in (proba[known, rows], shares[rows])
+    )
     p = float(right.mean())
-    accuracy = _score(p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean()))
+    accuracy = _score(
+        p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean())
+    )
     accuracy["interval"] = wilson_interval(p, n).tolist()
     given = (proba[known], np.tile(shares, (len(rows), 1)))
     calibration = [_calibration_error(rows, p) if len(rows) else None for p in given]
@@ -117,7 +151,9 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
     shares["interval"] = wilson_interval(covered, len(y)).tolist()
     return {
         "interval_coverage": shares | {"asked_for": coverage},
-        "interval_width": _score(interval_width(interval), _standard_error(widths), None, low=0.0),
+        "interval_width": _score(
+            interval_width(interval), _standard_error(widths), None, low=0.0
+        ),
         "interval_score": _score(losses.mean(), _standard_error(losses), None, low=0.0),
     }
 
@@ -125,8 +161,9 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
 def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
     """R^2 and the root of the mean squared error (RMSE).
 
-    With e_i the errors, v_i the squared deviations from the mean of y, and bars for means, R^2 = 1 - r, r = e2 / v, has
-    by the delta method the standard error sd(e_i^2 - r v_i) / (v sqrt n), and RMSE that of sd(e_i^2) / (2 RMSE sqrt n).
+    With e_i the errors, v_i the squared deviations from the mean of y, and bars for
+    means, R^2 = 1 - r, r = e2 / v, has by the delta method the standard error sd(e_i^2
+    - r v_i) / (v sqrt n), and RMSE that of sd(e_i^2) / (2 RMSE sqrt n).
 
     Parameters
     ----------
@@ -138,7 +175,10 @@ def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
     rmse, total = math.sqrt(errors.mean()), spread.mean()
     error = _standard_error(errors)
     se = None if error is None else error / (2 * rmse) if rmse else 0.0
-    scores = {"r2": _score(None, None, None), "rmse": _score(rmse, se, math.sqrt(plain.mean()), low=0.0)}
+    scores = {
+        "r2": _score(None, None, None),
+        "rmse": _score(rmse, se, math.sqrt(plain.mean()), low=0.0),
+    }
     if total > 0:
         ratio = errors.mean() / total
         spread_of = _standard_error(errors - ratio * spread)
@@ -154,15 +194,24 @@ def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:
 
 
 def _standard_error(values: NDArray) -> float | None:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+    return (
+        float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+    )
 
 
 def _score(
-    value: Any, error: float | None, baseline: Any, low: float = -math.inf, high: float = math.inf
+    value: Any,
+    error: float | None,
+    baseline: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
 ) -> dict[str, Any]:
     interval = None
     if value is not None and error is not None:
-        interval = [max(float(value - Z * error), low), min(float(value + Z * error), high)]
+        interval = [
+            max(float(value - Z * error), low),
+            min(float(value + Z * error), high),
+        ]
     return {
         "value": None if value is None else float(value),
         "standard_error": error,

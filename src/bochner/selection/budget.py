@@ -15,7 +15,8 @@ from bochner.settings import current
 
 
 class Budget:
-    """Clock of a fit with an optional time limit; the time of compiling loops does not count.
+    """Clock of a fit with an optional time limit; the time of compiling loops does not
+    count.
 
     Parameters
     ----------
@@ -60,22 +61,32 @@ class Budget:
         return self.seconds < POLICY.short_limit
 
     def n_rows(self, n_columns: int) -> float:
-        """Most rows for learning and for trials, of so many columns but for one-hot ones; infinite without a limit.
+        """Most rows for learning and for trials, of so many columns but for one-hot
+        ones; infinite without a limit.
 
-        They are by the time left: where to read the table has taken long, as of text, the rest takes longer too.
+        They are by the time left: where to read the table has taken long, as of text,
+        the rest takes longer too.
         """
         if self.limit is None:
             return np.inf
-        most = min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.left
+        most = (
+            min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.left
+        )
         return max(most, POLICY.rows_for_full_learning)
 
-    def n_components(self, share: float, n_rows: int, n_columns: int, n_outputs: int) -> float:
-        """Features whose direct solution takes a share of the time left, 128 at least; infinite without a limit."""
+    def n_components(
+        self, share: float, n_rows: int, n_columns: int, n_outputs: int
+    ) -> float:
+        """Features whose direct solution takes a share of the time left, 128 at
+        least; infinite without a limit.
+        """
         if self.limit is None:
             return np.inf
         least, size = POLICY.n_components[0], float(POLICY.most_features)
         seconds = share * max(self.left, POLICY.last_share * self.limit)
-        while size > least and path_seconds(n_rows, n_columns, size, n_outputs) > seconds:
+        while (
+            size > least and path_seconds(n_rows, n_columns, size, n_outputs) > seconds
+        ):
             size /= 1.1
         return max(2 * int(size / 2), least)
 
@@ -83,16 +94,28 @@ class Budget:
         """Most rows of a fit: 2,000 at least, infinite without a limit."""
         if self.limit is None:
             return np.inf
-        most = POLICY.read_share * (self.left - POLICY.learning_seconds) / _row_seconds(n_columns, n_outputs)
+        most = (
+            POLICY.read_share
+            * (self.left - POLICY.learning_seconds)
+            / _row_seconds(n_columns, n_outputs)
+        )
         return max(most, POLICY.rows_for_full_learning)
 
     def least(self, n_rows: int, n_columns: float, n_outputs: int = 1) -> float:
-        """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the rows."""
+        """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the
+        rows.
+        """
         rows = min(n_rows, POLICY.rows_for_full_learning)
-        return self.elapsed + rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
+        return (
+            self.elapsed + rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
+        )
 
-    def shrunk(self, sizes: Sequence[int], seconds: float, power: float = 1.0) -> list[int]:
-        """Sizes of work whose seconds grow with their power, smaller where less time is left than it takes."""
+    def shrunk(
+        self, sizes: Sequence[int], seconds: float, power: float = 1.0
+    ) -> list[int]:
+        """Sizes of work whose seconds grow with their power, smaller where less time
+        is left than it takes.
+        """
         factor = min(self.left / seconds, 1.0) ** (1 / power)
         return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
@@ -103,24 +126,36 @@ class Budget:
 
 def _row_seconds(n_columns: float, n_outputs: int) -> float:
     """Seconds that a row takes at the least."""
-    return POLICY.row_seconds + POLICY.cell_seconds * n_columns + POLICY.output_seconds * (n_outputs - 1)
+    return (
+        POLICY.row_seconds
+        + POLICY.cell_seconds * n_columns
+        + POLICY.output_seconds * (n_outputs - 1)
+    )
 
 
 def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
-    """Number of features for `n_rows` rows: 2 n, at least 128 and at most 2,048, fewer beyond half a million rows.
+    """Number of features for `n_rows` rows: 2 n, at least 128 and at most 2,048, fewer
+    beyond half a million rows.
 
-    Weights that are whole numbers count as so many rows. The sums of the normal equations, n D^2, are held to ten
-    seconds, but D stays at 512 or more.
+    Weights that are whole numbers count as so many rows. The sums of the normal
+    equations, n D^2, are held to ten seconds, but D stays at 512 or more.
     """
-    affordable = max(np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable)
+    affordable = max(
+        np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable
+    )
     if weights is not None:
-        n_rows = int(weights.sum() if (weights == np.rint(weights)).all() else np.count_nonzero(weights))
+        n_rows = int(
+            weights.sum()
+            if (weights == np.rint(weights)).all()
+            else np.count_nonzero(weights)
+        )
     least, most = POLICY.n_components
     return 2 * round(min(max(2 * n_rows, least), most, affordable) / 2)
 
 
 def within_limit(n_components: int, n_outputs: int) -> int:
-    """Number of features, halved until their direct solution fits a share of the memory limit.
+    """Number of features, halved until their direct solution fits a share of the memory
+    limit.
 
     The limit decides, and not what is free, so that the same model is chosen again.
     """
@@ -128,30 +163,48 @@ def within_limit(n_components: int, n_outputs: int) -> int:
     if limit is None:
         return n_components
     most = POLICY.limited_share * (limit - POLICY.loaded_bytes)
-    while n_components > least and factor_bytes(n_components, n_components, n_outputs, np.float32) > most:
+    while (
+        n_components > least
+        and factor_bytes(n_components, n_components, n_outputs, np.float32) > most
+    ):
         n_components = max(2 * (n_components // 4), least)
     return n_components
 
 
 def grids_within_limit(n_rows: int) -> float:
-    """Largest number of grids whose bins fit a share of the memory limit; infinite without a limit."""
+    """Largest number of grids whose bins fit a share of the memory limit; infinite
+    without a limit.
+    """
     limit = current().memory_limit
     if limit is None:
         return np.inf
     return max(
-        POLICY.limited_share * (limit - POLICY.loaded_bytes) / (POLICY.bin_bytes * n_rows), POLICY.trial_grids[0]
+        POLICY.limited_share
+        * (limit - POLICY.loaded_bytes)
+        / (POLICY.bin_bytes * n_rows),
+        POLICY.trial_grids[0],
     )
 
 
 def stored_within_limit(n_rows: int) -> int:
-    """Largest number of dense features that are stored for so many rows, by a share of the memory limit."""
+    """Largest number of dense features that are stored for so many rows, by a share
+    of the memory limit.
+    """
     limit, most = current().memory_limit, POLICY.stored_features // n_rows
     if limit is None:
         return most
-    return int(min(most, max(POLICY.limited_share * (limit - POLICY.loaded_bytes), 0.0) / (4 * n_rows)))
+    return int(
+        min(
+            most,
+            max(POLICY.limited_share * (limit - POLICY.loaded_bytes), 0.0)
+            / (4 * n_rows),
+        )
+    )
 
 
 def choose_n_grids(n_rows: int) -> int:
-    """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50 at least."""
+    """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50
+    at least.
+    """
     least, most = POLICY.n_grids
     return int(min(max(POLICY.usual_entries // max(n_rows, 1), least), most))

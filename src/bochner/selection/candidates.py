@@ -1,7 +1,8 @@
 """The seven candidates for a model: when each of them applies, and how it is fitted.
 
-They are fitted at a small size, and those that may still win at the next. Metrics that are learned are shared by
-several of them; those for bins first get the size that suits the rows.
+They are fitted at a small size, and those that may still win at the next. Metrics that
+are learned are shared by several of them; those for bins first get the size that suits
+the rows.
 """
 
 from __future__ import annotations
@@ -23,10 +24,20 @@ from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.budget import choose_n_components, stored_within_limit, within_limit
+from bochner.selection.budget import (
+    choose_n_components,
+    stored_within_limit,
+    within_limit,
+)
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import choose_kernel, share_unit
-from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn, learn_full
+from bochner.selection.metric_learning import (
+    LearnedMetric,
+    MetricTask,
+    Schedule,
+    learn,
+    learn_full,
+)
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.validation import ValidationResult, Validator
@@ -40,10 +51,12 @@ NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 @dataclass(frozen=True)
 class SizedMetric:
-    """A metric with its best size: the base-2 logarithm of the factor on its coordinates.
+    """A metric with its best size: the base-2 logarithm of the factor on its
+    coordinates.
 
-    Seconds are those of a trial; a grid splits a column with probability `column_share`. The trial is that of the best
-    size, and `tried` are all sizes with their losses.
+    Seconds are those of a trial; a grid splits a column with probability
+    `column_share`. The trial is that of the best size, and `tried` are all sizes with
+    their losses.
     """
 
     learned: LearnedMetric
@@ -60,25 +73,36 @@ class SizedMetric:
         return float(self.trial.penalty[0])
 
     def predicted_size(self, other: LearnedMetric) -> float:
-        """Size that another metric is expected to have, by the sizes that blocks of near rows liked for both."""
-        return self.size + float(other.sizes[-1] - self.learned.sizes[-1]) / float(np.log(2))
+        """Size that another metric is expected to have, by the sizes that blocks of
+        near rows liked for both.
+        """
+        return self.size + float(other.sizes[-1] - self.learned.sizes[-1]) / float(
+            np.log(2)
+        )
 
 
 def search_size(
-    problem: Problem, learned: LearnedMetric, start: float | None = None, share: float = 1.0
+    problem: Problem,
+    learned: LearnedMetric,
+    start: float | None = None,
+    share: float = 1.0,
 ) -> SizedMetric:
-    """Find the size of a metric by trials with few grids, in steps of 2; of few rows then in steps of the root of 2.
+    """Find the size of a metric by trials with few grids, in steps of 2; of few rows
+    then in steps of the root of 2.
 
-    Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
-    raises it by half a standard error of the paired losses, a quarter of it where steps are twice as long: of sizes
-    that are as good within the noise the coarser one has fewer bins.
+    Between these it is where a parabola through the best size and its neighbours is
+    least, or coarser by as much as raises it by half a standard error of the paired
+    losses, a quarter of it where steps are twice as long: of sizes that are as good
+    within the noise the coarser one has fewer bins.
     """
     validator, step = problem.validator.mapped(learned.metric), 1.0
 
     def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
         return try_bins(problem, validator, size, factors, share)
 
-    tried: Tried[float, ValidationResult] = Tried(lambda size: at(size, POLICY.trial_alphas))
+    tried: Tried[float, ValidationResult] = Tried(
+        lambda size: at(size, POLICY.trial_alphas)
+    )
 
     def loss(size: float) -> float:
         return validator.average(tried[size].losses)
@@ -89,37 +113,60 @@ def search_size(
     if not problem.is_fully_learned and not is_hasty:
         best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
     if best - step in tried and best + step in tried:
-        noise = POLICY.clear * validator.standard_error(tried[best - step].losses - tried[best].losses)
+        noise = POLICY.clear * validator.standard_error(
+            tried[best - step].losses - tried[best].losses
+        )
         noise *= POLICY.size_step / step
-        best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), noise, step)
+        best += coarser_minimum(
+            (loss(best - step), loss(best), loss(best + step)), noise, step
+        )
     nearest = min(tried, key=lambda size: abs(size - best))
-    final = tried[nearest] if is_hasty else at(nearest if problem.is_large else best, POLICY.fine_alphas)
+    final = (
+        tried[nearest]
+        if is_hasty
+        else at(nearest if problem.is_large else best, POLICY.fine_alphas)
+    )
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
-    return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
+    return SizedMetric(
+        learned, best, final, validator.average(final.losses), seconds, sizes, share
+    )
 
 
 def try_bins(
-    problem: Problem, mapped: Validator, size: float, factors: tuple[float, ...], share: float = 1.0
+    problem: Problem,
+    mapped: Validator,
+    size: float,
+    factors: tuple[float, ...],
+    share: float = 1.0,
 ) -> ValidationResult:
-    """A trial of few grids on rows in the coordinates of a metric, with multiples of the usual ridge penalty."""
+    """A trial of few grids on rows in the coordinates of a metric, with multiples of
+    the usual ridge penalty.
+    """
     kernel = Laplacian(2.0**-size)
-    bins = BinningFeatures(kernel, problem.n_trial_grids, column_share=share, random_state=problem.seed)
-    return mapped.iterate(bins.draw(mapped.X.shape[1]), problem.penalties(factors), POLICY.trial_steps)
+    bins = BinningFeatures(
+        kernel, problem.n_trial_grids, column_share=share, random_state=problem.seed
+    )
+    return mapped.iterate(
+        bins.draw(mapped.X.shape[1]), problem.penalties(factors), POLICY.trial_steps
+    )
 
 
 def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
     """Factor by which the loss of bins falls from so many rows to all.
 
-    It is that of the trial with few grids: of a part of the rows in memory, and where there are more than these by the
-    power law through the losses of a quarter, a half and all of them.
+    It is that of the trial with few grids: of a part of the rows in memory, and where
+    there are more than these by the power law through the losses of a quarter, a half
+    and all of them.
     """
     validator, at_hand = problem.validator, problem.validator.n_rows
     size = min((size for size, _ in part.tried), key=lambda size: abs(size - part.size))
 
     def loss(n_rows: int) -> float:
         some = validator.subsample(n_rows).mapped(part.learned.metric)
-        return validator.average(try_bins(problem, some, size, POLICY.trial_alphas, part.column_share).losses)
+        return validator.average(
+            try_bins(problem, some, size, POLICY.trial_alphas, part.column_share).losses
+        )
 
     factor = min(part.loss / loss(n_rows), 1.0) if n_rows < at_hand else 1.0
     doublings = -np.log2(problem.share_at_hand)
@@ -127,21 +174,32 @@ def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
         return factor
     quarter, half = loss(at_hand // 4), loss(at_hand // 2)
     fall, before = half - part.loss, quarter - half
-    ratio = float(np.clip(fall / before, *POLICY.falls)) if before > 0 else POLICY.falls[0]
+    ratio = (
+        float(np.clip(fall / before, *POLICY.falls)) if before > 0 else POLICY.falls[0]
+    )
     more = max(fall, 0.0) * ratio * (1 - ratio**doublings) / (1 - ratio)
     return factor * max(1 - more / part.loss, 0.0)
 
 
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
-    """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if they can."""
+    """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if
+    they can.
+    """
     least, most = POLICY.rows_for_map
     if not least <= problem.n_rows <= most:
-        return f"for bins it needs {least:,} to {most:,} rows, and there are {problem.n_rows:,}"
+        return (
+            f"for bins it needs {least:,} to {most:,} rows, and there are "
+            f"{problem.n_rows:,}"
+        )
     if problem.sparse:
         return "the rows are sparse"
     if n_mixed < 2:
         return "there are fewer than two numeric columns"
-    return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
+    return (
+        f"there are more than {POLICY.most_mixed} numeric columns"
+        if n_mixed > POLICY.most_mixed
+        else None
+    )
 
 
 def why_no_halves(problem: Problem) -> str | None:
@@ -155,26 +213,36 @@ def why_no_halves(problem: Problem) -> str | None:
     return f"it needs {least:,} rows of {fewest} columns or more" if few else None
 
 
-def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
+def with_linear_map(
+    problem: Problem, sample: Block, plan: Schedule, base: SizedMetric
+) -> SizedMetric:
     """Learn a linear map on top of a metric, and search for its size."""
-    task = MetricTask("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
+    task = MetricTask(
+        "laplacian", sample, problem.column_groups, plan, problem.seed + 1
+    )
     learned = learn_full(task, base.learned, plan)
     return search_size(problem, learned, base.predicted_size(learned))
 
 
-def with_second_start(problem: Problem, task: MetricTask, base: SizedMetric) -> SizedMetric:
+def with_second_start(
+    problem: Problem, task: MetricTask, base: SizedMetric
+) -> SizedMetric:
     """Learn a metric again from other blocks, and search for its size."""
     learned = learn(task)
     return search_size(problem, learned, base.predicted_size(learned))
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
-    """Binning features whose grids are divided among metrics; the kernel is the mean of theirs."""
+    """Binning features whose grids are divided among metrics; the kernel is the mean
+    of theirs.
+    """
     maps: Maps = []
     for i, part in enumerate(parts):
         own = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
         kernel = Laplacian(2.0**-part.size)
-        bins = BinningFeatures(kernel, own, column_share=part.column_share, random_state=seed + i)
+        bins = BinningFeatures(
+            kernel, own, column_share=part.column_share, random_state=seed + i
+        )
         maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
     return maps
 
@@ -198,9 +266,11 @@ class LearnedMetrics:
     n_grids : int
         Of bins at their final size.
     fourier_leads : bool
-        Whether Fourier features were clearly better than bins in a first look, so that no more was learned for bins.
+        Whether Fourier features were clearly better than bins in a first look, so that
+        no more was learned for bins.
     bins_lead : bool
-        Whether bins were better by far in a first look at many rows, so that nothing else is tried.
+        Whether bins were better by far in a first look at many rows, so that nothing
+        else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
@@ -227,7 +297,8 @@ class CandidateKind(NamedTuple):
     rank : int
         Simpler ones have lower ranks.
     why_not : callable (Race, LearnedMetrics) -> str or None
-        Why it is not tried, by what is known and in the time that is left; None where it is.
+        Why it is not tried, by what is known and in the time that is left; None where
+        it is.
     fit : callable (CandidateKind, Race, LearnedMetrics) -> CandidateResult
         Fits it at a small size.
     """
@@ -245,7 +316,10 @@ def grids_of_trials(race: Race, n_grids: int) -> tuple[int, int]:
 
 
 def fit_bins(
-    parts: Callable[[LearnedMetrics], list[SizedMetric]], kind: CandidateKind, race: Race, known: LearnedMetrics
+    parts: Callable[[LearnedMetrics], list[SizedMetric]],
+    kind: CandidateKind,
+    race: Race,
+    known: LearnedMetrics,
 ) -> CandidateResult:
     """Fit bins whose grids are divided among some of the metrics."""
     problem, validator, metrics = race.problem, race.validator, parts(known)
@@ -255,79 +329,140 @@ def fit_bins(
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         penalties = np.full((1, len(metrics)), metrics[-1].alpha)
         trial = validator.iterate(features, penalties, POLICY.final_steps)
-        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size, more_rows=more_rows)
+        return CandidateResult(
+            kind.name, kind.rank, n_grids, trial, of_size, more_rows=more_rows
+        )
 
-    more_rows = factor_of_rows(problem, metrics[0], validator.n_rows) if problem.is_large else 1.0
+    more_rows = (
+        factor_of_rows(problem, metrics[0], validator.n_rows)
+        if problem.is_large
+        else 1.0
+    )
     least, larger = grids_of_trials(race, known.n_grids)
     entry = fit(least)
     return replace(entry, larger=partial(fit, larger)) if larger > least else entry
 
 
-def fit_linear(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
+def fit_linear(
+    kind: CandidateKind, race: Race, known: LearnedMetrics
+) -> CandidateResult:
     """Fit the standardised columns themselves."""
     rows, features = race.screened, LinearFeatures().draw(race.problem.n_columns)
     features.fit_sample(rows.X, rows.weight)
-    trial = rows.solve(features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas)
+    trial = rows.solve(
+        features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
+    )
 
     def of_size(size: int) -> Maps:
         assert trial.coef is not None
-        return [(1.0, in_metric_of(trial.coef, features, rows.subsample(POLICY.compared_rows).X, race.problem.seed))]
+        return [
+            (
+                1.0,
+                in_metric_of(
+                    trial.coef,
+                    features,
+                    rows.subsample(POLICY.compared_rows).X,
+                    race.problem.seed,
+                ),
+            )
+        ]
 
-    return CandidateResult(kind.name, kind.rank, features.n_features_out, trial, of_size)
+    return CandidateResult(
+        kind.name, kind.rank, features.n_features_out, trial, of_size
+    )
 
 
-def in_metric_of(coef: NDArray, features: LinearFeatures, X: Rows, seed: int) -> MetricFeatures:
-    """The same features, not drawn, in the metric in which columns count by their coefficients, of shape (d, K)."""
-    metric = Metric(len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_)
+def in_metric_of(
+    coef: NDArray, features: LinearFeatures, X: Rows, seed: int
+) -> MetricFeatures:
+    """The same features, not drawn, in the metric in which columns count by their
+    coefficients, of shape (d, K).
+    """
+    metric = Metric(
+        len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_
+    )
     return MetricFeatures(with_relevance(metric, as_dense(X), seed), LinearFeatures())
 
 
 def isotropic(problem: Problem) -> Stationary:
-    """The kernel with one lengthscale for all columns, or for all in their common unit."""
+    """The kernel with one lengthscale for all columns, or for all in their common
+    unit.
+    """
     space, fitted = problem.space, problem.validator.fitted
     way = space.kernel, problem.column_units, space.alphas, problem.seed
     return choose_kernel(fitted, *way, budget=problem.budget)
 
 
 def n_features(problem: Problem) -> int:
-    """Number of Fourier features: as given, or one a row (128 to 2,048), within the memory limit."""
+    """Number of Fourier features: as given, or one a row (128 to 2,048), within the
+    memory limit.
+    """
     if problem.space.n_components is not None:
         return problem.space.n_components
-    usual, outputs = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2), problem.n_outputs
-    timely = problem.budget.n_components(POLICY.direct_share, problem.n_rows, problem.n_columns, outputs)
+    usual, outputs = (
+        choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2),
+        problem.n_outputs,
+    )
+    timely = problem.budget.n_components(
+        POLICY.direct_share, problem.n_rows, problem.n_columns, outputs
+    )
     return within_limit(int(min(usual, timely)), outputs)
 
 
 def fit_fourier(
-    kind: CandidateKind, race: Race, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
+    kind: CandidateKind,
+    race: Race,
+    metric: Metric | None,
+    make: Callable[[float], Kernel],
+    starts: list[float],
 ) -> CandidateResult:
-    """Fit Fourier features of a metric, or of the encoded columns, at the best lengthscale.
+    """Fit Fourier features of a metric, or of the encoded columns, at the best
+    lengthscale.
 
-    Around the best of the sizes to start with it is looked for by fits with few features.
+    Around the best of the sizes to start with it is looked for by fits with few
+    features.
     """
     problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
-    least = D // 2 if problem.is_large else D // 8  # of which a memory limit may leave few
+    least = (
+        D // 2 if problem.is_large else D // 8
+    )  # of which a memory limit may leave few
     few, more = max(min(least, POLICY.trial_features), 1), max(D // 2, 1)
-    some = race.screened.subsample(POLICY.compared_rows) if problem.is_large else race.screened
+    some = (
+        race.screened.subsample(POLICY.compared_rows)
+        if problem.is_large
+        else race.screened
+    )
 
-    def fit(size: float, n_components: int, shares: NDArray, rows: Validator) -> CandidateResult:
+    def fit(
+        size: float, n_components: int, shares: NDArray, rows: Validator
+    ) -> CandidateResult:
         def of_size(n_components: int) -> Maps:
-            features = FourierFeatures(make(size), n_components, random_state=problem.seed + 1)
-            return [(1.0, features if metric is None else MetricFeatures(metric, features))]
+            features = FourierFeatures(
+                make(size), n_components, random_state=problem.seed + 1
+            )
+            return [
+                (1.0, features if metric is None else MetricFeatures(metric, features))
+            ]
 
         features = concatenate(of_size(n_components)).draw(problem.n_columns)
         trial = rows.solve(features, shares, problem.alphas)
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
-    tried: Tried[float, CandidateResult] = Tried(lambda size: fit(size, few, shares, some))
+    tried: Tried[float, CandidateResult] = Tried(
+        lambda size: fit(size, few, shares, some)
+    )
 
     def loss(size: float) -> float:
         return race.loss(tried[size])
 
     best = start = min(starts, key=loss)
     if problem.budget.has(POLICY.hasty_share):
-        best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
-    entry = replace(tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried])
+        best *= 2 ** walk_downhill(
+            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves
+        )
+    entry = replace(
+        tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried]
+    )
     nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
     around = shares[max(nearest - 2, 0) : nearest + 2]
     if problem.is_large and nearest == 0:
@@ -336,36 +471,62 @@ def fit_fourier(
     return entry if few == more else replace(entry, larger=larger)
 
 
-def fit_isotropic(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
-    """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns scaled or not."""
+def fit_isotropic(
+    kind: CandidateKind, race: Race, known: LearnedMetrics
+) -> CandidateResult:
+    """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns
+    scaled or not.
+    """
     kernel = isotropic(race.problem) if known.common_unit is None else known.common_unit
 
     def make(size: float) -> Kernel:
-        return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
+        return clone(kernel).set_params(
+            lengthscale=np.asarray(kernel.lengthscale) * size
+        )
 
     return fit_fourier(kind, race, None, make, [1.0])
 
 
-def fit_scaled(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
-    """Fit Fourier features with learned lengthscales of columns or of principal components."""
+def fit_scaled(
+    kind: CandidateKind, race: Race, known: LearnedMetrics
+) -> CandidateResult:
+    """Fit Fourier features with learned lengthscales of columns or of principal
+    components.
+    """
     kernel, learned = race.problem.space.kernel, known.metrics["fourier"]
     if known.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
     starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
-    return fit_fourier(kind, race, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], starts)
+    return fit_fourier(
+        kind,
+        race,
+        learned.metric,
+        Gaussian if kernel == "auto" else NAMED[kernel],
+        starts,
+    )
 
 
-def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
+def fit_hybrid(
+    kind: CandidateKind, race: Race, known: LearnedMetrics
+) -> CandidateResult:
     """Fit bins and Fourier features side by side, each with their own metrics.
 
-    A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
+    A trial with few grids tells the ridge penalties of both, by some of the rows where
+    they are many.
     """
     problem, learned = race.problem, known.metrics["fourier"]
     validator = race.validator.subsample(POLICY.raced_rows)
-    given, kernel = problem.space.n_components, Gaussian(float(np.exp(-learned.sizes[0])))
+    given, kernel = (
+        problem.space.n_components,
+        Gaussian(float(np.exp(-learned.sizes[0]))),
+    )
 
-    def fit(D: int, n_grids: int, validator: Validator, penalties: NDArray) -> CandidateResult:
-        fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
+    def fit(
+        D: int, n_grids: int, validator: Validator, penalties: NDArray
+    ) -> CandidateResult:
+        fourier = MetricFeatures(
+            learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3)
+        )
 
         def of_size(n_grids: int) -> Maps:
             return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
@@ -375,33 +536,64 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
         trial = validator.iterate(features, penalties, steps, POLICY.hybrid_clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
-    smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties(POLICY.hybrid_bin_alphas)
-    pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
+    smooth, rough = (
+        problem.penalties(POLICY.hybrid_alphas),
+        problem.penalties(POLICY.hybrid_bin_alphas),
+    )
+    pairs = np.array(
+        [[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)]
+    )
     least, larger = grids_of_trials(race, known.n_grids)
-    most = min(POLICY.hybrid_features, problem.n_rows // 4, stored_within_limit(problem.split.n_rows))
+    most = min(
+        POLICY.hybrid_features,
+        problem.n_rows // 4,
+        stored_within_limit(problem.split.n_rows),
+    )
     D = max(2, most) if given is None else given
     few = validator.subsample(POLICY.compared_rows)
-    more_rows = factor_of_rows(problem, known.bins[0], few.n_rows) if problem.is_large else 1.0
+    more_rows = (
+        factor_of_rows(problem, known.bins[0], few.n_rows) if problem.is_large else 1.0
+    )
     entry = replace(fit(max(D // 2, 1), least, few, pairs), more_rows=more_rows)
-    return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
+    return replace(
+        entry,
+        larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]),
+    )
 
 
 def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> CandidateResult:
-    """Fit a candidate of a race on the rows of another one; one lengthscale stays what it is."""
+    """Fit a candidate of a race on the rows of another one; one lengthscale stays
+    what it is.
+    """
     if entry.rank == 0:
         features = concatenate(entry.of_size(entry.size)).draw(race.problem.n_columns)
-        return replace(entry, trial=race.screened.solve(features, np.array(POLICY.shares), race.problem.alphas))
+        return replace(
+            entry,
+            trial=race.screened.solve(
+                features, np.array(POLICY.shares), race.problem.alphas
+            ),
+        )
     kind = next(kind for kind in (*CANDIDATES, HYBRID) if kind.name == entry.name)
     return kind.fit(kind, race, known)
 
 
 def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
-    """Not if another map, metric or size was requested; for classes the logistic loss tells at last."""
+    """Not if another map, metric or size was requested; for classes the logistic
+    loss tells at last.
+    """
     space = race.problem.space
-    if race.validator.classes or (space.features, space.metric, space.n_components) != ("auto", "auto", None):
+    if race.validator.classes or (space.features, space.metric, space.n_components) != (
+        "auto",
+        "auto",
+        None,
+    ):
         return EXCLUDED
     most = POLICY.most_linear
-    return f"there are more than {most} encoded columns" if race.problem.n_columns > most else None
+    return (
+        f"there are more than {most} encoded columns"
+        if race.problem.n_columns > most
+        else None
+    )
 
 
 def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
@@ -427,7 +619,9 @@ def _why_not_mapped(race: Race, known: LearnedMetrics) -> str | None:
         return why
     if race.problem.space.metric == "ard":
         return EXCLUDED
-    return why_no_map(race.problem, known.scaled[0].learned.n_mixed) or _why_unlearned(known)
+    return why_no_map(race.problem, known.scaled[0].learned.n_mixed) or _why_unlearned(
+        known
+    )
 
 
 def _why_not_halves(race: Race, known: LearnedMetrics) -> str | None:
@@ -445,48 +639,76 @@ def _why_not_fourier(race: Race, known: LearnedMetrics) -> str | None:
     """If bins apply too, only while enough time is left."""
     if race.problem.space.features not in ("auto", "fourier"):
         return EXCLUDED
-    has_time = "fourier" in known.metrics and (not known.bins or race.problem.budget.has(POLICY.patient_share))
+    has_time = "fourier" in known.metrics and (
+        not known.bins or race.problem.budget.has(POLICY.patient_share)
+    )
     return None if has_time else NO_TIME
 
 
 def _why_not_isotropic(race: Race, known: LearnedMetrics) -> str | None:
-    """Not of enough rows whose columns are in different units, if lengthscales were learned for them."""
+    """Not of enough rows whose columns are in different units, if lengthscales were
+    learned for them.
+    """
     problem = race.problem
     if problem.space.metric != "auto":
         return EXCLUDED
-    learned = "fourier" in known.metrics and known.common_unit is None and problem.is_fully_learned
+    learned = (
+        "fourier" in known.metrics
+        and known.common_unit is None
+        and problem.is_fully_learned
+    )
     if learned and not share_unit(problem.validator.fitted, problem.column_units):
-        return "the columns are in different units, and lengthscales of each were learned"
+        return (
+            "the columns are in different units, and lengthscales of each were learned"
+        )
     return _why_not_fourier(race, known)
 
 
 def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
-    """If requested; or for few rows with time left, and for classes if neither part alone is clearly worse."""
+    """If requested; or for few rows with time left, and for classes if neither part
+    alone is clearly worse.
+    """
     problem = race.problem
     if problem.space.features != "auto":
         return None if problem.space.features == "hybrid" else EXCLUDED
     if problem.n_rows > POLICY.hybrid_rows and not problem.is_large:
-        return f"there are more than {POLICY.hybrid_rows:,} rows, and not more than {POLICY.most_raced:,}"
+        return (
+            f"there are more than {POLICY.hybrid_rows:,} rows, and not more than "
+            f"{POLICY.most_raced:,}"
+        )
     if not known.bins and known.common_unit is not None:
         return NO_BINS
-    if not known.bins or "fourier" not in known.metrics or not problem.budget.has(POLICY.patient_share):
+    if (
+        not known.bins
+        or "fourier" not in known.metrics
+        or not problem.budget.has(POLICY.patient_share)
+    ):
         return NO_TIME
-    groups = [[one for one in race.entries if one.has_bins == binned] for binned in (False, True)]
+    groups = [
+        [one for one in race.entries if one.has_bins == binned]
+        for binned in (False, True)
+    ]
     if not race.validator.classes:
         return None
     if not all(groups):
         return "one of both was not tried"
     one, other = (min(group, key=race.loss) for group in groups)
-    clear = race.better(one.losses, other.losses, POLICY.clear) or race.better(other.losses, one.losses, POLICY.clear)
+    clear = race.better(one.losses, other.losses, POLICY.clear) or race.better(
+        other.losses, one.losses, POLICY.clear
+    )
     return "one of both is clearly better alone" if clear else None
 
 
 LINEAR = CandidateKind("linear model", -1, _why_not_linear, fit_linear)
-FOURIER = CandidateKind("Fourier features, learned lengthscales", 1, _why_not_fourier, fit_scaled)
+FOURIER = CandidateKind(
+    "Fourier features, learned lengthscales", 1, _why_not_fourier, fit_scaled
+)
 CANDIDATES = (
     LINEAR,
     FOURIER,
-    CandidateKind("Fourier features, one lengthscale", 0, _why_not_isotropic, fit_isotropic),
+    CandidateKind(
+        "Fourier features, one lengthscale", 0, _why_not_isotropic, fit_isotropic
+    ),
     CandidateKind(
         "random binning, learned lengthscales and linear map",
         3,
@@ -494,7 +716,8 @@ CANDIDATES = (
         partial(fit_bins, lambda known: known.bins),
     ),
     CandidateKind(
-        "random binning, learned lengthscales",  # for classes in grids of two starts of the learning
+        # For classes in grids of two starts of the learning
+        "random binning, learned lengthscales",
         2,
         _why_not_scaled,
         partial(fit_bins, lambda known: known.scaled),
@@ -506,28 +729,43 @@ CANDIDATES = (
         partial(fit_bins, lambda known: [known.halves] if known.halves else []),
     ),
 )
-HYBRID = CandidateKind("Fourier features and random binning", 4, _why_not_hybrid, fit_hybrid)
+HYBRID = CandidateKind(
+    "Fourier features and random binning", 4, _why_not_hybrid, fit_hybrid
+)
 
 
 def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
-    """Candidates that are still to be fitted, in two rounds for classes, whose hybrid depends on the first one.
+    """Candidates that are still to be fitted, in two rounds for classes, whose hybrid
+    depends on the first one.
 
     The race notes why others are not tried.
     """
-    for some in [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]:
+    for some in (
+        [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
+    ):
         reasons = {kind.name: kind.why_not(race, known) for kind in some}
-        race.note_untried({name: why for name, why in reasons.items() if why and why != EXCLUDED})
+        race.note_untried(
+            {name: why for name, why in reasons.items() if why and why != EXCLUDED}
+        )
         fitted = [entry.name for entry in race.entries]
-        yield [kind for kind in some if reasons[kind.name] is None and kind.name not in fitted]
+        yield [
+            kind
+            for kind in some
+            if reasons[kind.name] is None and kind.name not in fitted
+        ]
 
 
 def features_that_pay(race: Race, entry: CandidateResult) -> int:
-    """Number of Fourier features of the final model: two or four times as many if doubling them paid.
+    """Number of Fourier features of the final model: two or four times as many if
+    doubling them paid.
 
     A time limit makes them fewer.
     """
     problem, validator, D = race.problem, race.screened, n_features(race.problem)
-    if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
+    if (
+        problem.space.n_components is not None
+        or problem.n_rows < POLICY.rows_a_feature * D
+    ):
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
@@ -539,4 +777,6 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     most = max(int(np.sqrt(gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
     size = problem.n_rows, problem.n_columns, problem.n_outputs
     timed = problem.budget.n_components(POLICY.grown_share, *size)
-    return within_limit(int(min(D * factor, POLICY.most_features, most, timed)), problem.n_outputs)
+    return within_limit(
+        int(min(D * factor, POLICY.most_features, most, timed)), problem.n_outputs
+    )

@@ -1,7 +1,9 @@
-"""The model chosen from the data: metric, map, size and ridge penalties, on rows held out before anything is learned.
+"""The model chosen from the data: metric, map, size and ridge penalties, on rows held
+out before anything is learned.
 
-Metrics are learned on blocks of rows, sizes found by trials with few grids or features, and candidates race: what is
-clearly behind at a small size is not fitted at a larger one.
+Metrics are learned on blocks of rows, sizes found by trials with few grids or features,
+and candidates race: what is clearly behind at a small size is not fitted at a larger
+one.
 """
 
 from __future__ import annotations
@@ -101,7 +103,9 @@ class ValidationOutcome:
 
 
 class Choice(NamedTuple):
-    """The selected model, its validation, and cross-validated predictions if there are few rows."""
+    """The selected model, its validation, and cross-validated predictions if there
+    are few rows.
+    """
 
     model: Model
     outcome: ValidationOutcome | None = None
@@ -123,7 +127,11 @@ def choose(problem: Problem) -> Choice:
                 race.enter([partial(kind.fit, kind, race, known) for kind in some])
             if problem.budget.has(POLICY.hasty_share):
                 race.enlarge(known.n_grids)
-        if problem.is_refolded and common_unit is None and problem.budget.has(POLICY.patient_share):
+        if (
+            problem.is_refolded
+            and common_unit is None
+            and problem.budget.has(POLICY.patient_share)
+        ):
             with race.stage("folds"):
                 _compare_on_folds(race, known)
         entry, reason = race.decide()
@@ -134,13 +142,21 @@ def choose(problem: Problem) -> Choice:
             model = _solved_directly(race, entry, report)
     if space.metric == "full":
         model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
-    return Choice(model, ValidationOutcome(problem.split, problem.validator.final_losses))
+    return Choice(
+        model, ValidationOutcome(problem.split, problem.validator.final_losses)
+    )
 
 
 def _common_unit(race: Race) -> Stationary | None:
-    """The isotropic kernel if many columns, such as pixels, had better keep their common unit; else None."""
+    """The isotropic kernel if many columns, such as pixels, had better keep their
+    common unit; else None.
+    """
     problem = race.problem
-    wide = problem.n_columns > POLICY.wide and not problem.sparse and problem.column_units is not None
+    wide = (
+        problem.n_columns > POLICY.wide
+        and not problem.sparse
+        and problem.column_units is not None
+    )
     if not wide or problem.space.metric != "auto":
         return None
     with race.stage("one lengthscale"):
@@ -148,51 +164,87 @@ def _common_unit(race: Race) -> Stationary | None:
     return kernel if np.ndim(kernel.lengthscale) else None
 
 
-def _metric_tasks(problem: Problem, sample: Block, common_unit: Stationary | None) -> dict[str, MetricTask]:
+def _metric_tasks(
+    problem: Problem, sample: Block, common_unit: Stationary | None
+) -> dict[str, MetricTask]:
     """The metrics to learn for bins and for Fourier features."""
     space, groups, seed = problem.space, problem.column_groups, problem.seed
     parts, binned, dense = "value" if problem.sparse else "both", [], []
-    if space.features != "fourier" and (common_unit is None or space.features != "auto"):
+    if space.features != "fourier" and (
+        common_unit is None or space.features != "auto"
+    ):
         binned = ["bins", SECOND_START] if _starts_twice(problem, sample) else ["bins"]
     one = problem.budget.is_short and problem.is_fully_learned and common_unit is None
-    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not one):
+    if space.features in ("fourier", "hybrid") or (
+        space.features == "auto" and not one
+    ):
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
     plans = [plan, plan]
-    if problem.is_large:  # where blocks of near rows alone may lead astray, which are better otherwise
+    if (
+        problem.is_large
+    ):  # where blocks of near rows alone may lead astray, which are better otherwise
         plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
-    tasks = {name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
-    return tasks | {name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense}
+    tasks = {
+        name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts)
+        for k, name in enumerate(binned)
+    }
+    return tasks | {
+        name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense
+    }
 
 
 def _starts_twice(problem: Problem, sample: Block) -> bool:
-    """Whether the metric for bins is learned from two starts: where bins may be the whole model, and time allows it."""
+    """Whether the metric for bins is learned from two starts: where bins may be the
+    whole model, and time allows it.
+    """
     some = problem.is_fully_learned and problem.n_rows <= POLICY.most_raced
     some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
     timely = problem.allows_bins_alone and not problem.budget.is_short
     return some and timely and not problem.sparse and _mostly_numeric(sample.X)
 
 
-def _fourier_task(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> MetricTask:
-    """The metric to learn for Fourier features, by the distance of the kernel that is named."""
+def _fourier_task(
+    problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None
+) -> MetricTask:
+    """The metric to learn for Fourier features, by the distance of the kernel that
+    is named.
+    """
     full = problem.space.metric == "full"
-    kernel = "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
+    kernel = (
+        "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
+    )
     if common_unit is not None:
         factors = 1 / np.asarray(common_unit.lengthscale)
-        return MetricTask(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=factors)
+        return MetricTask(
+            kernel,
+            sample,
+            problem.column_groups,
+            plan,
+            problem.seed,
+            common_unit=factors,
+        )
     parts = "value" if full or problem.sparse else "both"
     mapped = map_schedule(plan) if full and not problem.sparse else None
     if kernel == "gaussian":
-        plan = replace(plan, block=min(plan.block, POLICY.gaussian_block), early_block=None)
-    return MetricTask(kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped)
+        plan = replace(
+            plan, block=min(plan.block, POLICY.gaussian_block), early_block=None
+        )
+    return MetricTask(
+        kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped
+    )
 
 
 def _limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
-    """The schedule limited to a share of the time left, for tasks that run in parallel."""
+    """The schedule limited to a share of the time left, for tasks that run in
+    parallel.
+    """
     if problem.budget.limit is None:
         return plan
     rounds = -(-n_tasks // n_threads())
-    return replace(plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1))
+    return replace(
+        plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1)
+    )
 
 
 def _mostly_numeric(X: NDArray) -> bool:
@@ -201,25 +253,40 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) -> LearnedMetrics:
-    """Learn a metric for bins and one for Fourier features, look at both, and learn what may still win.
+def _learn_metrics(
+    race: Race, sample: Block, common_unit: Stationary | None
+) -> LearnedMetrics:
+    """Learn a metric for bins and one for Fourier features, look at both, and learn
+    what may still win.
 
-    For classes and many rows, few steps tell whether Fourier features are hopeless: if not, their metric is learned
-    again with all.
+    For classes and many rows, few steps tell whether Fourier features are hopeless: if
+    not, their metric is learned again with all.
     """
     problem, tasks = race.problem, _metric_tasks(race.problem, sample, common_unit)
     first = {name: task for name, task in tasks.items() if name != SECOND_START}
-    tried = first | {"fourier": _shortened(first["fourier"])} if _look_is_short(problem, first) else first
+    tried = (
+        first | {"fourier": _shortened(first["fourier"])}
+        if _look_is_short(problem, first)
+        else first
+    )
     metrics = dict(zip(tried, in_threads(learn, list(tried.values())), strict=True))
     known = LearnedMetrics(metrics, [], common_unit=common_unit)
     if "bins" not in metrics:
         return known
     base, fourier = _look(race, known)
-    leads = fourier is not None and race.better(fourier.losses, base.trial.losses, POLICY.clear)
-    leads &= problem.is_fully_learned and problem.space.metric != "full"  # more is open, and was not requested
+    leads = fourier is not None and race.better(
+        fourier.losses, base.trial.losses, POLICY.clear
+    )
+    leads &= (
+        problem.is_fully_learned and problem.space.metric != "full"
+    )  # more is open, and was not requested
     leads &= not problem.is_large  # where nothing more is
-    work: dict[str, Callable[[], Any]] = {} if leads else _more_for_bins(problem, sample, tasks.get(SECOND_START), base)
-    hopeless = fourier is not None and race.better(base.trial.losses, fourier.losses, POLICY.hopeless)
+    work: dict[str, Callable[[], Any]] = (
+        {} if leads else _more_for_bins(problem, sample, tasks.get(SECOND_START), base)
+    )
+    hopeless = fourier is not None and race.better(
+        base.trial.losses, fourier.losses, POLICY.hopeless
+    )
     if tried is not first and not hopeless:
         work["fourier"] = partial(learn, tasks["fourier"])
     elif fourier is not None:
@@ -229,13 +296,26 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     for name, one in {"bins": base, **others}.items():
         race.note_sizes(SIZED[name], one.tried)
     starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
-    scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
+    scaled, n_grids = (
+        sorted(starts, key=lambda one: one.loss),
+        problem.n_grids(base.seconds),
+    )
     more = others.get("linear map"), others.get("random halves")
-    return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads, hopeless and problem.is_large)
+    return LearnedMetrics(
+        metrics,
+        scaled,
+        *more,
+        common_unit,
+        n_grids,
+        leads,
+        hopeless and problem.is_large,
+    )
 
 
 def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Report:
-    """The report of a choice with losses of the chosen candidate for fewer rows, where there is time for them."""
+    """The report of a choice with losses of the chosen candidate for fewer rows,
+    where there is time for them.
+    """
     if not race.problem.budget.has(POLICY.patient_share):
         return report
     with race.stage("fewer rows"):
@@ -243,25 +323,44 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
 
 
 def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
-    """Compare candidates that are near each other on more folds of few rows, a fifth of which tells little."""
+    """Compare candidates that are near each other on more folds of few rows, a fifth
+    of which tells little.
+    """
     places = race.near()
     if len(places) > 1:
         race.enlarge(known.n_grids, places)
         near = [race.entries[k] for k in places]
-        others = in_threads(lambda k: _of_fold(race, known, near, k), range(1, 1 + POLICY.refolds))
+        others = in_threads(
+            lambda k: _of_fold(race, known, near, k), range(1, 1 + POLICY.refolds)
+        )
         race.pool(near, [other for other in others if other])
 
 
-def _of_fold(race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int) -> Race | None:
-    """Near candidates on another fold, with metrics of its own, learned in few steps; None where it is empty."""
+def _of_fold(
+    race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int
+) -> Race | None:
+    """Near candidates on another fold, with metrics of its own, learned in few
+    steps; None where it is empty.
+    """
     problem = race.problem.of_fold(k)
     if problem is None:
         return None
-    used = {"bins": any(one.has_bins for one in near), "fourier": any(one.rank in (1, 4) for one in near)}
-    tasks = _metric_tasks(problem, learning_sample(problem.validator.fitted, problem.seed), None)
-    metrics = {name: learn(_shortened(task)) for name, task in tasks.items() if used.get(name)}
+    used = {
+        "bins": any(one.has_bins for one in near),
+        "fourier": any(one.rank in (1, 4) for one in near),
+    }
+    tasks = _metric_tasks(
+        problem, learning_sample(problem.validator.fitted, problem.seed), None
+    )
+    metrics = {
+        name: learn(_shortened(task)) for name, task in tasks.items() if used.get(name)
+    }
     base = known.scaled[0] if "bins" in metrics else None
-    scaled = [search_size(problem, metrics["bins"], base.predicted_size(metrics["bins"]))] if base else []
+    scaled = (
+        [search_size(problem, metrics["bins"], base.predicted_size(metrics["bins"]))]
+        if base
+        else []
+    )
     own, other = replace(known, metrics=metrics, scaled=scaled), Race(problem)
     other.enter([partial(refit, entry, other, own) for entry in near])
     other.enlarge(known.n_grids, range(len(near)))
@@ -269,22 +368,44 @@ def _of_fold(race: Race, known: LearnedMetrics, near: Sequence[CandidateResult],
 
 
 def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
-    """Whether a metric of few steps tells if Fourier features may win, where bins alone stand against them."""
+    """Whether a metric of few steps tells if Fourier features may win, where bins
+    alone stand against them.
+    """
     both = "bins" in tasks and "fourier" in tasks and problem.space.features == "auto"
     plain = problem.space.metric != "full" and problem.budget.limit is None
-    return both and plain and (problem.validator.classes or problem.is_large) and problem.is_fully_learned
+    return (
+        both
+        and plain
+        and (problem.validator.classes or problem.is_large)
+        and problem.is_fully_learned
+    )
 
 
 def _shortened(task: MetricTask) -> MetricTask:
     """The same metric, to be learned in few steps."""
-    return replace(task, schedule=replace(task.schedule, steps=min(task.schedule.steps, POLICY.look_steps)))
+    return replace(
+        task,
+        schedule=replace(
+            task.schedule, steps=min(task.schedule.steps, POLICY.look_steps)
+        ),
+    )
 
 
-def _look(race: Race, known: LearnedMetrics) -> tuple[SizedMetric, CandidateResult | None]:
-    """Find the size of the metric for bins, and fit Fourier features beside, where they apply and there is time."""
+def _look(
+    race: Race, known: LearnedMetrics
+) -> tuple[SizedMetric, CandidateResult | None]:
+    """Find the size of the metric for bins, and fit Fourier features beside, where
+    they apply and there is time.
+    """
     problem = race.problem
-    work: list[Callable[[], Any]] = [partial(search_size, problem, known.metrics["bins"])]
-    if "fourier" in known.metrics and problem.space.features == "auto" and problem.budget.has(POLICY.patient_share):
+    work: list[Callable[[], Any]] = [
+        partial(search_size, problem, known.metrics["bins"])
+    ]
+    if (
+        "fourier" in known.metrics
+        and problem.space.features == "auto"
+        and problem.budget.has(POLICY.patient_share)
+    ):
         work.append(partial(FOURIER.fit, FOURIER, race, known))
     base, *fourier = in_threads(call, work)
     return base, fourier[0] if fourier else None
@@ -293,48 +414,84 @@ def _look(race: Race, known: LearnedMetrics) -> tuple[SizedMetric, CandidateResu
 def _more_for_bins(
     problem: Problem, sample: Block, again: MetricTask | None, base: SizedMetric
 ) -> dict[str, Callable[[], Any]]:
-    """What else may be better for bins than a metric: another start, a linear map on top, random halves of columns."""
+    """What else may be better for bins than a metric: another start, a linear map on
+    top, random halves of columns.
+    """
     work: dict[str, Callable[[], Any]] = {}
     if again is not None:
         work[SECOND_START] = partial(with_second_start, problem, again, base)
     if problem.budget.has(POLICY.patient_share):
-        if problem.space.metric != "ard" and why_no_map(problem, base.learned.n_mixed) is None:
+        if (
+            problem.space.metric != "ard"
+            and why_no_map(problem, base.learned.n_mixed) is None
+        ):
             plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
             work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
         if problem.allows_bins_alone and why_no_halves(problem) is None:
-            work["random halves"] = partial(search_size, problem, base.learned, base.size + 1, 0.5)
+            work["random halves"] = partial(
+                search_size, problem, base.learned, base.size + 1, 0.5
+            )
     return work
 
 
 def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
-    """Bins of many rows without a comparison at a larger size, which would take as long as the fit."""
+    """Bins of many rows without a comparison at a larger size, which would take as
+    long as the fit.
+    """
     problem, best = race.problem, known.scaled[0]
-    name, of_size = "random binning, learned lengthscales", partial(grids, known.scaled[:1], seed=problem.seed + 1)
+    name, of_size = (
+        "random binning, learned lengthscales",
+        partial(grids, known.scaled[:1], seed=problem.seed + 1),
+    )
     entry = CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size)
     race.add(entry)
-    reason = "better by far than Fourier features in a first look" if known.bins_lead else ONLY
+    reason = (
+        "better by far than Fourier features in a first look"
+        if known.bins_lead
+        else ONLY
+    )
     report = _with_rows_curve(race, entry, race.report(name, reason))
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
-    """A model of Fourier features, as many as pay; or a linear one, whose ridge penalty all rows choose, if few any."""
+    """A model of Fourier features, as many as pay; or a linear one, whose ridge
+    penalty all rows choose, if few any.
+    """
     per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
-    features = concatenate(entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry)))
+    features = concatenate(
+        entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry))
+    )
     is_open = entry.is_linear or race.problem.is_refolded
     return Model(clone(features), None, report, per_weight, is_open=is_open)
 
 
-def _iterated(race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:
-    """Maps weighted so that one ridge penalty serves all of them, with as many grids as pay."""
-    maps, penalty = entry.of_size(race.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
+def _iterated(
+    race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report
+) -> Model:
+    """Maps weighted so that one ridge penalty serves all of them, with as many grids
+    as pay.
+    """
+    maps, penalty = (
+        entry.of_size(race.grids_that_pay(entry, known.n_grids)),
+        entry.trial.penalty,
+    )
     least = penalty.min()
-    weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]
-    return Model(clone(concatenate(weighted)), float(least) * race.problem.split.largest_weight, report)
+    weighted = [
+        (weight * least / own, part)
+        for (weight, part), own in zip(maps, penalty, strict=True)
+    ]
+    return Model(
+        clone(concatenate(weighted)),
+        float(least) * race.problem.split.largest_weight,
+        report,
+    )
 
 
-def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]) -> str | None:
+def _why_unmapped(
+    problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]
+) -> str | None:
     """Reason why the selected map has no linear map; None if it has one."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
     if any(metric.linear_.size for part in parts for metric in part.metrics):
@@ -344,4 +501,6 @@ def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, LearnedM
     binned = [own for name, own in metrics.items() if name != "fourier"]
     if not binned or all(part.features.is_dense for part in parts):
         return f"{model.report.chosen} had {model.report.reason}"
-    return why_no_map(problem, binned[0].n_mixed) or "the time limit left no time for it"
+    return (
+        why_no_map(problem, binned[0].n_mixed) or "the time limit left no time for it"
+    )

@@ -1,21 +1,26 @@
 """The kernel and its lengthscale from the data, where only a name is given.
 
-A kernel's shape matters less than its lengthscale, which is tried in steps of 1.5 (at first of 1.5^4) around the spread
-of the columns: the root of their summed variances, the distance scale of a Euclidean kernel, or half of their summed
-deviations, that of a kernel of the L1 distance. Each trial is a small ridge regression on a sample of the rows, scored
-by its exact leave-one-out error at the best alpha. Where all columns are numbers, one trial asks whether they had
-better keep their common unit, as the pixels of images should, than be scaled to unit variance each.
+A kernel's shape matters less than its lengthscale, which is tried in steps of 1.5 (at
+first of 1.5^4) around the spread of the columns: the root of their summed variances,
+the distance scale of a Euclidean kernel, or half of their summed deviations, that of a
+kernel of the L1 distance. Each trial is a small ridge regression on a sample of the
+rows, scored by its exact leave-one-out error at the best alpha. Where all columns are
+numbers, one trial asks whether they had better keep their common unit, as the pixels of
+images should, than be scaled to unit variance each.
 
-With 250 rows of classes or less the kernel matrix of all rows is small: leave-one-out scores of every row are exact,
-for all ridge penalties at the price of one factorisation a lengthscale. Scores become probabilities by
-p = softmax(a f), a the best of a few slopes. Squared error would choose by how near -1 and 1 the scores of certain rows
-are; the log loss, by the rows that are in doubt.
+With 250 rows of classes or less the kernel matrix of all rows is small: leave-one-out
+scores of every row are exact, for all ridge penalties at the price of one factorisation
+a lengthscale. Scores become probabilities by p = softmax(a f), a the best of a few
+slopes. Squared error would choose by how near -1 and 1 the scores of certain rows are;
+the log loss, by the rows that are in doubt.
 
-So few rows also choose by chance: what is taken is no minimum, but the mean of the logarithms of lengthscales and ridge
-penalties under weights exp(-n times the loss), times those of a wide prior about what serves most problems. Columns of
-much the same spread, as pixels, keep their common unit, and others are scaled to unit variance, unless the other way is
-better by two standard errors of the rows' losses. The least loss alone took the wrong way for 2 of 40 draws of 100
-images of digits, at 27 and 30 % wrong instead of 21.
+So few rows also choose by chance: what is taken is no minimum, but the mean of the
+logarithms of lengthscales and ridge penalties under weights exp(-n times the loss),
+times those of a wide prior about what serves most problems. Columns of much the same
+spread, as pixels, keep their common unit, and others are scaled to unit variance,
+unless the other way is better by two standard errors of the rows' losses. The least
+loss alone took the wrong way for 2 of 40 draws of 100 images of digits, at 27 and 30 %
+wrong instead of 21.
 """
 
 from __future__ import annotations
@@ -40,21 +45,34 @@ from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
 from bochner.selection.split import fold_numbers
-from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, mean_and_error
+from bochner.selection.validation import (
+    HeldOut,
+    HeldOutPredictions,
+    alphas_to_try,
+    choose_penalty,
+    mean_and_error,
+)
 from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.kernel_matrix import centred_kernel
 from bochner.solvers.line_search import Tried, choose_alpha, walk_downhill
 
 AUTO = ("gaussian", "laplacian")
-SCALED, COMMON_UNIT = "one lengthscale, columns of unit variance", "one lengthscale, columns in their common unit"
-HIGHEST_SCORE = 2.0  # beyond which a score says no more, as in the link of the fitted model
+SCALED, COMMON_UNIT = (
+    "one lengthscale, columns of unit variance",
+    "one lengthscale, columns in their common unit",
+)
+HIGHEST_SCORE = (
+    2.0  # beyond which a score says no more, as in the link of the fitted model
+)
 
 
 class KernelScores:
-    """Scores of kernels on a sample of encoded rows: leave-one-out errors, or held-out errors of bins.
+    """Scores of kernels on a sample of encoded rows: leave-one-out errors, or held-out
+    errors of bins.
 
-    Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
+    Where alphas are given, they are scaled as the sum of squares is by the sampling, so
+    that they mean the same.
     """
 
     def __init__(
@@ -68,11 +86,19 @@ class KernelScores:
         budget: Budget,
     ) -> None:
         sample = source.sample(n_rows, np.random.default_rng(seed))
-        self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
+        self.alphas = (
+            alphas
+            if alphas is None
+            else alphas * sample.n_rows / max(source.n_counted, 1)
+        )
         sample = sample.distinct()
         X, _, weight = sample.whole()
         self.source = sample.encoded(np.float64)
-        self.n_components, self.seed, self.spread = n_components, seed, deviations(X, weight)
+        self.n_components, self.seed, self.spread = (
+            n_components,
+            seed,
+            deviations(X, weight),
+        )
         self.budget, self.binned = budget, binned
         self.scores: Tried[Stationary, float] = Tried(self._score)
 
@@ -89,7 +115,9 @@ class KernelScores:
 
     def _left_out(self, kernel: Stationary) -> float:
         """Leave-one-out error of Fourier features at the best alpha."""
-        features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
+        features = FourierFeatures(
+            kernel, self.n_components, random_state=self.seed
+        ).draw(len(self.spread))
         design = Design(self.source, features, np.float64)
         factor = factorise(design, 2)
         score = leave_one_out(factor, lambda: design)
@@ -99,22 +127,39 @@ class KernelScores:
 
     def _held_out(self, kernel: Stationary) -> float:
         """Error of bins on rows that are held out, at the best alpha."""
-        features = BinningFeatures(kernel, POLICY.kernel_grids, random_state=self.seed).draw(len(self.spread))
+        features = BinningFeatures(
+            kernel, POLICY.kernel_grids, random_state=self.seed
+        ).draw(len(self.spread))
         ridge = IterativeRidge(Design(self.source, features, np.float32), self.seed)
         held_out = HeldOut(ridge, self.seed)
         if not held_out.folds:
             return np.inf
-        return float(choose_penalty(held_out, alphas_to_try(ridge) if self.alphas is None else self.alphas)[1].min())
+        return float(
+            choose_penalty(
+                held_out, alphas_to_try(ridge) if self.alphas is None else self.alphas
+            )[1].min()
+        )
 
     def kernel(self, name: str, lengths: NDArray, power: float) -> Stationary:
-        """Kernel of the columns over `lengths`, its lengthscale 1.5^power times their spread."""
+        """Kernel of the columns over `lengths`, its lengthscale 1.5^power times
+        their spread.
+        """
         return kernel_at(name, lengths, self.spread, power)
 
     def search(self, name: str, lengths: NDArray, powers: Sequence[float]) -> float:
         """Walk downhill from the best of some powers."""
-        start = powers[self.best([self.kernel(name, lengths, power) for power in powers])]
-        self.scores.compute(self.kernel(name, lengths, start + way) for way in (0, 1, -1))
-        return walk_downhill(lambda power: self.scores[self.kernel(name, lengths, power)], start, 1, POLICY.farthest)
+        start = powers[
+            self.best([self.kernel(name, lengths, power) for power in powers])
+        ]
+        self.scores.compute(
+            self.kernel(name, lengths, start + way) for way in (0, 1, -1)
+        )
+        return walk_downhill(
+            lambda power: self.scores[self.kernel(name, lengths, power)],
+            start,
+            1,
+            POLICY.farthest,
+        )
 
 
 def choose_kernel(
@@ -133,58 +178,95 @@ def choose_kernel(
     source : ArraySource
         Encoded on the way out.
     name : str
-        A key of `bochner.kernels.catalogue.NAMED`, or "auto" for the better of Gaussian and Laplacian.
+        A key of `bochner.kernels.catalogue.NAMED`, or "auto" for the better of Gaussian
+        and Laplacian.
     column_units : array of shape (d,) or None
-        What one unit of each encoded column is in the unit of the input; None where that has no meaning.
+        What one unit of each encoded column is in the unit of the input; None where
+        that has no meaning.
     alphas : array of shape (A,) or None
         The ridge penalties allowed; None where they are chosen too.
     seed : int
     binned : bool, default=False
-        Whether the kernel is for random binning features, by which it is then chosen; "auto" is Laplacian.
+        Whether the kernel is for random binning features, by which it is then chosen;
+        "auto" is Laplacian.
     budget : Budget, optional
-        Where a look at fewer rows with fewer features is enough; a share of the time left may be taken.
+        Where a look at fewer rows with fewer features is enough; a share of the time
+        left may be taken.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
-    n_components, quick = choose_n_components(source.n_rows, source.weights), budget is not None
+    n_components, quick = (
+        choose_n_components(source.n_rows, source.weights),
+        budget is not None,
+    )
     budget = (budget or Budget()).part(POLICY.kernel_share)
     n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
-    trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned, budget)
+    trials = KernelScores(
+        source, n_rows, min(n_components, most), alphas, seed, binned, budget
+    )
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():
-        return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
-    ways = [one] if column_units is None else [one, common_unit_lengths(column_units, trials.spread)]
+        return (
+            trials.kernel(names[0], one, 0)
+            if trials.spread.any()
+            else NAMED[names[0]]()
+        )
+    ways = (
+        [one]
+        if column_units is None
+        else [one, common_unit_lengths(column_units, trials.spread)]
+    )
     lengths = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
-    powers = {candidate: trials.search(candidate, lengths, POLICY.afar) for candidate in names}
-    best = names[trials.best([trials.kernel(candidate, lengths, powers[candidate]) for candidate in names])]
+    powers = {
+        candidate: trials.search(candidate, lengths, POLICY.afar) for candidate in names
+    }
+    best = names[
+        trials.best(
+            [
+                trials.kernel(candidate, lengths, powers[candidate])
+                for candidate in names
+            ]
+        )
+    ]
     if not quick and source.n_rows >= POLICY.rounds[1][0]:
         n_rows, most = POLICY.rounds[1]
-        trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned, budget)
+        trials = KernelScores(
+            source, n_rows, min(n_components, most), alphas, seed, binned, budget
+        )
         powers[best] = trials.search(best, lengths, [powers[best]])
     return trials.kernel(best, lengths, powers[best])
 
 
 def kernel_at(name: str, lengths: NDArray, spread: NDArray, power: float) -> Stationary:
-    """Kernel of columns divided by `lengths`, with a lengthscale of 1.5^power times their spread."""
+    """Kernel of columns divided by `lengths`, with a lengthscale of 1.5^power times
+    their spread.
+    """
     spread = spread / lengths
     unit = binary_unit(spread.max())
-    size = spread.sum() / 2 if name in SEPARABLE else unit * np.linalg.norm(spread / unit)
+    size = (
+        spread.sum() / 2 if name in SEPARABLE else unit * np.linalg.norm(spread / unit)
+    )
     scale = float(size) * POLICY.step**power
-    return NAMED[name](scale * lengths if np.ptp(lengths) else scale * float(lengths[0]))
+    return NAMED[name](
+        scale * lengths if np.ptp(lengths) else scale * float(lengths[0])
+    )
 
 
 def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
     """Relative lengthscales that keep the common unit of the encoded columns.
 
-    Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
-    nothing. Those that do not vary in the rows at hand may in others, and are of no larger deviation than these.
+    Columns of less than 1e-100 of the largest deviation of those that vary count as if
+    they had that much, which is nothing. Those that do not vary in the rows at hand may
+    in others, and are of no larger deviation than these.
     """
     largest = column_units[spread > 0].max()
     return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
 
 
-LEAST_DEVIATION = 1e-300  # of a column that is no constant: frequencies over it are finite
+LEAST_DEVIATION = (
+    1e-300  # of a column that is no constant: frequencies over it are finite
+)
 
 
 def deviations(X: Any, weight: NDArray) -> NDArray:
@@ -193,7 +275,9 @@ def deviations(X: Any, weight: NDArray) -> NDArray:
     unit = binary_unit(as_dense(sizes).ravel().astype(np.float64))
     if sp.issparse(X):
         scaled = X @ sp.diags_array(1 / unit)
-        found = unit * np.sqrt(np.maximum(share @ scaled.power(2) - (share @ scaled) ** 2, 0.0))
+        found = unit * np.sqrt(
+            np.maximum(share @ scaled.power(2) - (share @ scaled) ** 2, 0.0)
+        )
     else:
         scaled = X / unit
         found = unit * np.sqrt(share @ np.square(scaled - share @ scaled))
@@ -201,9 +285,11 @@ def deviations(X: Any, weight: NDArray) -> NDArray:
 
 
 class FewRows(NamedTuple):
-    """The kernel and the ridge penalty for a unit of weight, selected for few rows, with the report.
+    """The kernel and the ridge penalty for a unit of weight, selected for few rows,
+    with the report.
 
-    Predictions are for the distinct rows, by machines without each and choices without its tenth of the rows.
+    Predictions are for the distinct rows, by machines without each and choices without
+    its tenth of the rows.
     """
 
     kernel: Stationary
@@ -213,7 +299,9 @@ class FewRows(NamedTuple):
 
 
 class LengthscaleTrial(NamedTuple):
-    """A kernel, its power, and for each ridge penalty its log weight, losses of rows, (A, n), and scores, (A, n, K)."""
+    """A kernel, its power, and for each ridge penalty its log weight, losses of
+    rows, (A, n), and scores, (A, n, K).
+    """
 
     way: str
     power: float
@@ -246,9 +334,21 @@ class LengthscaleSearch:
     """
 
     def __init__(
-        self, rows: Block, name: str, way: str, lengths: NDArray, spread: NDArray, alphas: NDArray | None
+        self,
+        rows: Block,
+        name: str,
+        way: str,
+        lengths: NDArray,
+        spread: NDArray,
+        alphas: NDArray | None,
     ) -> None:
-        self.rows, self.name, self.way, self.lengths, self.alphas = rows, name, way, lengths, alphas
+        self.rows, self.name, self.way, self.lengths, self.alphas = (
+            rows,
+            name,
+            way,
+            lengths,
+            alphas,
+        )
         self.spread = spread
         self.probabilities = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
 
@@ -258,18 +358,26 @@ class LengthscaleSearch:
 
     def penalties(self, trace: float) -> NDArray:
         """Ridge penalties to try."""
-        return np.array(POLICY.few_shares) * trace / len(self.rows.y) if self.alphas is None else self.alphas
+        return (
+            np.array(POLICY.few_shares) * trace / len(self.rows.y)
+            if self.alphas is None
+            else self.alphas
+        )
 
     def trial(self, power: float) -> LengthscaleTrial:
         """Leave-one-out losses of all ridge penalties."""
         X, y, weight = self.rows
         features = KernelRows(self.kernel(power)).fit(X)
-        centred = centred_kernel(Design(ArraySource(X, y, weight), features, np.float64).dense, X, weight)
+        centred = centred_kernel(
+            Design(ArraySource(X, y, weight), features, np.float64).dense, X, weight
+        )
         factor = KernelFactor(centred, y, weight, 2)
         scores = y - factor.leave_one_out(self.penalties(factor.trace))
         losses = best_losses(scores, self.probabilities, weight)
         evidence = -len(y) * (losses @ (weight / weight.sum()))
-        return LengthscaleTrial(self.way, power, evidence + self._prior(power), losses, scores)
+        return LengthscaleTrial(
+            self.way, power, evidence + self._prior(power), losses, scores
+        )
 
     def _prior(self, power: float) -> NDArray:
         """Log prior weights of a lengthscale and of the ridge penalties."""
@@ -278,15 +386,22 @@ class LengthscaleSearch:
         if self.alphas is not None:
             return np.full(len(self.alphas), prior)
         share, factor = POLICY.few_share
-        return prior - (np.log(np.array(POLICY.few_shares) / share) / np.log(factor)) ** 2 / 2
+        return (
+            prior
+            - (np.log(np.array(POLICY.few_shares) / share) / np.log(factor)) ** 2 / 2
+        )
 
     def alpha_per_weight(self, power: float, log_share: float) -> float:
-        """The ridge penalty of a share of the kernel's mean eigenvalue, for a unit of weight."""
+        """The ridge penalty of a share of the kernel's mean eigenvalue, for a unit
+        of weight.
+        """
         X, y, weight = self.rows
         share = weight / weight.sum()
         K = self.kernel(power)(X)
         total = share @ np.diag(K)
-        spread = max(total - share @ K @ share, np.finfo(np.float64).eps * total)  # of one row with all weight none
+        spread = max(
+            total - share @ K @ share, np.finfo(np.float64).eps * total
+        )  # of one row with all weight none
         return float(np.exp(log_share) * spread / len(y))
 
 
@@ -300,18 +415,25 @@ def choose_for_few(
     source : ArraySource
         Its targets are -1 and 1.
     name : str
-        A key of `bochner.kernels.catalogue.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
+        A key of `bochner.kernels.catalogue.NAMED`; "auto" is Gaussian: a Laplacian
+        kernel beside it chose no better.
     column_units : array of shape (d,) or None
-        What one unit of each encoded column is in the unit of the input; None where that has no meaning.
+        What one unit of each encoded column is in the unit of the input; None where
+        that has no meaning.
     alphas : array of shape (A,) or None
         The ridge penalties allowed; None where they are chosen too.
 
     Returns
     -------
     FewRows or None
-        None where the rows are too many or too long, less than five distinct ones, or all equal in their targets.
+        None where the rows are too many or too long, less than five distinct ones, or
+        all equal in their targets.
     """
-    if source.n_counted == 0 or min(source.n_counted, POLICY.few_rows) * source.X.shape[1] > POLICY.few_entries:
+    if (
+        source.n_counted == 0
+        or min(source.n_counted, POLICY.few_rows) * source.X.shape[1]
+        > POLICY.few_entries
+    ):
         return None
     clock, rows = Budget(), _distinct(source)
     if rows is None:
@@ -322,25 +444,43 @@ def choose_for_few(
     ways = {SCALED: np.ones(len(spread))}  # the first is preferred
     if column_units is not None:
         common = {COMMON_UNIT: common_unit_lengths(column_units, spread)}
-        ways = common | ways if _are_alike(spread / common[COMMON_UNIT], POLICY.few_alike) else ways | common
+        ways = (
+            common | ways
+            if _are_alike(spread / common[COMMON_UNIT], POLICY.few_alike)
+            else ways | common
+        )
     kernel = "gaussian" if name == "auto" else name
-    found = {way: LengthscaleSearch(rows, kernel, way, lengths, spread, alphas) for way, lengths in ways.items()}
+    found = {
+        way: LengthscaleSearch(rows, kernel, way, lengths, spread, alphas)
+        for way, lengths in ways.items()
+    }
     return _decide(found, clock)
 
 
 def _distinct(source: ArraySource) -> Block | None:
-    """Distinct dense rows; None if there are too many or too few of them, or only one class."""
-    if source.n_rows > POLICY.few_rows * 100:  # repeats of few rows, so many times, are looked for no more
+    """Distinct dense rows; None if there are too many or too few of them, or only
+    one class.
+    """
+    if (
+        source.n_rows > POLICY.few_rows * 100
+    ):  # repeats of few rows, so many times, are looked for no more
         return None
     X, y, weight = source.counted().distinct().whole()
-    if not POLICY.fewest_distinct <= len(y) <= POLICY.few_rows or not np.ptp(y, axis=0).any():
+    if (
+        not POLICY.fewest_distinct <= len(y) <= POLICY.few_rows
+        or not np.ptp(y, axis=0).any()
+    ):
         return None
     return Block(X if isinstance(X, np.ndarray) else X.toarray(), y, weight)
 
 
 def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
-    """Search lengthscales on a coarse grid, then their neighbours, and average around the best."""
-    tried: Tried[tuple[str, float], LengthscaleTrial] = Tried(lambda place: ways[place[0]].trial(place[1]))
+    """Search lengthscales on a coarse grid, then their neighbours, and average
+    around the best.
+    """
+    tried: Tried[tuple[str, float], LengthscaleTrial] = Tried(
+        lambda place: ways[place[0]].trial(place[1])
+    )
 
     def best(places: Sequence[tuple[str, float]]) -> tuple[str, float]:
         tried.compute(places)
@@ -349,34 +489,50 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
     tried.compute((way, power) for way in ways for power in POLICY.few_powers)
     places = [best([(way, power) for power in POLICY.few_powers]) for way in ways]
     for _ in range(2):
-        places = [best([(way, power), (way, power - 1), (way, power + 1)]) for way, power in places]
+        places = [
+            best([(way, power), (way, power - 1), (way, power + 1)])
+            for way, power in places
+        ]
     way, power = places[0]
-    if len(places) > 1 and _clearly_better(tried[places[1]], tried[places[0]], ways[way].rows.weight):
+    if len(places) > 1 and _clearly_better(
+        tried[places[1]], tried[places[0]], ways[way].rows.weight
+    ):
         way, power = places[1]
-    near = [trial for (own, at), trial in tried.items() if own == way and abs(at - power) <= 1]
+    near = [
+        trial
+        for (own, at), trial in tried.items()
+        if own == way and abs(at - power) <= 1
+    ]
     log_weights = np.array([trial.log_weights for trial in near])
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     power = float(weights.sum(axis=1) @ [trial.power for trial in near])
     chosen, per_weight = ways[way], 0.0
     if chosen.alphas is None:
-        per_weight = chosen.alpha_per_weight(power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares)))
+        per_weight = chosen.alpha_per_weight(
+            power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares))
+        )
     trials = list(tried.values())
     report = _report(trials, way, chosen.rows.weight, clock)
-    return FewRows(chosen.kernel(power), per_weight, report, _cross_chosen(trials, chosen.rows))
+    return FewRows(
+        chosen.kernel(power), per_weight, report, _cross_chosen(trials, chosen.rows)
+    )
 
 
-def _cross_chosen(trials: Sequence[LengthscaleTrial], rows: Block) -> HeldOutPredictions:
+def _cross_chosen(
+    trials: Sequence[LengthscaleTrial], rows: Block
+) -> HeldOutPredictions:
     """Leave-one-out scores of each row by the machine selected without its fold.
 
-    By the machine that was chosen with a row, its score is too good: of 30 rows of three classes, sets that should hold
-    80 % held 78, of choices without them 80.
+    By the machine that was chosen with a row, its score is too good: of 30 rows of
+    three classes, sets that should hold 80 % held 78, of choices without them 80.
     """
     X, y, weight = rows
     share = weight / weight.sum()
     fold = fold_numbers(row_hashes(X), 0, POLICY.crossed_folds[0])
     log_weights, losses, scores = (
-        np.concatenate([getattr(trial, part) for trial in trials]) for part in ("log_weights", "losses", "scores")
+        np.concatenate([getattr(trial, part) for trial in trials])
+        for part in ("log_weights", "losses", "scores")
     )
     own = (fold == np.arange(POLICY.crossed_folds[0])[:, np.newaxis]) * share
     best = (log_weights[:, np.newaxis] + len(y) * (losses @ own.T)).argmax(axis=0)
@@ -384,21 +540,29 @@ def _cross_chosen(trials: Sequence[LengthscaleTrial], rows: Block) -> HeldOutPre
 
 
 def _are_alike(spread: NDArray, share: float) -> bool:
-    """Whether so many of the columns matter in their common unit, as if they were of one kind."""
+    """Whether so many of the columns matter in their common unit, as if they were of
+    one kind.
+    """
     squares = np.square(spread[spread > 0] / spread.max())
     return bool(squares.sum() ** 2 > share * len(squares) * np.square(squares).sum())
 
 
 def share_unit(source: ArraySource, column_units: NDArray | None) -> bool:
     """Whether all columns are numbers that may have one unit, as pixels have."""
-    spread = np.zeros(1) if column_units is None else deviations(source.X, source.weights)
+    spread = (
+        np.zeros(1) if column_units is None else deviations(source.X, source.weights)
+    )
     if column_units is None or not spread.any():
         return False
     return _are_alike(spread / common_unit_lengths(column_units, spread), POLICY.alike)
 
 
-def _clearly_better(one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray) -> bool:
-    """Whether one has lower losses than the other by several standard errors of the difference."""
+def _clearly_better(
+    one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray
+) -> bool:
+    """Whether one has lower losses than the other by several standard errors of the
+    difference.
+    """
     gain, noise = mean_and_error(other.best - one.best, weight)
     return gain > POLICY.few_clear * noise
 
@@ -406,12 +570,14 @@ def _clearly_better(one: LengthscaleTrial, other: LengthscaleTrial, weight: NDAr
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:
     """Log losses of p = softmax(a f) at the best slope a for each set of scores.
 
-    The exponentials of doubled slopes are squares, so that ten slopes take two exponentials a score.
+    The exponentials of doubled slopes are squares, so that ten slopes take two
+    exponentials a score.
 
     Parameters
     ----------
     scores : array of shape (A, n, K)
-        f; of two classes one score, which is that of the second, and less that of the first.
+        f; of two classes one score, which is that of the second, and less that of the
+        first.
     probabilities : array of shape (n, K)
     weight : array of shape (n,)
 
@@ -434,27 +600,49 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
 
 
 def both_classes(values: NDArray) -> NDArray:
-    """Targets or scores, shape (..., K), of which one stands for two classes: that of the second, less the first."""
-    return np.concatenate([-values, values], axis=-1) if values.shape[-1] == 1 else values
+    """Targets or scores, shape (..., K), of which one stands for two classes: that
+    of the second, less the first.
+    """
+    return (
+        np.concatenate([-values, values], axis=-1) if values.shape[-1] == 1 else values
+    )
 
 
 def class_shares(targets: NDArray, doubt: float = 0.0) -> NDArray[np.float64]:
-    """Shares of the classes in each row, (n, K), whose targets are from -1 to 1; `doubt` is shared by all classes."""
+    """Shares of the classes in each row, (n, K), whose targets are from -1 to 1;
+    `doubt` is shared by all classes.
+    """
     shares: NDArray = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
     return doubt / targets.shape[1] + (1 - doubt) * shares if doubt else shares
 
 
-def _report(trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget) -> Report:
+def _report(
+    trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget
+) -> Report:
     """Report of the lowest loss of each way to scale the columns."""
     share, candidates = weight / weight.sum(), []
     names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:
-        losses = min((trial.best for trial in trials if trial.way == name), key=share.dot)
+        losses = min(
+            (trial.best for trial in trials if trial.way == name), key=share.dot
+        )
         found = mean_and_error(losses, weight)
-        candidates.append(Candidate(name, len(weight), *found, clock.elapsed / len(names)))
+        candidates.append(
+            Candidate(name, len(weight), *found, clock.elapsed / len(names))
+        )
     reason = "the columns are not all numbers"
     if len(names) > 1:
-        reason = f"as the spread of the columns suggests; the leave-one-out loss of {names[1]} is not clearly lower"
+        reason = (
+            "as the spread of the columns suggests; the leave-one-out loss of "
+            f"{names[1]} is not clearly lower"
+        )
         if chosen != names[0]:
             reason = "clearly lower leave-one-out loss"
-    return Report("log loss", len(weight), candidates, chosen, reason, seconds={"one lengthscale": clock.elapsed})
+    return Report(
+        "log loss",
+        len(weight),
+        candidates,
+        chosen,
+        reason,
+        seconds={"one lengthscale": clock.elapsed},
+    )

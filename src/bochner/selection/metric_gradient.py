@@ -1,16 +1,20 @@
-"""The held-out loss of exact kernel ridge regression on a small block of rows, and its gradient.
+"""The held-out loss of exact kernel ridge regression on a small block of rows, and its
+gradient.
 
-A block has t rows to fit and m validation rows. With K the kernel, 1 the constant kernel of an intercept and lambda
-the ridge penalty,
+A block has t rows to fit and m validation rows. With K the kernel, 1 the constant
+kernel of an intercept and lambda the ridge penalty,
 
-    F = K_tt + 1 1' + lambda I,    a = F^-1 y_t,    e = (K_mt + 1 1') a - y_m,    L = |e|^2 / m,
+    F = K_tt + 1 1' + lambda I,    a = F^-1 y_t,
+    e = (K_mt + 1 1') a - y_m,    L = |e|^2 / m,
 
-summed over the outputs. With u = 2 e / m and b = F^-1 (K_mt + 1 1')' u the derivatives are
+summed over the outputs. With u = 2 e / m and b = F^-1 (K_mt + 1 1')' u the derivatives
+are
 
     dL / dK_mt = u a',    dL / dK_tt = -b a',    dL / dlog lambda = -lambda sum(b * a),
 
-and a metric's own parameters follow from W = dL/dK * K and the distances, O(rows^2) operations a column. As K_tt is
-symmetric, it is computed below the diagonal only, where W_ij = -(b_i a_j + b_j a_i) K_ij counts both of its halves.
+and a metric's own parameters follow from W = dL/dK * K and the distances, O(rows^2)
+operations a column. As K_tt is symmetric, it is computed below the diagonal only, where
+W_ij = -(b_i a_j + b_j a_i) K_ij counts both of its halves.
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ class Minibatch(NamedTuple):
         The block, transposed; the rows to fit first. Its dtype is that of the work.
     y : array of shape (rows, K)
     n_pairs : int
-        The first so many columns and as many after them are two rising functions of the same numbers.
+        The first so many columns and as many after them are two rising functions of the
+        same numbers.
     binary : int array
         Columns of 0 and one other number, which is positive; none of the pairs.
     """
@@ -51,7 +56,12 @@ class Minibatch(NamedTuple):
         if len(varies) == len(self.B):
             return self, varies
         n_pairs = int(np.searchsorted(varies, q))
-        return Minibatch(self.B[varies], self.y, n_pairs, np.flatnonzero(np.isin(varies, self.binary))), varies
+        return Minibatch(
+            self.B[varies],
+            self.y,
+            n_pairs,
+            np.flatnonzero(np.isin(varies, self.binary)),
+        ), varies
 
 
 class BlockGradient(NamedTuple):
@@ -62,8 +72,8 @@ class BlockGradient(NamedTuple):
     loss : float
         Mean squared error of the validation rows, summed over the outputs.
     metric : array
-        By the logarithms of the scales, shape (p,), or by the entries of the linear map and the logarithm of its size,
-        shape (q^2 + 1,).
+        By the logarithms of the scales, shape (p,), or by the entries of the linear map
+        and the logarithm of its size, shape (q^2 + 1,).
     log_noise : float
         By the logarithm of the ridge penalty.
     """
@@ -74,22 +84,30 @@ class BlockGradient(NamedTuple):
 
 
 class Workspace:
-    """Arrays of a block, allocated once: fresh ones in every step would cost as much as the work.
+    """Arrays of a block, allocated once: fresh ones in every step would cost as much as
+    the work.
 
     Parameters
     ----------
     rows, n_fit : int
     dtype : dtype
-        Of all work. Single precision is accurate enough for a gradient at every ridge penalty that is allowed.
+        Of all work. Single precision is accurate enough for a gradient at every ridge
+        penalty that is allowed.
     """
 
     def __init__(self, rows: int, n_fit: int, dtype: DTypeLike) -> None:
-        self.K, self.F, self.n_fit = np.empty((rows, n_fit), dtype), np.empty((n_fit, n_fit), dtype), n_fit
+        self.K, self.F, self.n_fit = (
+            np.empty((rows, n_fit), dtype),
+            np.empty((n_fit, n_fit), dtype),
+            n_fit,
+        )
         self.factor = np.zeros(n_fit, dtype)
 
 
 class _Squares(NamedTuple):
-    """Columns whose distances, `factor` (S_i + S_j - 2 L_i X_j) summed over them, are products of matrices."""
+    """Columns whose distances, `factor` (S_i + S_j - 2 L_i X_j) summed over them,
+    are products of matrices.
+    """
 
     S: NDArray
     L: NDArray
@@ -113,7 +131,9 @@ class _Squares(NamedTuple):
             return np.empty(0)
         one = np.ones(len(W), W.dtype)
         products = ((self.L @ W) * self.X[:, :n_fit]).sum(axis=1)
-        sums: NDArray = self.S @ (W @ one[:n_fit]) + self.S[:, :n_fit] @ (one @ W) - 2 * products
+        sums: NDArray = (
+            self.S @ (W @ one[:n_fit]) + self.S[:, :n_fit] @ (one @ W) - 2 * products
+        )
         return sums
 
 
@@ -131,7 +151,11 @@ def _flags(T: NDArray) -> _Squares:
 
 
 def diagonal_loss(
-    kernel: str, block: Minibatch, space: Workspace, log_scales: NDArray, log_noise: float
+    kernel: str,
+    block: Minibatch,
+    space: Workspace,
+    log_scales: NDArray,
+    log_noise: float,
 ) -> BlockGradient:
     """Loss and gradient for one scale a column.
 
@@ -148,28 +172,48 @@ def diagonal_loss(
     X = block.B * np.exp(log_scales).astype(block.B.dtype)[:, np.newaxis]
     q, binary = block.n_pairs, block.binary
     if kernel == "gaussian":
-        loss, _, log_noise_gradient = _weigh(_squares(X), X[:0], X[:0], block.y, space, log_noise)
+        loss, _, log_noise_gradient = _weigh(
+            _squares(X), X[:0], X[:0], block.y, space, log_noise
+        )
         own = _squares(X).weighted(space.K)
     else:
-        loose, flags = np.delete(X, binary, axis=0) if len(binary) else X, _flags(X[binary])
+        loose, flags = (
+            np.delete(X, binary, axis=0) if len(binary) else X,
+            _flags(X[binary]),
+        )
         columns = np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]])
-        loss, sums, log_noise_gradient = _weigh(flags, columns, loose, block.y, space, log_noise)
-        own = sums if not len(binary) else np.insert(sums, binary - np.arange(len(binary)), flags.weighted(space.K))
+        loss, sums, log_noise_gradient = _weigh(
+            flags, columns, loose, block.y, space, log_noise
+        )
+        own = (
+            sums
+            if not len(binary)
+            else np.insert(
+                sums, binary - np.arange(len(binary)), flags.weighted(space.K)
+            )
+        )
     return BlockGradient(loss, -own.astype(np.float64), log_noise_gradient)
 
 
 def linear_loss(
-    kernel: str, block: Minibatch, space: Workspace, A: NDArray, size: float, log_noise: float
+    kernel: str,
+    block: Minibatch,
+    space: Workspace,
+    A: NDArray,
+    size: float,
+    log_noise: float,
 ) -> BlockGradient:
-    """Loss and gradient for a linear map of the first columns, as `diagonal_loss` does for scales.
+    """Loss and gradient for a linear map of the first columns, as `diagonal_loss` does
+    for scales.
 
     Parameters
     ----------
     A : array of shape (q, q)
-        With z = size (A x_1, x_2), x_1 the first q columns, none of them binary: exp(-|z - z'|_1), or
-        exp(-|z - z'|_2^2 / 2).
+        With z = size (A x_1, x_2), x_1 the first q columns, none of them binary:
+        exp(-|z - z'|_1), or exp(-|z - z'|_2^2 / 2).
     size : float
-        Its logarithm's derivative is the last entry of `metric`, after those by the entries of A.
+        Its logarithm's derivative is the last entry of `metric`, after those by the
+        entries of A.
     """
     from bochner.loops.coordinates import sign_sums
 
@@ -178,22 +222,36 @@ def linear_loss(
     Z[:q] = A.astype(B.dtype) @ Z[:q]
     mixed, rest, loose = Z[:q], _squares(Z[q:]), Z[:0]
     if kernel == "gaussian":
-        loss, sums, log_noise_gradient = _weigh(_squares(Z), loose, loose, block.y, space, log_noise)
+        loss, sums, log_noise_gradient = _weigh(
+            _squares(Z), loose, loose, block.y, space, log_noise
+        )
         W = space.K
         S = mixed * W.sum(axis=1) - mixed[:, :n_fit] @ W.T
         S[:, :n_fit] += mixed[:, :n_fit] * W.sum(axis=0) - mixed @ W
     else:
         rest, columns = _flags(Z[block.binary]), np.delete(Z, block.binary, axis=0)
-        loss, sums, log_noise_gradient = _weigh(rest, columns, columns[q:], block.y, space, log_noise)
+        loss, sums, log_noise_gradient = _weigh(
+            rest, columns, columns[q:], block.y, space, log_noise
+        )
         sign_sums(mixed, space.K, S := np.zeros_like(mixed))
     by_size = -float(np.vdot(mixed, S) + sums.sum() + rest.weighted(space.K).sum())
-    return BlockGradient(loss, np.append(-size * (S @ B[:q].T).astype(np.float64), by_size), log_noise_gradient)
+    return BlockGradient(
+        loss,
+        np.append(-size * (S @ B[:q].T).astype(np.float64), by_size),
+        log_noise_gradient,
+    )
 
 
 def _weigh(
-    squares: _Squares, columns: NDArray, loose: NDArray, y: NDArray, space: Workspace, log_noise: float
+    squares: _Squares,
+    columns: NDArray,
+    loose: NDArray,
+    y: NDArray,
+    space: Workspace,
+    log_noise: float,
 ) -> tuple[float, NDArray, float]:
-    """Write W = dL/dK * K over K, the kernel of the L1 distances of some columns and the distances of other ones.
+    """Write W = dL/dK * K over K, the kernel of the L1 distances of some columns and
+    the distances of other ones.
 
     Returns
     -------
@@ -221,13 +279,22 @@ def _weigh(
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))
     b = _solve(F, out.T @ u + u.sum(axis=0))
-    P, A = (np.ascontiguousarray(np.concatenate(both).T) for both in ([-b, u], [a, np.zeros_like(u)]))
+    P, A = (
+        np.ascontiguousarray(np.concatenate(both).T)
+        for both in ([-b, u], [a, np.zeros_like(u)])
+    )
     weigh_rows(K, P, A, loose, sums, space.factor)
-    return float(np.square(e).sum() / len(e)), sums[:n_loose], float(-noise * np.vdot(b, a))
+    return (
+        float(np.square(e).sum() / len(e)),
+        sums[:n_loose],
+        float(-noise * np.vdot(b, a)),
+    )
 
 
 def _solve(lower: NDArray, B: NDArray) -> NDArray:
-    """Solve L L'X = B; one column by SciPy's function, as `algebra` would take as long to call BLAS as that works."""
+    """Solve L L'X = B; one column by SciPy's function, as `algebra` would take as
+    long to call BLAS as that works.
+    """
     if B.shape[1] > 1:
         return algebra.solve_cholesky(lower, B)
     trsv = get_blas_funcs("trsv", dtype=lower.dtype)
@@ -237,5 +304,7 @@ def _solve(lower: NDArray, B: NDArray) -> NDArray:
 
 
 def _even(X: NDArray) -> NDArray:
-    """Columns and one of zeros where their number is odd, as the loops take two at a time."""
+    """Columns and one of zeros where their number is odd, as the loops take two at a
+    time.
+    """
     return np.concatenate([X, np.zeros_like(X[: len(X) % 2])])

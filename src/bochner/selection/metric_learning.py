@@ -1,8 +1,10 @@
-"""Metrics learned by gradient steps on blocks of rows: the columns they are learned on, the blocks, and the steps.
+"""Metrics learned by gradient steps on blocks of rows: the columns they are learned on,
+the blocks, and the steps.
 
-A numeric column is learned as its value z and its rank r. For the L1 distance
-a |z - z'| + b |r - r'| = |w(x) - w(x')| with the monotone w = a z + b r, so that the scales of the two make a learned
-warp, and after learning they collapse into one column. z carries on beyond the range of the rows.
+A numeric column is learned as its value z and its rank r. For the L1 distance a |z -
+z'| + b |r - r'| = |w(x) - w(x')| with the monotone w = a z + b r, so that the scales of
+the two make a learned warp, and after learning they collapse into one column. z carries
+on beyond the range of the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ from bochner.engines.local import pause
 from bochner.features.metric import Metric, with_relevance
 from bochner.notices import warn
 from bochner.selection.budget import Budget
-from bochner.selection.metric_gradient import Minibatch, Workspace, diagonal_loss, linear_loss
+from bochner.selection.metric_gradient import (
+    Minibatch,
+    Workspace,
+    diagonal_loss,
+    linear_loss,
+)
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import standardise
 
@@ -34,8 +41,8 @@ UNIFORM_UNIT = np.sqrt(12)  # ranks in [0, 1] times this have unit variance
 class Basis:
     """Basis columns of encoded rows.
 
-    Columns with two values become 0 and 1, columns that have no meaning one by one stay as they are, and constant ones
-    are left out.
+    Columns with two values become 0 and 1, columns that have no meaning one by one stay
+    as they are, and constant ones are left out.
 
     Parameters
     ----------
@@ -60,23 +67,35 @@ class Basis:
         The first so many columns of the points are values, whose ranks follow.
     """
 
-    def __init__(self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator) -> None:
+    def __init__(
+        self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator
+    ) -> None:
         low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         grouped = np.bincount(column_groups)[column_groups] > 1
         between = ((low < X) & (high > X)).any(axis=0)
         self.n_features_in = X.shape[1]
         self.plain = np.flatnonzero((high > low) & (grouped | ~between))
         self.numeric = np.flatnonzero((high > low) & ~grouped & between)
-        sample = X if len(X) <= POLICY.ranked_rows else X[rng.choice(len(X), POLICY.ranked_rows, replace=False)]
+        sample = (
+            X
+            if len(X) <= POLICY.ranked_rows
+            else X[rng.choice(len(X), POLICY.ranked_rows, replace=False)]
+        )
         self.ranks = [_rank_function(sample[:, j]) for j in self.numeric]
-        # Shares of the range first: in any unit of a column its squares are then within range.
+        # Shares of the range first: in any unit of a column its squares are then within
+        # range.
         origin, unit = np.where(grouped, 0.0, low), np.where(grouped, 1.0, high - low)
         values = (X[:, self.numeric] - origin[self.numeric]) / unit[self.numeric]
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         self.mean = origin[self.numeric] + mean * unit[self.numeric]
-        self.deviation = np.maximum(deviation * unit[self.numeric], np.finfo(float).tiny)
+        self.deviation = np.maximum(
+            deviation * unit[self.numeric], np.finfo(float).tiny
+        )
         self.unit = unit[self.plain]
-        ranked = [np.interp(X[:, j], *rank) for j, rank in zip(self.numeric, self.ranks, strict=True)]
+        ranked = [
+            np.interp(X[:, j], *rank)
+            for j, rank in zip(self.numeric, self.ranks, strict=True)
+        ]
         R = np.stack(ranked, axis=1) if ranked else np.empty(values.shape)
         Z = (values - mean) / deviation
         P = (X[:, self.plain] - origin[self.plain]) / self.unit
@@ -91,24 +110,48 @@ class Basis:
         self.start[: len(free)] -= np.log(len(kept))
 
     def coordinates(self, kernel: str, log_scales: NDArray) -> Metric:
-        """Return the metric with these scales; for the L1 distance every numeric column is one warped coordinate."""
+        """Return the metric with these scales; for the L1 distance every numeric
+        column is one warped coordinate.
+        """
         s, q = np.exp(log_scales), len(self.numeric)
         own = s[len(s) - len(self.plain) :] / self.unit
         slopes = s[:q] / self.deviation
-        factors = np.zeros(q) if self.parts == "value" else s[len(s) - len(own) - q : len(s) - len(own)]
-        return self._collapsed(slopes, factors, own) if kernel == "laplacian" else self._apart(slopes, factors, own)
+        factors = (
+            np.zeros(q)
+            if self.parts == "value"
+            else s[len(s) - len(own) - q : len(s) - len(own)]
+        )
+        return (
+            self._collapsed(slopes, factors, own)
+            if kernel == "laplacian"
+            else self._apart(slopes, factors, own)
+        )
 
     def _collapsed(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
-        """Values and ranks as one coordinate for each numeric column: the sum of two distances that grow together."""
+        """Values and ranks as one coordinate for each numeric column: the sum of two
+        distances that grow together.
+        """
         source, q = np.concatenate([self.numeric, self.plain]), len(self.numeric)
         if not factors.any():
             return Metric(self.n_features_in, source, np.concatenate([slopes, own]))
         levels = [
             slope * (x - mean) + factor * r
-            for (x, r), slope, mean, factor in zip(self.ranks, slopes, self.mean, factors, strict=True)
+            for (x, r), slope, mean, factor in zip(
+                self.ranks, slopes, self.mean, factors, strict=True
+            )
         ]
-        warps = {"knots": _padded([x for x, _ in self.ranks]), "levels": _padded(levels), "slopes": slopes}
-        return Metric(self.n_features_in, source, np.concatenate([np.ones(q), own]), warped=np.arange(q), **warps)
+        warps = {
+            "knots": _padded([x for x, _ in self.ranks]),
+            "levels": _padded(levels),
+            "slopes": slopes,
+        }
+        return Metric(
+            self.n_features_in,
+            source,
+            np.concatenate([np.ones(q), own]),
+            warped=np.arange(q),
+            **warps,
+        )
 
     def _apart(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
         """Values and ranks as coordinates of their own, those that there are."""
@@ -121,11 +164,19 @@ class Basis:
             "levels": levels,
             "slopes": 0.0 * factors[second],
         }
-        return Metric(self.n_features_in, source, scale, warped=len(first) + np.arange(len(second)), **warps)
+        return Metric(
+            self.n_features_in,
+            source,
+            scale,
+            warped=len(first) + np.arange(len(second)),
+            **warps,
+        )
 
 
 def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
-    """Knots and mid-ranks, of unit variance where uniform, of the values of a column; 256 at most."""
+    """Knots and mid-ranks, of unit variance where uniform, of the values of a
+    column; 256 at most.
+    """
     values, counts = np.unique(x.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
     if len(values) > POLICY.n_knots:
@@ -138,7 +189,9 @@ def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
 def _padded(rows: list[NDArray]) -> NDArray:
     """Rows of one length, the last entry of shorter ones repeated."""
     width = max((len(row) for row in rows), default=0)
-    return np.array([np.pad(row, (0, width - len(row)), mode="edge") for row in rows]).reshape(len(rows), width)
+    return np.array(
+        [np.pad(row, (0, width - len(row)), mode="edge") for row in rows]
+    ).reshape(len(rows), width)
 
 
 @dataclass(frozen=True)
@@ -150,7 +203,8 @@ class Schedule:
     steps, block : int
         Most gradient steps, and rows of a block.
     kinds : tuple of {"uniform", "wide", "near"}
-        Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
+        Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest
+        to a random row; the nearest.
     seconds : float or None
         The most.
     window : int
@@ -179,15 +233,24 @@ class MinibatchSampler:
     weight : array of shape (n,), optional
         By which rows are drawn, and those to which others are near.
     n_pairs : int, default=0
-        The first so many columns and as many after them are two rising functions of the same numbers.
+        The first so many columns and as many after them are two rising functions of the
+        same numbers.
     """
 
     def __init__(
-        self, rows: NDArray, y: NDArray, schedule: Schedule, seed: int, weight: NDArray | None = None, n_pairs: int = 0
+        self,
+        rows: NDArray,
+        y: NDArray,
+        schedule: Schedule,
+        seed: int,
+        weight: NDArray | None = None,
+        n_pairs: int = 0,
     ) -> None:
         self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
         self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
-        self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
+        self._ends = (
+            None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
+        )
         self.rng = np.random.default_rng(seed)
         sizes = schedule.block, schedule.early_block or schedule.block
         self._spaces = [_workspace(min(size, len(rows)), rows.dtype) for size in sizes]
@@ -209,11 +272,20 @@ class MinibatchSampler:
             Of the L1 distance by which rows are near.
         """
         chosen = self._choose(kind, scales)
-        return Minibatch(np.ascontiguousarray(self.rows[chosen].T), self.y[chosen], self.n_pairs, self.binary)
+        return Minibatch(
+            np.ascontiguousarray(self.rows[chosen].T),
+            self.y[chosen],
+            self.n_pairs,
+            self.binary,
+        )
 
     def _choose(self, kind: str, scales: NDArray) -> NDArray:
         n = len(self.rows)
-        space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
+        space = {
+            "uniform": n,
+            "wide": POLICY.wide_neighbours * self.size,
+            "near": self.size,
+        }[kind]
         if space >= n:
             return self._random(self.size)
         anchor, scales = self.rows[self._random(1)[0]], scales.astype(self.rows.dtype)
@@ -224,20 +296,34 @@ class MinibatchSampler:
 
             nearness(self.rows, anchor, scales, self._distances)
         near = self._nearest(space)
-        return self.rng.permutation(near) if kind == "near" else self.rng.choice(near, self.size, replace=False)
+        return (
+            self.rng.permutation(near)
+            if kind == "near"
+            else self.rng.choice(near, self.size, replace=False)
+        )
 
     def _random(self, size: int) -> NDArray:
         """Rows at random, by their weights; those drawn twice make room for others."""
         n = len(self.rows)
         if self._ends is None:
-            return self.rng.choice(n, size, replace=False) if size > 1 else self.rng.integers(n, size=1)
-        drawn = np.unique(np.searchsorted(self._ends, self.rng.uniform(0, self._ends[-1], size), side="right"))
+            return (
+                self.rng.choice(n, size, replace=False)
+                if size > 1
+                else self.rng.integers(n, size=1)
+            )
+        drawn = np.unique(
+            np.searchsorted(
+                self._ends, self.rng.uniform(0, self._ends[-1], size), side="right"
+            )
+        )
         others = self.rng.choice(n, size, replace=False)
         rest = others[~np.isin(others, drawn)][: size - len(drawn)]
         return self.rng.permutation(np.concatenate([np.minimum(drawn, n - 1), rest]))
 
     def _nearest(self, space: int) -> NDArray:
-        """The rows of the least distances; in many rows looked for below a threshold that a sample tells."""
+        """The rows of the least distances; in many rows looked for below a threshold
+        that a sample tells.
+        """
         D = self._distances
         if len(D) < POLICY.rows_for_threshold:
             return np.argpartition(D, space)[:space]
@@ -255,10 +341,19 @@ def _workspace(size: int, dtype: DTypeLike) -> Workspace:
 
 
 def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
-    """Rows whose columns of two values, from the given one on, have zero as the lesser one; and these columns."""
+    """Rows whose columns of two values, from the given one on, have zero as the
+    lesser one; and these columns.
+    """
     low, high = rows.min(axis=0), rows.max(axis=0)
     varying = first + np.flatnonzero((low < high)[first:])
-    binary = np.array([j for j in varying if ((rows[:, j] == low[j]) | (rows[:, j] == high[j])).all()], np.intp)
+    binary = np.array(
+        [
+            j
+            for j in varying
+            if ((rows[:, j] == low[j]) | (rows[:, j] == high[j])).all()
+        ],
+        np.intp,
+    )
     if low[binary].any():
         rows = rows.copy()
         rows[:, binary] -= low[binary]
@@ -268,9 +363,10 @@ def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
 class EarlyStopping:
     """Number and lengths of gradient steps, with early stopping.
 
-    They have their full length until the losses of the blocks no longer fall, half of the most steps at most, or the
-    share of the most seconds that leaves time for as many steps more, in blocks that may be larger; in these the length
-    falls to zero. Losses are compared in windows, which have blocks of all kinds.
+    They have their full length until the losses of the blocks no longer fall, half of
+    the most steps at most, or the share of the most seconds that leaves time for as
+    many steps more, in blocks that may be larger; in these the length falls to zero.
+    Losses are compared in windows, which have blocks of all kinds.
 
     Parameters
     ----------
@@ -284,7 +380,12 @@ class EarlyStopping:
 
     def __init__(self, schedule: Schedule) -> None:
         self.clock, self.window = Budget(schedule.seconds), schedule.window
-        self.turn, self.end, self.left, self.losses = schedule.steps // 2, schedule.steps, 1.0, list[float]()
+        self.turn, self.end, self.left, self.losses = (
+            schedule.steps // 2,
+            schedule.steps,
+            1.0,
+            list[float](),
+        )
         early = schedule.early_block or schedule.block
         self.late_share = schedule.block / (schedule.block + early)
 
@@ -304,7 +405,9 @@ class EarlyStopping:
         self.losses.append(loss)
 
     def _is_late(self, done: int) -> bool:
-        """Whether as many steps more take the rest of the time, after the fewest steps."""
+        """Whether as many steps more take the rest of the time, after the fewest
+        steps.
+        """
         return 2 * done >= POLICY.fewest_steps and not self.clock.has(self.late_share)
 
     def _has_plateaued(self) -> bool:
@@ -312,22 +415,38 @@ class EarlyStopping:
         n = self.window
         if len(self.losses) % n or len(self.losses) < 2 * n:
             return False
-        before, last = (float(np.nanmean(part)) for part in np.split(np.array(self.losses[-2 * n :]), 2))
+        before, last = (
+            float(np.nanmean(part))
+            for part in np.split(np.array(self.losses[-2 * n :]), 2)
+        )
         return not last < (1 - POLICY.falling) * before
 
 
 class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over those of the second half."""
+    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over
+    those of the second half.
+    """
 
     def __init__(
-        self, x: NDArray, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
+        self,
+        x: NDArray,
+        rate: float = POLICY.rate,
+        floor: float = 0.0,
+        low: Any = None,
+        high: Any = None,
     ) -> None:
         self.x, self.rate, self.floor, self.low, self.high = x, rate, floor, low, high
-        self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+        self.m, self.v, self.total = (
+            np.zeros_like(x),
+            np.zeros_like(x),
+            np.zeros_like(x),
+        )
         self.done = self.summed = 0
 
     def step(self, gradient: NDArray, left: float = 1.0) -> None:
-        """Take a step, shortened to `left` where that is below 1; gradients that are not numbers are passed over."""
+        """Take a step, shortened to `left` where that is below 1; gradients that are
+        not numbers are passed over.
+        """
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
         self.done += 1
@@ -351,7 +470,10 @@ class Adam:
 
 def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
     """Steps of Adam for so many entries within each of some bounds."""
-    low, high = (np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds]) for k in (0, 1))
+    low, high = (
+        np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds])
+        for k in (0, 1)
+    )
     return Adam(x, low=low, high=high)
 
 
@@ -360,8 +482,8 @@ def learn_scales(
 ) -> tuple[NDArray, NDArray]:
     """Learn one scale a column.
 
-    Shapes are shared by the kinds of blocks; the size of the metric and the noise are free for each kind, whose
-    densities differ.
+    Shapes are shared by the kinds of blocks; the size of the metric and the noise are
+    free for each kind, whose densities differ.
 
     Parameters
     ----------
@@ -380,7 +502,9 @@ def learn_scales(
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
-    adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    adam = _adam(
+        x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises)
+    )
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
@@ -389,7 +513,9 @@ def learn_scales(
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
         gradient = np.zeros_like(x)
         if len(varies):
-            own = diagonal_loss(kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
+            own = diagonal_loss(
+                kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q]
+            )
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
             steps.note(own.loss)
@@ -397,8 +523,11 @@ def learn_scales(
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
-def learn_map(kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArray) -> tuple[NDArray, NDArray]:
-    """Learn a linear map of the first columns of the rows, in which the scales are one; the others keep theirs.
+def learn_map(
+    kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Learn a linear map of the first columns of the rows, in which the scales are one;
+    the others keep theirs.
 
     Parameters
     ----------
@@ -416,12 +545,19 @@ def learn_map(kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArra
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free, steps = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), EarlyStopping(blocks.schedule)
+    free, steps = (
+        _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)),
+        EarlyStopping(blocks.schedule),
+    )
     for step in steps:
         k = step % Q
         blocks.resize(early=kernel == "laplacian" and steps.left > 1)
         block = blocks.draw(kinds[k], ones)
-        A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
+        A, size, noise = (
+            entries.x.reshape(q, q),
+            float(np.exp(free.x[k])),
+            free.x[Q + k],
+        )
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
         steps.note(own.loss)
         entries.step(own.metric[:-1], steps.left)
@@ -438,8 +574,8 @@ MOST_CLASSES = 100
 class LearnedMetric(NamedTuple):
     """A learned metric, with its sizes.
 
-    Sizes are logarithms of the factors on the coordinates that suit each kind of blocks; a linear map may mix the first
-    `n_mixed` coordinates.
+    Sizes are logarithms of the factors on the coordinates that suit each kind of
+    blocks; a linear map may mix the first `n_mixed` coordinates.
     """
 
     metric: Metric
@@ -465,7 +601,8 @@ class MetricTask:
     map_schedule : Schedule, optional
         Of a linear map that is learned on top.
     common_unit : array of shape (d,), optional
-        Factors on the columns, of whose principal components scales are then learned instead.
+        Factors on the columns, of whose principal components scales are then learned
+        instead.
     """
 
     kernel: str
@@ -479,7 +616,9 @@ class MetricTask:
 
 
 def schedule(n_rows: int) -> Schedule:
-    """Schedule for a table of `n_rows` rows: longer for more rows, on nearby rows if there are many."""
+    """Schedule for a table of `n_rows` rows: longer for more rows, on nearby rows if
+    there are many.
+    """
     if n_rows > POLICY.most_raced:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_shorter_learning:
@@ -503,23 +642,38 @@ def learning_sample(source: ArraySource, seed: int) -> Block:
     most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
     X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
     mean, deviation = standardise(y, weight)
-    return Block(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
+    return Block(
+        X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight
+    )
 
 
 def learn(task: MetricTask) -> LearnedMetric:
-    """Learn one scale a column of the basis or of its principal components, and a linear map where it is asked for."""
+    """Learn one scale a column of the basis or of its principal components, and a
+    linear map where it is asked for.
+    """
     if task.common_unit is not None:
         return learn_principal(task.sample, task.common_unit, task.schedule, task.seed)
     X, y, weight = task.sample
     basis = Basis(X, task.column_groups, task.parts, np.random.default_rng(task.seed))
     if not basis.points.shape[1]:
-        raise ValueError("All columns are constant, so there is no distance to learn: give a column that varies.")
-    blocks = MinibatchSampler(basis.points, y, task.schedule, task.seed, weight, basis.n_pairs)
-    log_scales, sizes = learn_scales(task.kernel, blocks, basis.start, basis.column_groups)
+        raise ValueError(
+            "All columns are constant, so there is no distance to learn: give a "
+            "column that varies."
+        )
+    blocks = MinibatchSampler(
+        basis.points, y, task.schedule, task.seed, weight, basis.n_pairs
+    )
+    log_scales, sizes = learn_scales(
+        task.kernel, blocks, basis.start, basis.column_groups
+    )
     mixable = task.kernel == "laplacian" or task.parts == "value"
     metric = with_relevance(basis.coordinates(task.kernel, log_scales), X, task.seed)
     learned = LearnedMetric(metric, sizes, len(basis.numeric) if mixable else 0)
-    return learned if task.map_schedule is None else learn_full(task, learned, task.map_schedule)
+    return (
+        learned
+        if task.map_schedule is None
+        else learn_full(task, learned, task.map_schedule)
+    )
 
 
 def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> LearnedMetric:
@@ -529,13 +683,19 @@ def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> Learned
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
     blocks = MinibatchSampler(U, y, plan, task.seed, weight)
     linear, sizes = learn_map(task.kernel, blocks, base.n_mixed, base.sizes)
-    return LearnedMetric(with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed)
+    return LearnedMetric(
+        with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed
+    )
 
 
-def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> LearnedMetric:
-    """Learn a scale for each of the first 50 principal components, for the Gaussian kernel; for images and the like.
+def learn_principal(
+    sample: Block, factors: NDArray, plan: Schedule, seed: int
+) -> LearnedMetric:
+    """Learn a scale for each of the first 50 principal components, for the Gaussian
+    kernel; for images and the like.
 
-    The components of variance v are first scaled by v^(-1/4), half way to equal variances.
+    The components of variance v are first scaled by v^(-1/4), half way to equal
+    variances.
 
     Parameters
     ----------
@@ -544,25 +704,42 @@ def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) 
     """
     X = sample.X.astype(np.float64) * factors
     X -= X.mean(axis=0)
-    values, vectors = np.linalg.eigh(gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X))
-    kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][: POLICY.principal]
+    values, vectors = np.linalg.eigh(
+        gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X)
+    )
+    kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][
+        : POLICY.principal
+    ]
     linear = vectors[:, kept].T * (values[kept] ** -0.25)[:, np.newaxis]
     U = product(X, linear.T).astype(np.float32)
     start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
-    log_scales, sizes = learn_scales("gaussian", MinibatchSampler(U, sample.y, plan, seed), start, np.arange(len(kept)))
+    log_scales, sizes = learn_scales(
+        "gaussian",
+        MinibatchSampler(U, sample.y, plan, seed),
+        start,
+        np.arange(len(kept)),
+    )
     columns = np.arange(X.shape[1])
-    metric = Metric(X.shape[1], columns, factors, linear=linear * np.exp(log_scales)[:, np.newaxis])
+    metric = Metric(
+        X.shape[1], columns, factors, linear=linear * np.exp(log_scales)[:, np.newaxis]
+    )
     return LearnedMetric(with_relevance(metric, sample.X, seed), sizes, 0)
 
 
 @single_threaded_blas()
 def learn_metric(
-    X: Any, y: Any, kernel: str = "laplacian", metric: str = "ard", sample_weight: Any = None, random_state: Any = None
+    X: Any,
+    y: Any,
+    kernel: str = "laplacian",
+    metric: str = "ard",
+    sample_weight: Any = None,
+    random_state: Any = None,
 ) -> Metric:
     """Learn a distance between rows that suits a kernel machine on these data.
 
-    It minimises the validation loss of exact kernel ridge regression by stochastic gradient descent, on blocks of 224
-    to 512 rows. Some blocks are drawn at random, some are of rows near one another. At most 100,000 rows are used.
+    It minimises the validation loss of exact kernel ridge regression by stochastic
+    gradient descent, on blocks of 224 to 512 rows. Some blocks are drawn at random,
+    some are of rows near one another. At most 100,000 rows are used.
 
     Parameters
     ----------
@@ -571,11 +748,12 @@ def learn_metric(
     y : array of shape (n,) or (n, K)
         Numbers, or class labels: strings, booleans, or at most 100 different integers.
     kernel : {"laplacian", "gaussian"}, default="laplacian"
-        "laplacian" is of the L1 distance, for `BinningFeatures`; "gaussian" is of the Euclidean distance, for
-        `FourierFeatures`.
+        "laplacian" is of the L1 distance, for `BinningFeatures`; "gaussian" is of the
+        Euclidean distance, for `FourierFeatures`.
     metric : {"ard", "full"}, default="ard"
-        "ard": a lengthscale and a monotone warp for each column. "full": a linear map of the numeric columns on top;
-        for the Gaussian kernel it maps the columns without warps.
+        "ard": a lengthscale and a monotone warp for each column. "full": a linear map
+        of the numeric columns on top; for the Gaussian kernel it maps the columns
+        without warps.
     sample_weight : array of shape (n,), optional
         Rows of weight zero are left out.
     random_state : int, RandomState or None, default=None
@@ -587,8 +765,8 @@ def learn_metric(
     Raises
     ------
     ValueError
-        If the kernel or metric is unknown, or there are fewer than 20 rows of positive weight, or no column that
-        varies.
+        If the kernel or metric is unknown, or there are fewer than 20 rows of positive
+        weight, or no column that varies.
 
     Warns
     -----
@@ -610,33 +788,49 @@ def learn_metric(
     if metric not in ("ard", "full"):
         raise ValueError(f"metric must be 'ard' or 'full', got {metric!r}.")
     labels = _are_labels(np.asarray(y))
-    X, y = check_X_y(X, y, dtype=[np.float64, np.float32], multi_output=not labels, y_numeric=not labels)
+    X, y = check_X_y(
+        X,
+        y,
+        dtype=[np.float64, np.float32],
+        multi_output=not labels,
+        y_numeric=not labels,
+    )
     weight = checked_weight(sample_weight, X)
     n_rows = len(y) if weight is None else np.count_nonzero(weight)
     if n_rows < POLICY.fewest_asked_rows:
         raise ValueError(
-            f"Learning a metric needs at least {POLICY.fewest_asked_rows} rows of positive weight, and there are "
+            f"Learning a metric needs at least {POLICY.fewest_asked_rows} rows of "
+            "positive weight, and there are "
             f"{n_rows}: give more rows, or choose the lengthscales of a kernel."
         )
     if labels:
         y = np.where(y[:, np.newaxis] == np.unique(y), 1.0, -1.0)
     seed = int(check_random_state(random_state).randint(2**31))
-    sample = learning_sample(ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight), seed)
+    sample = learning_sample(
+        ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight), seed
+    )
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
-    task = MetricTask(kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts)
+    task = MetricTask(
+        kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts
+    )
     learned = learn(task)
     if metric == "full" and learned.n_mixed > 1:
-        learned = learn_full(replace(task, seed=seed + 1), learned, map_schedule(task.schedule))
+        learned = learn_full(
+            replace(task, seed=seed + 1), learned, map_schedule(task.schedule)
+        )
     elif metric == "full":
         warn(
-            "metric='full' learned no linear map: fewer than two columns have more than two values. Lengthscales of "
+            "metric='full' learned no linear map: fewer than two columns have more "
+            "than two values. Lengthscales of "
             "the columns were learned instead, as with metric='ard'."
         )
     return learned.metric
 
 
 def _are_labels(y: NDArray) -> bool:
-    """Whether targets are classes; whole numbers are, unless there are too many different ones."""
+    """Whether targets are classes; whole numbers are, unless there are too many
+    different ones.
+    """
     if y.ndim != 1 or y.dtype.kind not in "iuf":
         return y.ndim == 1
     return bool((y == np.rint(y)).all()) and len(np.unique(y)) <= MOST_CLASSES

@@ -30,9 +30,11 @@ class SearchSpace:
     fewest_rows : int
         Distinct rows without which nothing is learned.
     n_rows : int
-        Rows that the model is fitted to at last, where those at hand are a sample of them.
+        Rows that the model is fitted to at last, where those at hand are a sample of
+        them.
     n_outputs : int
-        Targets that it is fitted to at last, where those at hand are combinations of them.
+        Targets that it is fitted to at last, where those at hand are combinations of
+        them.
     """
 
     features: str = "auto"
@@ -55,7 +57,8 @@ class Problem:
     validator : Validator
     column_groups : int array of shape (d,)
     column_units : array of shape (d,) or None
-        What one unit of each column is in the unit of the input; None where that has no meaning.
+        What one unit of each column is in the unit of the input; None where that has no
+        meaning.
     space : SearchSpace
     budget : Budget
     seed : int
@@ -77,7 +80,9 @@ class Problem:
     @property
     def share_at_hand(self) -> float:
         """Share of the distinct rows that candidates are fitted and validated on."""
-        seen = (self.validator.n_rows + len(self.validator.weight_out)) / self.split.n_solved
+        seen = (
+            self.validator.n_rows + len(self.validator.weight_out)
+        ) / self.split.n_solved
         return min(seen, 1.0) * self.split.n_rows / self.n_rows
 
     @property
@@ -96,45 +101,69 @@ class Problem:
         return sp.issparse(self.validator.X)
 
     def of_fold(self, k: int) -> Problem | None:
-        """The same with another fifth of few rows as validation rows; None where these tell nothing."""
+        """The same with another fifth of few rows as validation rows; None where
+        these tell nothing.
+        """
         rows, former = self.split.of_fold(k), self.validator
         if not rows.out.n_rows:
             return None
-        validator = Validator(rows.fit.whole(), rows.out.whole(), former.classes, self.seed, former.budget)
-        return replace(self, split=rows, validator=validator) if validator.y.any() else None
+        validator = Validator(
+            rows.fit.whole(), rows.out.whole(), former.classes, self.seed, former.budget
+        )
+        return (
+            replace(self, split=rows, validator=validator)
+            if validator.y.any()
+            else None
+        )
 
     @property
     def is_refolded(self) -> bool:
-        """Whether rows are so few that near candidates are compared on more of them; not if a map was requested."""
+        """Whether rows are so few that near candidates are compared on more of them;
+        not if a map was requested.
+        """
         narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
         return self.split.rows is not None and narrow and self.space.metric != "full"
 
     @property
     def is_large(self) -> bool:
-        """Whether there are so many rows that candidates are compared on some of them."""
+        """Whether there are so many rows that candidates are compared on some of
+        them.
+        """
         return self.n_rows > POLICY.most_raced
 
     @property
     def is_fully_learned(self) -> bool:
-        """Whether there are enough rows for metrics that tell more than one lengthscale or few grids can."""
+        """Whether there are enough rows for metrics that tell more than one
+        lengthscale or few grids can.
+        """
         return self.n_rows >= POLICY.rows_for_full_learning
 
     @property
     def allows_bins_alone(self) -> bool:
-        """Whether bins may be the whole model; for numbers Fourier features stand beside them, up to 50,000 rows."""
+        """Whether bins may be the whole model; for numbers Fourier features stand
+        beside them, up to 50,000 rows.
+        """
         alone = self.validator.classes or self.n_rows > POLICY.hybrid_rows
-        return self.space.features == "binning" or (self.space.features == "auto" and alone)
+        return self.space.features == "binning" or (
+            self.space.features == "auto" and alone
+        )
 
     @property
     def alphas(self) -> NDArray | None:
-        """The ridge penalties that are given, in the weights of the trials; None where they are to be chosen."""
+        """The ridge penalties that are given, in the weights of the trials; None
+        where they are to be chosen.
+        """
         given = self.space.alphas
         return None if given is None else given / self.split.largest_weight
 
     def penalties(self, factors: tuple[float, ...]) -> NDArray:
-        """Ridge penalties to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
+        """Ridge penalties to try, shape (A, 1): those that are given, or multiples
+        of what a distinct row weighs.
+        """
         given = self.alphas
-        return (np.array(factors) * self.split.row_weight if given is None else given)[:, np.newaxis]
+        return (np.array(factors) * self.split.row_weight if given is None else given)[
+            :, np.newaxis
+        ]
 
     @property
     def n_trial_grids(self) -> int:
@@ -149,19 +178,38 @@ class Problem:
         return int(np.clip(entries / n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
-        """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
+        """Grids of the model: as given; 50 million bins, fewer for many outputs; or
+        what a time limit allows.
 
-        That is by the seconds of a trial, which runs over the rows to fit in some 12 iterations.
+        That is by the seconds of a trial, which runs over the rows to fit in some 12
+        iterations.
         """
         if self.space.n_components is not None:
             return self.space.n_components
         usual = POLICY.final_entries / self.n_rows
         usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
         if self.budget.limit is None:
-            return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.validator.n_rows)))
-        each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.validator.n_rows
-        each *= self.n_outputs / self.validator.y.shape[1]  # of many outputs a trial fits combinations
-        return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
+            return int(
+                min(
+                    np.clip(usual, *POLICY.final_grids),
+                    grids_within_limit(self.validator.n_rows),
+                )
+            )
+        each = (
+            seconds
+            / self.n_trial_grids
+            * max(self.split.n_solved, self.space.n_rows)
+            / self.validator.n_rows
+        )
+        each *= (
+            self.n_outputs / self.validator.y.shape[1]
+        )  # of many outputs a trial fits combinations
+        return int(
+            np.clip(
+                POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials),
+                *POLICY.timed_grids,
+            )
+        )
 
 
 def prepare(
@@ -173,7 +221,8 @@ def prepare(
     seed: int,
     budget: Budget,
 ) -> Problem | None:
-    """Split the rows; None where there are too few distinct ones, or only equal targets, to learn from.
+    """Split the rows; None where there are too few distinct ones, or only equal
+    targets, to learn from.
 
     Parameters
     ----------
@@ -190,4 +239,8 @@ def prepare(
         return None
     trials = budget.part(POLICY.chosen_share)
     validator = Validator(rows.fit.whole(), rows.out.whole(), classes, seed, trials)
-    return Problem(rows, validator, column_groups, column_units, space, budget, seed) if validator.y.any() else None
+    return (
+        Problem(rows, validator, column_groups, column_units, space, budget, seed)
+        if validator.y.any()
+        else None
+    )

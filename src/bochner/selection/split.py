@@ -13,9 +13,11 @@ from bochner.selection.policy import POLICY
 
 
 def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bool_]:
-    """Which rows to hold out, about a fifth of those with weight or about 10,000, shape (n,).
+    """Which rows to hold out, about a fifth of those with weight or about 10,000, shape
+    (n,).
 
-    The content of a row decides, so that equal rows are held out together, in any order and from any part of the data.
+    The content of a row decides, so that equal rows are held out together, in any order
+    and from any part of the data.
     """
     counted = weights > 0
     share = min(1 / POLICY.n_folds, POLICY.most_held_out / max(int(counted.sum()), 1))
@@ -23,16 +25,24 @@ def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bo
 
 
 def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_]]:
-    """Five sets of rows that together are all those with weight, each shape (n,); equal rows are in one, by content."""
-    _, group = np.unique(np.where(weights > 0, uniform(hashes, seed), 2.0), return_inverse=True)
+    """Five sets of rows that together are all those with weight, each shape (n,);
+    equal rows are in one, by content.
+    """
+    _, group = np.unique(
+        np.where(weights > 0, uniform(hashes, seed), 2.0), return_inverse=True
+    )
     size = -(-len(np.unique(group[weights > 0])) // POLICY.n_folds)
     return [(group // max(size, 1) == k) & (weights > 0) for k in range(POLICY.n_folds)]
 
 
 def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> NDArray[np.intp]:
-    """Fold of each row, shape (n,), of folds that differ in size by one row at most; the content of rows decides."""
+    """Fold of each row, shape (n,), of folds that differ in size by one row at most;
+    the content of rows decides.
+    """
     fold = np.empty(len(hashes), np.intp)
-    fold[np.argsort(uniform(hashes, seed), kind="stable")] = np.arange(len(hashes)) * n_folds // len(hashes)
+    fold[np.argsort(uniform(hashes, seed), kind="stable")] = (
+        np.arange(len(hashes)) * n_folds // len(hashes)
+    )
     return fold
 
 
@@ -46,8 +56,9 @@ class Split:
     first_duplicate : int array of shape (n,)
         The first of the rows to fit that are equal to each; held-out ones are apart.
     fit, out : ArraySource
-        Rows to fit, a million at most, and validation rows. Where many are repeated, equal ones are one, with their
-        weight and mean target. The largest weight of a row is 1.
+        Rows to fit, a million at most, and validation rows. Where many are repeated,
+        equal ones are one, with their weight and mean target. The largest weight of a
+        row is 1.
     n_solved : int
         Rows that the model is solved for at last, where equal ones may be one.
     row_weight : float
@@ -71,10 +82,15 @@ class Split:
     fold: NDArray[np.intp] | None = None
 
     def of_fold(self, k: int) -> Split:
-        """Return the same with another fifth of the rows as validation rows; `held_out` stays."""
+        """Return the same with another fifth of the rows as validation rows;
+        `held_out` stays.
+        """
         assert self.rows is not None
         assert self.fold is not None
-        fit, out = (self.rows.take(np.flatnonzero(own)) for own in (self.fold != k, self.fold == k))
+        fit, out = (
+            self.rows.take(np.flatnonzero(own))
+            for own in (self.fold != k, self.fold == k)
+        )
         return replace(self, fit=fit, out=out)
 
     @property
@@ -83,8 +99,11 @@ class Split:
         return len(self.held_out)
 
 
-def split(source: ArraySource, fewest: int, seed: int, most: float = np.inf) -> Split | None:
-    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest` distinct rows are left.
+def split(
+    source: ArraySource, fewest: int, seed: int, most: float = np.inf
+) -> Split | None:
+    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest`
+    distinct rows are left.
 
     Of the others `most` at most are rows to fit.
     """
@@ -104,7 +123,15 @@ def split(source: ArraySource, fewest: int, seed: int, most: float = np.inf) -> 
     out, counted = held_out[leads], np.flatnonzero(rows.weights > 0)
     fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
     fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
-    found = Split(held_out, first_duplicate, fit, rows.take(np.flatnonzero(out)), rows.n_rows, row_weight, largest)
+    found = Split(
+        held_out,
+        first_duplicate,
+        fit,
+        rows.take(np.flatnonzero(out)),
+        rows.n_rows,
+        row_weight,
+        largest,
+    )
     if len(counted) > POLICY.refolded_rows:
         return found
     fold = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]

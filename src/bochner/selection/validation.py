@@ -1,7 +1,9 @@
-"""Validation losses of candidates: on the validation rows of a choice, and on rows held out of given features.
+"""Validation losses of candidates: on the validation rows of a choice, and on rows held
+out of given features.
 
-Candidates are solved side by side as columns of one run of conjugate gradients, whose cost is mostly that of reading
-the features; the validation error of each is traced after every iteration, for to stop early regularises too.
+Candidates are solved side by side as columns of one run of conjugate gradients, whose
+cost is mostly that of reading the features; the validation error of each is traced
+after every iteration, for to stop early regularises too.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ Plateau = Callable[[NDArray], bool]
 
 
 def mixture(n_outputs: int, size: int) -> NDArray:
-    """Orthonormal combinations of the outputs, shape (K, size), by which many of them are validated.
+    """Orthonormal combinations of the outputs, shape (K, size), by which many of them
+    are validated.
 
-    Their directions are uniform: of random signs some would be those of the sum of all classes, which is a constant.
+    Their directions are uniform: of random signs some would be those of the sum of all
+    classes, which is a constant.
     """
     return np.linalg.qr(np.random.default_rng(0).standard_normal((n_outputs, size)))[0]
 
@@ -68,11 +72,15 @@ def never(least: NDArray) -> bool:
 def has_plateaued(least: NDArray) -> bool:
     """Whether the loss fell too little over the last few iterations."""
     n = POLICY.patience
-    return len(least) > n and bool(least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1])
+    return len(least) > n and bool(
+        least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1]
+    )
 
 
 def has_plateaued_for_long(least: NDArray) -> bool:
-    """Whether the loss fell too little in each of the last few iterations and one more."""
+    """Whether the loss fell too little in each of the last few iterations and one
+    more.
+    """
     last = least[-2 - POLICY.patience :]
     enough = len(last) == 2 + POLICY.patience
     return enough and bool((last[1:] >= last[:-1] * (1 - POLICY.worthwhile)).all())
@@ -84,10 +92,12 @@ def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
 
 
 class Trace:
-    """Mean losses of candidates after each iteration, and the losses and predictions of each when it was best.
+    """Mean losses of candidates after each iteration, and the losses and predictions of
+    each when it was best.
 
-    Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
-    are the least losses up to an iteration, and `coef` those after the last of `n_done`.
+    Where there is nothing to solve for, and so no iteration, they are those of the
+    mean. `curves`, of shape (steps, A), are the least losses up to an iteration, and
+    `coef` those after the last of `n_done`.
 
     Parameters
     ----------
@@ -110,20 +120,37 @@ class Trace:
         steps: int,
         mix: NDArray | None = None,
     ) -> None:
-        self.equations, self.rows, self.losses_of, self.n_candidates = equations, rows, losses, n_candidates
+        self.equations, self.rows, self.losses_of, self.n_candidates = (
+            equations,
+            rows,
+            losses,
+            n_candidates,
+        )
         rhs, mean = equations.rhs, equations.target_mean
         if mix is not None:
             rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
-        self.rhs, self.mean = np.tile(rhs, (n_candidates, 1)), np.tile(mean, n_candidates)
+        self.rhs, self.mean = (
+            np.tile(rhs, (n_candidates, 1)),
+            np.tile(mean, n_candidates),
+        )
         self.n_iter, self.n_done = np.zeros(n_candidates, int), 0
         self.predicted = [np.tile(mean[:, np.newaxis], len(rows.weight))] * n_candidates
         self.losses = [losses(self.predicted[0])] * n_candidates
-        self.curves = np.full((steps, n_candidates), average(self.losses[0], rows.weight))
+        self.curves = np.full(
+            (steps, n_candidates), average(self.losses[0], rows.weight)
+        )
         self.coef = np.zeros_like(self.rhs)
         self.least = np.full(n_candidates, np.inf)  # none before the first iteration
 
-    def run(self, ridge: IterativeRidge, penalties: NDArray, tol: float, has_plateaued: Plateau = never) -> Trace:
-        """Iterate with the penalties of the candidates, shape (A, M), until their least loss has plateaued.
+    def run(
+        self,
+        ridge: IterativeRidge,
+        penalties: NDArray,
+        tol: float,
+        has_plateaued: Plateau = never,
+    ) -> Trace:
+        """Iterate with the penalties of the candidates, shape (A, M), until their least
+        loss has plateaued.
 
         Parameters
         ----------
@@ -138,35 +165,50 @@ class Trace:
             self.visit(coef, n_iter)
             return has_plateaued(self.curves[:n_iter].min(axis=1))
 
-        self.coef = ridge.solve(self.equations, columns, tol, len(self.curves), self.rhs, visit).coef
+        self.coef = ridge.solve(
+            self.equations, columns, tol, len(self.curves), self.rhs, visit
+        ).coef
         return self
 
     def predict(self, coef: NDArray) -> NDArray:
-        """Predictions for the validation rows by the coefficients of all candidates, shape (A, K, m)."""
+        """Predictions for the validation rows by the coefficients of all candidates,
+        shape (A, K, m).
+        """
         offset = coef @ self.equations.feature_mean - self.mean
         F = self.rows.features.forward(coef) - offset[:, np.newaxis]
         return F.reshape(self.n_candidates, *self.predicted[0].shape)
 
     def visit(self, coef: NDArray, n_iter: int) -> None:
-        """Validation losses of the coefficients of all candidates after an iteration."""
+        """Validation losses of the coefficients of all candidates after an
+        iteration.
+        """
         F = self.predict(coef)
         each = [self.losses_of(f) for f in F]
         means = np.array([average(losses, self.rows.weight) for losses in each])
         self.n_done = n_iter
         for k in np.flatnonzero((means < self.least) | (n_iter == 1)):
-            self.n_iter[k], self.losses[k], self.predicted[k] = n_iter, each[k], F[k].copy()
+            self.n_iter[k], self.losses[k], self.predicted[k] = (
+                n_iter,
+                each[k],
+                F[k].copy(),
+            )
         self.least = np.minimum(means, self.least)
         self.curves[n_iter - 1 :] = self.least
 
     def has_settled(self, coef: NDArray, n_iter: int) -> bool:
         """Whether the predictions of the only candidate have settled.
 
-        They have where the last four iterations moved them by no more than a small share of what they are wrong by: the
-        rest of the way, about as long again, then changes their squared error by a percent or two of itself at most.
+        They have where the last four iterations moved them by no more than a small
+        share of what they are wrong by: the rest of the way, about as long again, then
+        changes their squared error by a percent or two of itself at most.
         """
         if n_iter % SETTLING_STEPS:
             return False
-        former, predicted, weight = self.predicted[0], self.predict(coef)[0], self.rows.weight
+        former, predicted, weight = (
+            self.predicted[0],
+            self.predict(coef)[0],
+            self.rows.weight,
+        )
         self.predicted = [predicted]
         moved = average(np.square(predicted - former).sum(axis=0), weight)
         return moved <= SETTLED**2 * average(self.losses_of(predicted), weight)
@@ -205,14 +247,18 @@ class ValidationResult(NamedTuple):
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
-    """Weighted mean and standard deviation of targets, shape (K,); of constant ones 1."""
+    """Weighted mean and standard deviation of targets, shape (K,); of constant ones
+    1.
+    """
     mean = weight @ y / weight.sum()
     deviation = np.sqrt(weight @ np.square(y - mean) / weight.sum())
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def squares(targets: NDArray, F: NDArray) -> NDArray:
-    """Squared errors of predictions (K, n) summed over the outputs, shape (n,); infinite where they overflow."""
+    """Squared errors of predictions (K, n) summed over the outputs, shape (n,);
+    infinite where they overflow.
+    """
     with np.errstate(over="ignore"):
         return np.square(targets.T - F).sum(axis=0)
 
@@ -236,12 +282,22 @@ class Validator:
         Standardised targets, or four combinations of more than 16.
     """
 
-    def __init__(self, fit: Any, out: Any, classes: bool, seed: int, budget: Budget | None = None) -> None:
+    def __init__(
+        self, fit: Any, out: Any, classes: bool, seed: int, budget: Budget | None = None
+    ) -> None:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
-        self.seed, self.classes, self.targets, self.budget = seed, classes, targets, budget or Budget()
+        self.seed, self.classes, self.targets, self.budget = (
+            seed,
+            classes,
+            targets,
+            budget or Budget(),
+        )
         self.mean, deviation = standardise(y, self.weight)
         self.deviation = np.ones(len(deviation)) if classes else deviation
-        self.y, self.y_out = (y - self.mean) / self.deviation, (targets - self.mean) / self.deviation
+        self.y, self.y_out = (
+            (y - self.mean) / self.deviation,
+            (targets - self.mean) / self.deviation,
+        )
         if y.shape[1] > POLICY.mixed_outputs:
             mix = mixture(y.shape[1], POLICY.mixtures)
             self.y, self.y_out, self.classes = self.y @ mix, self.y_out @ mix, False
@@ -258,15 +314,22 @@ class Validator:
         return ArraySource(self.X, self.y, self.weight)
 
     def losses(self, F: NDArray) -> NDArray:
-        """Loss of each validation row summed over the outputs, shape (n,), for standardised predictions (K, n)."""
+        """Loss of each validation row summed over the outputs, shape (n,), for
+        standardised predictions (K, n).
+        """
         if not self.classes:
             return squares(self.y_out, F)
         f = (F + self.mean[:, np.newaxis]) * self.targets.T
-        each = [np.logaddexp(0, -slope * f).sum(axis=0) for slope in np.array(POLICY.slopes, np.float32)]
+        each = [
+            np.logaddexp(0, -slope * f).sum(axis=0)
+            for slope in np.array(POLICY.slopes, np.float32)
+        ]
         return each[int(np.argmin([self.average(losses) for losses in each]))]
 
     def final_losses(self, predictions: NDArray) -> NDArray:
-        """Losses of predictions of shape (K, n) in the units of the targets; of many outputs of all."""
+        """Losses of predictions of shape (K, n) in the units of the targets; of many
+        outputs of all.
+        """
         if predictions.shape[0] != self.y.shape[1]:
             return squares(self.targets, predictions)
         return self.losses(((predictions.T - self.mean) / self.deviation).T)
@@ -279,10 +342,14 @@ class Validator:
         """Standard error of the weighted mean loss."""
         return standard_error(losses, self.weight_out)
 
-    def iterate(self, features: FeatureMap, penalties: NDArray, steps: int, clear: float = 0.0) -> ValidationResult:
-        """Fit by conjugate gradients, all candidates side by side, with validation losses after every iteration.
+    def iterate(
+        self, features: FeatureMap, penalties: NDArray, steps: int, clear: float = 0.0
+    ) -> ValidationResult:
+        """Fit by conjugate gradients, all candidates side by side, with validation
+        losses after every iteration.
 
-        The first one is taken than which the best one is not better by so many standard errors.
+        The first one is taken than which the best one is not better by so many standard
+        errors.
 
         Parameters
         ----------
@@ -298,16 +365,35 @@ class Validator:
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
         trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
         best = int(np.argmin(trace.least))
-        gains = (mean_and_error(losses - trace.losses[best], self.weight_out) for losses in trace.losses)
-        k = next((k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best)
+        gains = (
+            mean_and_error(losses - trace.losses[best], self.weight_out)
+            for losses in trace.losses
+        )
+        k = next(
+            (k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best
+        )
         n_iter = max(int(trace.n_iter[k]), 1)
-        found = trace.losses[k], penalties[k], n_iter, trace.predicted[k].T, clock.elapsed
+        found = (
+            trace.losses[k],
+            penalties[k],
+            n_iter,
+            trace.predicted[k].T,
+            clock.elapsed,
+        )
         return ValidationResult(*found, n_rows=self.n_rows)
 
-    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> ValidationResult:
-        """Fit dense features by the Gram matrix, and validate ridge penalties: those given, or shares of its trace."""
+    def solve(
+        self, features: FeatureMap, shares: NDArray, alphas: NDArray | None
+    ) -> ValidationResult:
+        """Fit dense features by the Gram matrix, and validate ridge penalties: those
+        given, or shares of its trace.
+        """
         clock = Budget()
-        n_alphas = len(shares if alphas is None else alphas) if features.n_features_out <= POLICY.spectral else 1
+        n_alphas = (
+            len(shares if alphas is None else alphas)
+            if features.n_features_out <= POLICY.spectral
+            else 1
+        )
         factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
         trace = factor.bounds[1]
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
@@ -315,7 +401,15 @@ class Validator:
         for alpha in shares * trace if alphas is None else alphas:
             coef, intercept = factor.solve(alpha)
             predicted = rows.predict(coef, intercept)
-            found = self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace), coef
+            found = (
+                self.losses(predicted.T),
+                np.array([alpha]),
+                0,
+                predicted,
+                0.0,
+                float(alpha / trace),
+                coef,
+            )
             trials.append(ValidationResult(*found, self.n_rows))
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
@@ -355,7 +449,9 @@ class LeftOut(NamedTuple):
 
 
 class HeldOutPredictions(NamedTuple):
-    """Predictions for rows that the model has not seen, their targets, both of shape (n, K), and weights, (n,)."""
+    """Predictions for rows that the model has not seen, their targets, both of shape
+    (n, K), and weights, (n,).
+    """
 
     predicted: NDArray
     targets: NDArray
@@ -363,14 +459,21 @@ class HeldOutPredictions(NamedTuple):
     rows: LeftOut | None = None
 
     def distinct(self) -> HeldOutPredictions:
-        """Equal rows as one, of their weight and mean target: a copy is no evidence of its own."""
+        """Equal rows as one, of their weight and mean target: a copy is no evidence
+        of its own.
+        """
         if self.rows is None:
             return self
-        _, first, group = np.unique(row_hashes(self.rows.X), return_index=True, return_inverse=True)
+        _, first, group = np.unique(
+            row_hashes(self.rows.X), return_index=True, return_inverse=True
+        )
         if len(first) == len(group):
             return self
         total = np.bincount(group, self.weight)
-        sums = np.stack([np.bincount(group, self.weight * column) for column in self.targets.T], axis=1)
+        sums = np.stack(
+            [np.bincount(group, self.weight * column) for column in self.targets.T],
+            axis=1,
+        )
         targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
         targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
         return HeldOutPredictions(self.predicted[first], targets, total)
@@ -382,14 +485,16 @@ class HeldOutRun(NamedTuple):
     Attributes
     ----------
     n_iter : int
-        Iterations that were best for the rows; the most that there may be where they were not traced.
+        Iterations that were best for the rows; the most that there may be where they
+        were not traced.
     predictions : HeldOutPredictions
     coefs : list of arrays of shape (K, D)
         Of each fold; where iterations were traced, those after the last one.
     offsets : list of arrays of shape (K,)
         Which go with the coefficients, for features as they are stored.
     error : float
-        Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
+        Relative error at which it was enough to stop, the largest of the folds; zero
+        where iterations were traced.
     n_done : int
         Iterations that were traced, of the first fold.
     """
@@ -408,9 +513,11 @@ class HeldOutRun(NamedTuple):
 
 
 class HeldOut:
-    """Rows held out of a ridge regression: about a fifth or 10,000; all rows in turn where there are few.
+    """Rows held out of a ridge regression: about a fifth or 10,000; all rows in turn
+    where there are few.
 
-    Equal rows are held out together, lest one tell of the other; a row of weight zero is as none.
+    Equal rows are held out together, lest one tell of the other; a row of weight zero
+    is as none.
 
     Parameters
     ----------
@@ -428,7 +535,11 @@ class HeldOut:
     """
 
     def __init__(
-        self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None, budget: Budget | None = None
+        self,
+        ridge: IterativeRidge,
+        seed: int,
+        rows: NDArray | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.ridge, self.budget = ridge, budget or Budget()
         self._has_plateaued = never if ridge.is_dense else has_plateaued
@@ -438,7 +549,11 @@ class HeldOut:
     def _stored(self, mask: NDArray) -> StoredRows:
         design = self.ridge.design
         X, y, weight = design.source.take(np.flatnonzero(mask)).whole()
-        return StoredRows(self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed), y, weight)
+        return StoredRows(
+            self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed),
+            y,
+            weight,
+        )
 
     @property
     def _most_traced(self) -> int:
@@ -446,7 +561,12 @@ class HeldOut:
         return POLICY.traced_iterations if self.ridge.is_dense else POLICY.longest_trace
 
     def _trace(
-        self, k: int, n_candidates: int, steps: int, mix: NDArray | None = None, losses: Losses | None = None
+        self,
+        k: int,
+        n_candidates: int,
+        steps: int,
+        mix: NDArray | None = None,
+        losses: Losses | None = None,
     ) -> Trace:
         """A trace of the rows of fold k."""
         equations, rows = self.ridge.equations(~self.folds[k]), self._rows[k]
@@ -454,9 +574,11 @@ class HeldOut:
         return Trace(equations, rows, losses, n_candidates, steps, mix)
 
     def scores(self, penalties: NDArray) -> NDArray:
-        """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
+        """Mean squared error of candidates, summed over the outputs, at the best number
+        of iterations for each.
 
-        Many outputs are validated by two combinations, whose squares keep the sum of theirs in expectation.
+        Many outputs are validated by two combinations, whose squares keep the sum of
+        theirs in expectation.
 
         Parameters
         ----------
@@ -476,8 +598,15 @@ class HeldOut:
             curves.append(trace.run(self.ridge, penalties, 1e-3, stops).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
-    def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None, steps: int | None = None) -> HeldOutRun:
-        """Predict the held-out rows at the number of iterations, at least 1, that is best for them.
+    def trace(
+        self,
+        penalty: NDArray,
+        tol: float,
+        losses: Losses | None = None,
+        steps: int | None = None,
+    ) -> HeldOutRun:
+        """Predict the held-out rows at the number of iterations, at least 1, that is
+        best for them.
 
         Parameters
         ----------
@@ -490,13 +619,22 @@ class HeldOut:
         steps : int, optional
             Iterations to do, instead of those until the losses stall.
         """
-        stops = in_time(self.budget.part(POLICY.traced_share), never if steps else self._has_plateaued)
-        traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
+        stops = in_time(
+            self.budget.part(POLICY.traced_share),
+            never if steps else self._has_plateaued,
+        )
+        traces = [
+            self._trace(k, 1, steps or self._most_traced, losses=losses)
+            for k in range(len(self.folds))
+        ]
         for trace in traces:
             trace.run(self.ridge, penalty[np.newaxis], tol, stops)
         n_iter = max(1, round(float(np.median([trace.n_iter[0] for trace in traces]))))
         predictions = self._predictions([trace.predicted[0] for trace in traces])
-        ends = [trace.coef for trace in traces], [trace.equations.intercept(trace.coef) for trace in traces]
+        ends = (
+            [trace.coef for trace in traces],
+            [trace.equations.intercept(trace.coef) for trace in traces],
+        )
         return HeldOutRun(n_iter, predictions, *ends, n_done=traces[0].n_done)
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
@@ -510,7 +648,12 @@ class HeldOut:
         settled : bool, default=False
             Stop before where the predictions have settled.
         """
-        coefs, offsets, predicted, errors = list[NDArray](), list[NDArray](), list[NDArray](), list[float]()
+        coefs, offsets, predicted, errors = (
+            list[NDArray](),
+            list[NDArray](),
+            list[NDArray](),
+            list[float](),
+        )
         budget = self.budget.part(POLICY.traced_share)
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
@@ -519,17 +662,24 @@ class HeldOut:
                 return budget.is_over or (settled and trace.has_settled(coef, n_iter))
 
             columns = np.tile(penalty, (len(trace.rhs), 1))
-            found = self.ridge.solve(trace.equations, columns, tol, POLICY.most_iterations, visit=visit)
+            found = self.ridge.solve(
+                trace.equations, columns, tol, POLICY.most_iterations, visit=visit
+            )
             coefs.append(found.coef)
             offsets.append(trace.equations.intercept(found.coef))
             predicted.append(trace.predict(found.coef)[0])
             errors.append(max(found.error, tol))
         ends, error = (coefs, offsets), max(errors) if settled else tol
-        return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), *ends, error)
+        return HeldOutRun(
+            POLICY.most_iterations, self._predictions(predicted), *ends, error
+        )
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""
-        parts = [(own.T, y, weight) for own, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        parts = [
+            (own.T, y, weight)
+            for own, (_, y, weight) in zip(predicted, self._rows, strict=True)
+        ]
         F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         numbers = [np.flatnonzero(mask) for mask in self.folds]
         fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
@@ -537,8 +687,11 @@ class HeldOut:
         return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
 
 
-def sets_held_out(design: Design, seed: int, given: NDArray | None = None) -> list[NDArray[np.bool_]]:
-    """Sets of rows to hold out, each of shape (n,): those given, or about a fifth, or five folds of few rows.
+def sets_held_out(
+    design: Design, seed: int, given: NDArray | None = None
+) -> list[NDArray[np.bool_]]:
+    """Sets of rows to hold out, each of shape (n,): those given, or about a fifth, or
+    five folds of few rows.
 
     None where all rows are equal.
     """
@@ -553,16 +706,23 @@ def sets_held_out(design: Design, seed: int, given: NDArray | None = None) -> li
 
 
 def compared(design: Design, seed: int) -> Design | None:
-    """Return a design of 16,384 of the rows, on which ridge penalties are compared; None where there are no more."""
+    """Return a design of 16,384 of the rows, on which ridge penalties are compared;
+    None where there are no more.
+    """
     sample = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed))
-    return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
+    return (
+        None
+        if sample.n_rows == design.source.n_rows
+        else Design(sample, deepcopy(design.features), design.dtype)
+    )
 
 
 def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
     """Ridge penalties to try, shape (A,).
 
-    For dense features shares of the centred trace of Z'WZ, from where rounding would show. For bins from 0.01 to 10
-    times the kernel's variance and what a distinct row weighs, equal ones taken together.
+    For dense features shares of the centred trace of Z'WZ, from where rounding would
+    show. For bins from 0.01 to 10 times the kernel's variance and what a distinct row
+    weighs, equal ones taken together.
 
     Parameters
     ----------
@@ -574,18 +734,31 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
     if not any(binned):
         equations = ridge.equations()
         trace = float(equations.diagonal().sum()) or 1.0
-        return np.array(POLICY.shares) * trace * (1.0 if weight is None else weight / equations.weight)
+        return (
+            np.array(POLICY.shares)
+            * trace
+            * (1.0 if weight is None else weight / equations.weight)
+        )
     squared = np.zeros((1, int(ridge.edges[-1])))
     for features, _, weight_of_rows in ridge.blocks:
         features.squares(weight_of_rows[np.newaxis], squared, binned)
-    trace = sum(squared[0, a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
-    distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)]))
+    trace = sum(
+        squared[0, a:b].sum()
+        for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False)
+        if own
+    )
+    distinct = len(
+        np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)])
+    )
     mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
-    return np.array(POLICY.bin_alphas) * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
+    return np.array(POLICY.bin_alphas) * np.ldexp(
+        np.round(mantissa, 9), exponent
+    )  # 1, not 1 - 1e-16
 
 
 def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
-    """Choose alpha, and where several maps are to be weighted a factor on it for each, one after the other.
+    """Choose alpha, and where several maps are to be weighted a factor on it for each,
+    one after the other.
 
     Parameters
     ----------

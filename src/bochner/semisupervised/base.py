@@ -1,4 +1,6 @@
-"""What the models of rows with few labels share: missing targets, the graph of all rows, the fitted function."""
+"""What the models of rows with few labels share: missing targets, the graph of all
+rows, the fitted function.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.inputs.training import TrainingSet
-from bochner.semisupervised.smoothers import Graph, Poisson, Smooth, Smoother, SmoothRidge, Spreading, graph_of
+from bochner.semisupervised.smoothers import (
+    Graph,
+    Poisson,
+    Smooth,
+    Smoother,
+    SmoothRidge,
+    Spreading,
+    graph_of,
+)
 from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import RowModel
 
@@ -23,11 +33,16 @@ TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 WIDE_ROWS = 5_000  # that are seen in double precision
 ALPHA, FLOW_ALPHA = 0.99, 0.999
-COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
+COUNTS, PENALTIES = (
+    (80, 40, 20),
+    (0.1, 1.0, 10.0),
+)  # of least squares on the smoothest functions
 
 
 class SemiSupervised(RowModel):
-    """Functions of rows that change little where these are dense, and follow the targets that are known."""
+    """Functions of rows that change little where these are dense, and follow the
+    targets that are known.
+    """
 
     learned = "feature_weights_"
     _allowed: ClassVar = {
@@ -70,36 +85,53 @@ class SemiSupervised(RowModel):
         features = self.features
         if isinstance(features, str):
             if features != "auto":
-                raise ValueError(f"features must be 'auto' or AnchorFeatures, got {features!r}.")
-            wanted = min(max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS), MOST_LANDMARKS)
+                raise ValueError(
+                    f"features must be 'auto' or AnchorFeatures, got {features!r}."
+                )
+            wanted = min(
+                max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS), MOST_LANDMARKS
+            )
             features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
-            raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
+            raise TypeError(
+                "features must be AnchorFeatures or 'auto', got "
+                f"{type(features).__name__}."
+            )
         return rows.drawn(seeded(features, seed), seed)
 
     def _candidates(self, flows: bool) -> list[Smoother]:
-        """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""
+        """Ways to a function, to choose from by values left out: one, where it is
+        named or there are few targets.
+        """
         given = None if isinstance(self.alpha, str) else float(self.alpha)
         if self.method == "poisson" or (self.method == "auto" and flows):
             return [Poisson(given or FLOW_ALPHA)]
         spreading: list[Smoother] = [Spreading(given or ALPHA)]
         if self.method == "spreading":
             return spreading
-        ridges: list[Smoother] = [SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES]
+        ridges: list[Smoother] = [
+            SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES
+        ]
         return ridges if self.method == "ridge" else [*spreading, *ridges]
 
     def _values(self, X: Any) -> NDArray[np.float64]:
         """The function of some rows, shape (n, K)."""
         return self._mapped(
-            X, lambda rows: self.features_.dot(rows, self.feature_weights_), self.feature_weights_.dtype
+            X,
+            lambda rows: self.features_.dot(rows, self.feature_weights_),
+            self.feature_weights_.dtype,
         )
 
 
 def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
-    """The function of all rows of a graph, (n, K), its own part included; None where their features are not kept."""
+    """The function of all rows of a graph, (n, K), its own part included; None where
+    their features are not kept.
+    """
     if graph.features is None:
         return None
-    found = np.concatenate([np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features])
+    found = np.concatenate(
+        [np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features]
+    )
     found[graph.number] += smooth.own * (graph.given - smooth.origin)
     return found
 
@@ -115,27 +147,40 @@ def labelled(y: NDArray) -> NDArray[np.bool_]:
         return ~(missing_targets(y) | (y == UNLABELLED))
     known = ~missing_targets(y)
     if y.dtype == object:
-        is_mark = (isinstance(label, int | float | np.number) and label == UNLABELLED for label in y)
+        is_mark = (
+            isinstance(label, int | float | np.number) and label == UNLABELLED
+            for label in y
+        )
         known &= ~np.fromiter(is_mark, bool, len(y))
     return known
 
 
 def plain(labels: NDArray) -> NDArray:
     """Labels in the type of what they are, where they are objects."""
-    return np.asarray(labels.tolist()) if labels.dtype == object and len(labels) else labels
+    return (
+        np.asarray(labels.tolist())
+        if labels.dtype == object and len(labels)
+        else labels
+    )
 
 
 def refuse_mixed(labels: NDArray) -> None:
-    """Raise ValueError where some labels are text and others are not, of which NumPy would make text."""
+    """Raise ValueError where some labels are text and others are not, of which NumPy
+    would make text.
+    """
     if labels.dtype == object:
         other = [label for label in labels if not isinstance(label, str)]
         if 0 < len(other) < len(labels):
-            raise ValueError(f"Some labels are text and others, such as {other[0]!r}, are not: make all of them text.")
+            raise ValueError(
+                f"Some labels are text and others, such as {other[0]!r}, are not: "
+                "make all of them text."
+            )
 
 
 @dataclass(frozen=True)
 class Memberships:
-    """Labels as columns of zeros and ones, one for each class; zeros alone where there is none.
+    """Labels as columns of zeros and ones, one for each class; zeros alone where there
+    is none.
 
     Attributes
     ----------
@@ -147,7 +192,10 @@ class Memberships:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Memberships of some rows, shape (b, K)."""
-        found, known = np.zeros((len(y), len(self.classes))), np.flatnonzero(labelled(y))
+        found, known = (
+            np.zeros((len(y), len(self.classes))),
+            np.flatnonzero(labelled(y)),
+        )
         labels = plain(y[known])
         if len(labels):
             found[known, np.searchsorted(self.classes, labels)] = 1.0
@@ -155,7 +203,9 @@ class Memberships:
 
 
 def measured(y: NDArray) -> NDArray[np.float64]:
-    """Numbers beside a column of ones, shape (b, K + 1); zeros alone where one of them is missing."""
+    """Numbers beside a column of ones, shape (b, K + 1); zeros alone where one of
+    them is missing.
+    """
     values = y.reshape(len(y), -1).astype(np.float64)
     known = np.isfinite(values).all(axis=1, keepdims=True)
     return np.hstack([np.where(known, values, 0.0), known])
@@ -164,15 +214,23 @@ def measured(y: NDArray) -> NDArray[np.float64]:
 def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
     """Targets as an array; ValueError where there are none at all."""
     if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y "
+            "is None."
+        )
     y = values_of(y)
     y = np.asarray(y if hasattr(y, "dtype") else _array(y))
     if y.dtype.kind not in "biufUSO":
-        raise ValueError(f"Targets must be numbers, text or booleans, with {mark} in rows without one, not {y.dtype}.")
+        raise ValueError(
+            f"Targets must be numbers, text or booleans, with {mark} in rows without "
+            f"one, not {y.dtype}."
+        )
     return y.astype(object) if y.dtype.kind == "S" else y
 
 
 def _array(y: Any) -> NDArray:
-    """A list as an array; of text beside marks that are no text as objects, which NumPy would make text."""
+    """A list as an array; of text beside marks that are no text as objects, which
+    NumPy would make text.
+    """
     found = np.asarray(y)
     return np.asarray(y, dtype=object) if found.dtype.kind in "US" else found

@@ -41,34 +41,41 @@ SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
 class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     """Classification of rows of which few have a label, by a graph of all of them.
 
-    Each row is a mixture of its s nearest landmarks, z(x), which k-means finds (`AnchorFeatures`); rows that share
-    landmarks are neighbours in the graph S = Z L^-1 Z', L = diag(Z'1), whose rows have the sum one. A function on it is
-    found that is smooth where rows are dense and follows the labels Y, by equations of the size of the landmarks:
+    Each row is a mixture of its s nearest landmarks, z(x), which k-means finds
+    (`AnchorFeatures`); rows that share landmarks are neighbours in the graph S = Z L^-1
+    Z', L = diag(Z'1), whose rows have the sum one. A function on it is found that is
+    smooth where rows are dense and follows the labels Y, by equations of the size of
+    the landmarks:
 
-    - "spreading": F = (I - alpha S)^-1 Y (Zhou et al., 2004), for new rows alpha z(x)'L^-1/2 (I - alpha A'A)^-1 A'Y
-      with A = Z L^-1/2;
-    - "poisson": (I - alpha S) u = Y - the mean of the labels (Calder et al., 2020), for one or few labels of a class;
-    - "ridge": least squares on the smoothest eigenvectors of S, with a larger penalty on the rougher ones.
+    - "spreading": F = (I - alpha S)^-1 Y (Zhou et al., 2004), for new rows alpha
+      z(x)'L^-1/2 (I - alpha A'A)^-1 A'Y with A = Z L^-1/2;
+    - "poisson": (I - alpha S) u = Y - the mean of the labels (Calder et al., 2020), for
+      one or few labels of a class;
+    - "ridge": least squares on the smoothest eigenvectors of S, with a larger penalty
+      on the rougher ones.
 
-    The rows and columns of S sum to one, so each class keeps the mass of its labels. Class mass normalisation has no
-    effect here; pass `class_prior` to impose other proportions. No n x n matrix is formed, and s numbers are kept for
-    each row; rows may be read from files.
+    The rows and columns of S sum to one, so each class keeps the mass of its labels.
+    Class mass normalisation has no effect here; pass `class_prior` to impose other
+    proportions. No n x n matrix is formed, and s numbers are kept for each row; rows
+    may be read from files.
 
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        Landmarks of the graph. "auto" takes half as many as rows, between 100 and 8,000, and connects each row to its
-        three to eight nearest ones, as many as make the graph connected.
+        Landmarks of the graph. "auto" takes half as many as rows, between 100 and
+        8,000, and connects each row to its three to eight nearest ones, as many as make
+        the graph connected.
     method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
-        "auto" is "poisson" if a class has fewer than 5 labels, otherwise the method with the lowest leave-one-out log
-        loss, which is computed exactly and without further fits.
+        "auto" is "poisson" if a class has fewer than 5 labels, otherwise the method
+        with the lowest leave-one-out log loss, which is computed exactly and without
+        further fits.
     alpha : float or "auto", default="auto"
         How far labels spread, below 1. "auto" is 0.99, and 0.999 for "poisson".
     class_prior : array of shape (K,) or None, default=None
         Shares of the classes among all rows. None takes the shares among the labels.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
     verbose : int, default=0
@@ -78,8 +85,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     ----------
     classes_ : array of shape (K,)
     transduction_ : array of shape (n,) or None
-        Label of each training row; None if the features of all rows take more than 1 GB, or the number of rows was not
-        known before they were read.
+        Label of each training row; None if the features of all rows take more than 1
+        GB, or the number of rows was not known before they were read.
     label_distributions_ : array of shape (n, K) or None
         Probabilities of the classes of each training row.
     method_ : {"spreading", "poisson", "ridge"}
@@ -89,8 +96,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     feature_weights_ : array of shape (m, K)
         Coefficients of the features, a column for the scores of each class.
     slope_ : float
-        Probabilities are softmax(slope f), with scores f between -5 and 5. The slope is fitted to left-out labels if
-        there are enough of them.
+        Probabilities are softmax(slope f), with scores f between -5 and 5. The slope is
+        fitted to left-out labels if there are enough of them.
     n_labelled_ : int
     encoder_ : TableEncoder
     n_features_in_ : int
@@ -104,14 +111,16 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     Warns
     -----
     UserWarning
-        At fit, if there is one class besides -1, which may be meant as a class too; and for text such as "-1" or "nan",
-        which is taken for a class.
+        At fit, if there is one class besides -1, which may be meant as a class too; and
+        for text such as "-1" or "nan", which is taken for a class.
 
     References
     ----------
-    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global Consistency", NIPS 2003, section 2. Liu,
-    He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning", ICML 2010. Calder, Cook, Thorpe and
-    Slepcev, "Poisson Learning: Graph Based Semi-Supervised Learning at Very Low Label Rates", ICML 2020, equation 2.2.
+    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global
+    Consistency", NIPS 2003, section 2. Liu, He and Chang, "Large Graph Construction for
+    Scalable Semi-Supervised Learning", ICML 2010. Calder, Cook, Thorpe and Slepcev,
+    "Poisson Learning: Graph Based Semi-Supervised Learning at Very Low Label Rates",
+    ICML 2020, equation 2.2.
 
     Examples
     --------
@@ -132,7 +141,9 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
     method_: str
     slope_: float
-    _allowed: ClassVar = SemiSupervised._allowed | {"method": ("auto", "spreading", "poisson", "ridge")}
+    _allowed: ClassVar = SemiSupervised._allowed | {
+        "method": ("auto", "spreading", "poisson", "ridge")
+    }
 
     def __init__(
         self,
@@ -149,14 +160,17 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
     @any_arrays
     @single_threaded_blas()
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SemiSupervisedClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> SemiSupervisedClassifier:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         y : array of shape (n,) or str
-            Labels, or the column of X that holds them; -1, None and NaN mark rows without one, as in scikit-learn.
+            Labels, or the column of X that holds them; -1, None and NaN mark rows
+            without one, as in scikit-learn.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
 
@@ -190,31 +204,58 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             values[:] = list(seen.classes or ())
         known = labelled(values)
         self.classes_ = np.unique(plain(values[known]))
-        if not known.all() and self.classes_.dtype.kind == "f" and not (self.classes_ % 1).any():
-            self.classes_ = self.classes_.astype(np.int64)  # which NaN among them has made floats
+        if (
+            not known.all()
+            and self.classes_.dtype.kind == "f"
+            and not (self.classes_ % 1).any()
+        ):
+            self.classes_ = self.classes_.astype(
+                np.int64
+            )  # which NaN among them has made floats
         if not len(self.classes_):
-            raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
-        if self.classes_.dtype.kind == "U" and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size:
-            warn(
-                f"The text {str(texts[0])!r} is taken for a class. Where it marks rows without a label, give a list or "
-                "an array of objects with -1 or None in it: beside text NumPy makes text of both."
+            raise ValueError(
+                "No row has a label, all are -1 or missing: give some, at least one "
+                "of each class."
             )
-        if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
+        if (
+            self.classes_.dtype.kind == "U"
+            and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size
+        ):
             warn(
-                f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
+                f"The text {str(texts[0])!r} is taken for a class. Where it marks "
+                "rows without a label, give a list or "
+                "an array of objects with -1 or None in it: beside text NumPy makes "
+                "text of both."
+            )
+        if (
+            len(self.classes_) == 1
+            and self.classes_.dtype.kind in "if"
+            and not known.all()
+        ):
+            warn(
+                f"All labels are {self.classes_[0]}, for -1 marks rows without one. "
+                "Where it is a class, name the "
                 "classes otherwise."
             )
         return Memberships(self.classes_)
 
     def _factors(self, graph: Graph) -> NDArray[np.float64]:
-        """Factors on the labels of each class, by which it gets its share of all rows."""
+        """Factors on the labels of each class, by which it gets its share of all
+        rows.
+        """
         masses = graph.weight @ graph.targets
         if not masses.all():
             lost = self.classes_.tolist()[int(masses.argmin())]
-            raise ValueError(f"All rows of class {lost!r} have the weight zero; give one of them a positive one.")
+            raise ValueError(
+                f"All rows of class {lost!r} have the weight zero; give one of them "
+                "a positive one."
+            )
         if self.class_prior is None:
             return np.ones(len(masses))
-        wrong = f"class_prior must be {len(masses)} positive numbers, one for each class, got {self.class_prior!r}."
+        wrong = (
+            f"class_prior must be {len(masses)} positive numbers, one for each "
+            f"class, got {self.class_prior!r}."
+        )
         try:
             prior = np.asarray(self.class_prior, np.float64)
         except (TypeError, ValueError):
@@ -223,19 +264,39 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             raise ValueError(wrong)
         return prior / prior.sum() * masses.sum() / masses
 
-    def _chosen(self, graph: Graph, ways: list[Smoother], members: NDArray, few: bool) -> Smooth:
-        """The function by which labels left out are told best, and the slope of its probabilities."""
+    def _chosen(
+        self, graph: Graph, ways: list[Smoother], members: NDArray, few: bool
+    ) -> Smooth:
+        """The function by which labels left out are told best, and the slope of its
+        probabilities.
+        """
         found = []
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
-            out = None if few or len(self.classes_) < 2 else left_out(graph, smooth, graph.targets)
-            out = None if out is None else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+            out = (
+                None
+                if few or len(self.classes_) < 2
+                else left_out(graph, smooth, graph.targets)
+            )
+            out = (
+                None
+                if out is None
+                else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+            )
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            slope = SLOPE if out is None else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
-            loss = np.inf if out is None else _log_loss(slope * out, members, graph.weight)
+            slope = (
+                SLOPE
+                if out is None
+                else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
+            )
+            loss = (
+                np.inf if out is None else _log_loss(slope * out, members, graph.weight)
+            )
             found.append((loss, way, smooth, slope))
-        self.method_scores_ = {str(way): float(loss) for loss, way, *_ in found if np.isfinite(loss)}
+        self.method_scores_ = {
+            str(way): float(loss) for loss, way, *_ in found if np.isfinite(loss)
+        }
         _, way, smooth, self.slope_ = min(found, key=lambda one: one[0])
         self.method_ = way.name
         return smooth
@@ -250,8 +311,12 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         self.feature_weights_ = coefficients(graph, smooth)
 
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
-        """Probabilities of scores, up to the largest: next to a label they grow without bound."""
-        return probabilities(scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE)
+        """Probabilities of scores, up to the largest: next to a label they grow
+        without bound.
+        """
+        return probabilities(
+            scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE
+        )
 
     @rowwise()
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -264,7 +329,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         Returns
         -------
         array of shape (n,) or (n, K)
-            For two classes the score of ``classes_[1]`` less the other, positive where that is predicted.
+            For two classes the score of ``classes_[1]`` less the other, positive where
+            that is predicted.
         """
         scores = self._values(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
@@ -275,9 +341,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block.
+            A Parquet or CSV file, by its name, that predictions are written to block by
+            block.
 
         Returns
         -------
@@ -291,9 +358,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block.
+            A Parquet or CSV file, by its name, that predictions are written to block by
+            block.
 
         Returns
         -------
@@ -304,4 +372,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
 
 def _log_loss(logits: NDArray, members: NDArray, weight: NDArray) -> float:
-    return float(-np.average((members * log_softmax(logits, axis=1)).sum(axis=1), weights=weight))
+    return float(
+        -np.average((members * log_softmax(logits, axis=1)).sum(axis=1), weights=weight)
+    )

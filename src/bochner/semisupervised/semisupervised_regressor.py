@@ -14,34 +14,44 @@ from sklearn.utils.validation import check_consistent_length
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.inputs.checks import refuse_infinite_target
-from bochner.semisupervised.base import SemiSupervised, checked_marks, coefficients, measured, of_all_rows
+from bochner.semisupervised.base import (
+    SemiSupervised,
+    checked_marks,
+    coefficients,
+    measured,
+    of_all_rows,
+)
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
 from bochner.sources.rowwise import rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
-LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no part of the graph with a target
+# Of what ones have spread to, below which a row is in no part of the graph with a
+# target
+LEAST_SHARE = 1e-12
 
 
 class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     """Regression on rows of which few have a target, by a graph of all of them.
 
-    The graph is that of `SemiSupervisedClassifier`. "spreading" spreads the targets, and the number one for each row
-    with a target: (I - alpha S)^-1 [Y, 1]. The ratio of both is a mean of the targets that are near in the graph.
-    "ridge" is least squares on the smoothest eigenvectors of the graph.
+    The graph is that of `SemiSupervisedClassifier`. "spreading" spreads the targets,
+    and the number one for each row with a target: (I - alpha S)^-1 [Y, 1]. The ratio of
+    both is a mean of the targets that are near in the graph. "ridge" is least squares
+    on the smoothest eigenvectors of the graph.
 
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        Landmarks of the graph. "auto" takes half as many as rows, between 100 and 8,000, and connects each row to its
-        three to eight nearest ones, as many as make the graph connected.
+        Landmarks of the graph. "auto" takes half as many as rows, between 100 and
+        8,000, and connects each row to its three to eight nearest ones, as many as make
+        the graph connected.
     method : {"auto", "spreading", "ridge"}, default="auto"
-        "auto" is the method with the lowest leave-one-out squared error, which is computed exactly and without further
-        fits.
+        "auto" is the method with the lowest leave-one-out squared error, which is
+        computed exactly and without further fits.
     alpha : float or "auto", default="auto"
         How far targets spread, below 1. "auto" is 0.99.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
     verbose : int, default=0
@@ -50,11 +60,12 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     Attributes
     ----------
     transduction_ : array of shape (n,) or (n, K), or None
-        The target of each training row; None if the features of all rows take more than 1 GB, or the number of rows was
-        not known before they were read.
+        The target of each training row; None if the features of all rows take more than
+        1 GB, or the number of rows was not known before they were read.
     method_ : {"spreading", "ridge"}
     method_scores_ : dict of str to float
-        Leave-one-out squared error of each method that was tried, over the variance of the targets.
+        Leave-one-out squared error of each method that was tried, over the variance of
+        the targets.
     features_ : AnchorFeatures
     feature_weights_ : array of shape (m, K), or (m, K + 1) by "spreading"
         Coefficients of the features.
@@ -72,7 +83,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
     References
     ----------
-    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global Consistency", NIPS 2003, section 2.
+    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global
+    Consistency", NIPS 2003, section 2.
 
     Examples
     --------
@@ -94,14 +106,17 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
     @any_arrays
     @single_threaded_blas()
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SemiSupervisedRegressor:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> SemiSupervisedRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         y : array of shape (n,) or (n, K), or name of a column, or names
-            Targets; NaN and None mark rows without one. A row that lacks one of several targets counts as without.
+            Targets; NaN and None mark rows without one. A row that lacks one of several
+            targets counts as without.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
 
@@ -126,7 +141,9 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError("The target holds text; for classes use SemiSupervisedClassifier.") from None
+            raise ValueError(
+                "The target holds text; for classes use SemiSupervisedClassifier."
+            ) from None
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim > 2:
@@ -142,7 +159,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         if not isinstance(seen, TableSummary) and not measured(y).any():
             several = y.ndim == 2 and bool(np.isfinite(y).any())
             raise ValueError(
-                "No row has all of its targets: where they are known in other rows, fit a model for each of them."
+                "No row has all of its targets: where they are known in other rows, "
+                "fit a model for each of them."
                 if several
                 else "No row has a target, all are NaN: give some."
             )
@@ -153,19 +171,27 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         found = []
         for way in self._candidates(flows=False):
             smooth = way.fit(graph)
-            out = left_out(graph, smooth, graph.targets) if len(graph.number) > 1 else None
+            out = (
+                left_out(graph, smooth, graph.targets)
+                if len(graph.number) > 1
+                else None
+            )
             loss = np.inf
             if out is not None:
                 errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
                 loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
             found.append((loss, way, smooth))
-        self.method_scores_ = {str(way): loss for loss, way, _ in found if np.isfinite(loss)}
+        self.method_scores_ = {
+            str(way): loss for loss, way, _ in found if np.isfinite(loss)
+        }
         _, way, smooth = min(found, key=lambda one: one[0])
         self.method_ = way.name
         return smooth
 
     def _scaled_targets(self, targets: NDArray) -> NDArray[np.float64]:
-        return np.hstack([(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]])
+        return np.hstack(
+            [(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]]
+        )
 
     def _numbers(self, found: NDArray) -> NDArray[np.float64]:
         """Targets in their units."""
@@ -178,9 +204,10 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block.
+            A Parquet or CSV file, by its name, that predictions are written to block by
+            block.
 
         Returns
         -------
@@ -194,4 +221,9 @@ def _ratio(found: NDArray, method: str) -> NDArray[np.float64]:
     if method != "spreading":
         return found[:, :-1]
     share = found[:, -1:]
-    return np.divide(found[:, :-1], share, out=np.zeros_like(found[:, :-1]), where=share > LEAST_SHARE)
+    return np.divide(
+        found[:, :-1],
+        share,
+        out=np.zeros_like(found[:, :-1]),
+        where=share > LEAST_SHARE,
+    )

@@ -1,4 +1,6 @@
-"""The graph of all rows, and smooth functions on it that follow a few known values, with their leave-one-out values."""
+"""The graph of all rows, and smooth functions on it that follow a few known values,
+with their leave-one-out values.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,21 @@ class LabelledSums(GraphSums):
         """Add the next rows, of features Z; a row without a target has zeros alone."""
         known = np.flatnonzero(targets.any(axis=1) & (weight > 0))
         if len(known):
-            self.labelled.append((Z[known].astype(np.float64), targets[known], weight[known], self.n_rows + known))
+            self.labelled.append(
+                (
+                    Z[known].astype(np.float64),
+                    targets[known],
+                    weight[known],
+                    self.n_rows + known,
+                )
+            )
         super().add_features(Z, targets, weight)
 
     def __iadd__(self, other: GraphSums) -> LabelledSums:
         assert isinstance(other, LabelledSums)
-        self.labelled += [(*rows, number + self.n_rows) for *rows, number in other.labelled]
+        self.labelled += [
+            (*rows, number + self.n_rows) for *rows, number in other.labelled
+        ]
         super().__iadd__(other)
         return self
 
@@ -54,17 +65,21 @@ def graph_of(design: Design, n_values: int) -> Graph:
     Parameters
     ----------
     design : Design
-        With a map to landmarks. Targets of shape (b, K) have zeros alone in a row without one.
+        With a map to landmarks. Targets of shape (b, K) have zeros alone in a row
+        without one.
     n_values : int
         Numbers that are to be found for each row.
     """
     row = design.features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
-    keeps = design.source.n_rows is not None and row * design.source.n_rows <= KEPT_BYTES
+    keeps = (
+        design.source.n_rows is not None and row * design.source.n_rows <= KEPT_BYTES
+    )
     return Graph(sum_graph(design, LabelledSums, keeps), design.dtype)
 
 
 class Graph(AnchorGraph):
-    """A graph of rows of which some have targets, and what functions f = A v follow these.
+    """A graph of rows of which some have targets, and what functions f = A v follow
+    these.
 
     Parameters
     ----------
@@ -79,7 +94,7 @@ class Graph(AnchorGraph):
         Of each row with a target its number among all, and among the distinct ones.
     given : array of shape (l, K)
         Targets of these.
-    labelled, targets, weight : sparse array of shape (k, m), arrays of shape (k, K) and (k,)
+    labelled, targets, weight : sparse array (k, m), arrays (k, K) and (k,)
         Rows of A, mean targets and weights of the distinct ones.
     """
 
@@ -91,13 +106,17 @@ class Graph(AnchorGraph):
         rows, targets, weight, self.number = _stacked(sums.labelled)
         first, self.of = _distinct(rows)
         self.weight = np.bincount(self.of, weight, len(first))
-        sums_of = sp.csr_array((weight, (self.of, np.arange(len(weight)))), shape=(len(first), len(weight)))
+        sums_of = sp.csr_array(
+            (weight, (self.of, np.arange(len(weight)))), shape=(len(first), len(weight))
+        )
         self.targets = (sums_of @ targets) / self.weight[:, np.newaxis]
         self.given = targets
         self.labelled = sp.csr_array(rows[first] @ sp.diags_array(self.root))
 
     def change_targets(self, change: Callable[[NDArray], NDArray]) -> None:
-        """Put what ``change`` makes of arrays of targets, row by row, in their place."""
+        """Put what ``change`` makes of arrays of targets, row by row, in their
+        place.
+        """
         self.targets, self.given = change(self.targets), change(self.given)
 
     @cached_property
@@ -106,9 +125,13 @@ class Graph(AnchorGraph):
         return self.labelled.T @ (self.targets * self.weight[:, np.newaxis])
 
     def deviation(self, v: NDArray) -> float:
-        """Standard deviation over all rows of the functions A v, but for what they have in common, shape (m, K)."""
+        """Standard deviation over all rows of the functions A v, but for what they
+        have in common, shape (m, K).
+        """
         v = v - v.mean(axis=1, keepdims=True)
-        lengths = np.divide(1.0, self.root, out=np.zeros_like(self.root), where=self.root > 0)
+        lengths = np.divide(
+            1.0, self.root, out=np.zeros_like(self.root), where=self.root > 0
+        )
         means = lengths @ v / self.total
         squares = np.einsum("ik,ik->k", v, self.matrix @ v) / self.total
         return float(np.sqrt(max((squares - means**2).mean(), 0.0)))
@@ -118,7 +141,8 @@ class Graph(AnchorGraph):
         return solve(lambda V: V - alpha * (self.matrix @ V), B)
 
     def smoothest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Eigenvectors of S of the largest eigenvalues, as functions of mean square one.
+        """Eigenvectors of S of the largest eigenvalues, as functions of mean square
+        one.
 
         Returns
         -------
@@ -132,19 +156,30 @@ class Graph(AnchorGraph):
         return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
 
 
-def _stacked(blocks: list[tuple[Any, NDArray, NDArray, NDArray]]) -> tuple[Any, NDArray, NDArray, NDArray]:
+def _stacked(
+    blocks: list[tuple[Any, NDArray, NDArray, NDArray]],
+) -> tuple[Any, NDArray, NDArray, NDArray]:
     rows, targets, weight, number = zip(*blocks, strict=True)
-    return sp.csr_array(sp.vstack(rows)), np.concatenate(targets), np.concatenate(weight), np.concatenate(number)
+    return (
+        sp.csr_array(sp.vstack(rows)),
+        np.concatenate(targets),
+        np.concatenate(weight),
+        np.concatenate(number),
+    )
 
 
 def _distinct(rows: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Numbers of rows that differ, and of each row that of its equal among them."""
-    rounded = sp.csr_array((np.rint(rows.data * SAME), rows.indices, rows.indptr), shape=rows.shape)
+    rounded = sp.csr_array(
+        (np.rint(rows.data * SAME), rows.indices, rows.indptr), shape=rows.shape
+    )
     return np.unique(row_hashes(rounded), return_index=True, return_inverse=True)[1:]
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:
-    """Solve positive definite equations for the columns of B, of shape (m, K), together by conjugate gradients."""
+    """Solve positive definite equations for the columns of B, of shape (m, K),
+    together by conjugate gradients.
+    """
     X, R = np.zeros_like(B), B.copy()
     P, squares = R.copy(), (R * R).sum(axis=0)
     least = CG_TOL**2 * squares
@@ -152,11 +187,20 @@ def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64
         if (squares <= least).all():
             break
         Q = apply(P)
-        step = np.divide(squares, (P * Q).sum(axis=0), out=np.zeros_like(squares), where=squares > least)
+        step = np.divide(
+            squares,
+            (P * Q).sum(axis=0),
+            out=np.zeros_like(squares),
+            where=squares > least,
+        )
         X += step * P
         R -= step * Q
         before, squares = squares, (R * R).sum(axis=0)
-        P = R + np.divide(squares, before, out=np.zeros_like(squares), where=before > 0) * P
+        P = (
+            R
+            + np.divide(squares, before, out=np.zeros_like(squares), where=before > 0)
+            * P
+        )
     return X
 
 
@@ -169,9 +213,11 @@ class Smooth(NamedTuple):
     own : float
         What is added to f in a row with a target Y: Y less the origin, times this.
     influence : array of shape (l,) or None
-        d f_i / d Y_i of the rows with a target, the part by `own` left out; None where they are too many.
+        d f_i / d Y_i of the rows with a target, the part by `own` left out; None where
+        they are too many.
     shrinks : bool
-        Whether a value left out changes its prediction as in least squares, by e h / (1 - h); else by Y h.
+        Whether a value left out changes its prediction as in least squares, by e h / (1
+        - h); else by Y h.
     origin : array of shape (K,) or float
         Mean of the targets where these are taken from it.
     reach : array of shape (l,) or None
@@ -188,9 +234,11 @@ class Smooth(NamedTuple):
 
 @dataclass(frozen=True)
 class Spreading:
-    """F = (I - a S)^-1 Y: values spread along the graph, and return to where they came from (Zhou et al., 2004).
+    """F = (I - a S)^-1 Y: values spread along the graph, and return to where they came
+    from (Zhou et al., 2004).
 
-    By the matrix inversion lemma F = Y + a A (I - a A'A)^-1 A'Y, equations of the landmarks alone.
+    By the matrix inversion lemma F = Y + a A (I - a A'A)^-1 A'Y, equations of the
+    landmarks alone.
     """
 
     alpha: float
@@ -204,10 +252,11 @@ class Spreading:
 
 @dataclass(frozen=True)
 class Poisson:
-    """L u = sum_j (y_j - mean) delta_j, L = I - S: sources and sinks of a flow (Calder et al., 2020).
+    """L u = sum_j (y_j - mean) delta_j, L = I - S: sources and sinks of a flow (Calder
+    et al., 2020).
 
-    S is taken a little smaller than it is, so that parts of the graph without a target tell nothing. As by `Spreading`,
-    u = y - mean + a A (I - a A'A)^-1 A'(y - mean).
+    S is taken a little smaller than it is, so that parts of the graph without a target
+    tell nothing. As by `Spreading`, u = y - mean + a A (I - a A'A)^-1 A'(y - mean).
     """
 
     alpha: float
@@ -224,10 +273,12 @@ class Poisson:
 
 @dataclass(frozen=True)
 class SmoothRidge:
-    """Least squares on the K smoothest functions of a graph, u_k of S u_k = lam_k u_k and of mean square one.
+    """Least squares on the K smoothest functions of a graph, u_k of S u_k = lam_k u_k
+    and of mean square one.
 
-    The sum of the squares of c_k (1 - lam_k) / (1 - lam_K), times the penalty and the weight of the known rows, is
-    added to those of the errors: the constant function is free, and the last is held back.
+    The sum of the squares of c_k (1 - lam_k) / (1 - lam_K), times the penalty and the
+    weight of the known rows, is added to those of the errors: the constant function is
+    free, and the last is held back.
     """
 
     count: int
@@ -239,17 +290,25 @@ class SmoothRidge:
         values, V = graph.smoothest(self.count)
         B, weight = graph.labelled @ V, graph.weight
         roughness = (1 - values) / max(1 - values[-1], 1e-8) + 1e-4
-        system = B.T @ (B * weight[:, np.newaxis]) + self.penalty * weight.sum() * np.diag(roughness)
+        system = B.T @ (
+            B * weight[:, np.newaxis]
+        ) + self.penalty * weight.sum() * np.diag(roughness)
         inverse = np.linalg.inv(system)
         c = inverse @ (B.T @ (graph.targets * weight[:, np.newaxis]))
-        return Smooth(V @ c, 0.0, weight * np.einsum("ij,jk,ik->i", B, inverse, B), shrinks=True)
+        return Smooth(
+            V @ c, 0.0, weight * np.einsum("ij,jk,ik->i", B, inverse, B), shrinks=True
+        )
 
 
 Smoother = Spreading | Poisson | SmoothRidge
 
 
-def _influence(graph: Graph, alpha: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Derivatives of the values of rows with a target by that of each, and their sums over all targets."""
+def _influence(
+    graph: Graph, alpha: float
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Derivatives of the values of rows with a target by that of each, and their
+    sums over all targets.
+    """
     rows = graph.labelled
     if rows.shape[0] > MOST_INFLUENCES:
         return None, None
@@ -258,22 +317,33 @@ def _influence(graph: Graph, alpha: float) -> tuple[NDArray[np.float64] | None, 
     return graph.weight * own, rows @ (found @ graph.weight)
 
 
-def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> NDArray[np.float64] | None:
-    """What the function would be in each row with a target, without this target; of shape (l, K).
+def left_out(
+    graph: Graph, smooth: Smooth, targets: NDArray
+) -> NDArray[np.float64] | None:
+    """What the function would be in each row with a target, without this target; of
+    shape (l, K).
 
-    Exactly, with the ridge penalty as it is. By Poisson learning, f_i = sum_j G_ij (y_j - m) with G = a A M A'diag(w),
-    the mean of the others is m' = m - w_i (y_i - m) / (sum of w - w_i), and the value
+    Exactly, with the ridge penalty as it is. By Poisson learning, f_i = sum_j G_ij (y_j
+    - m) with G = a A M A'diag(w), the mean of the others is m' = m - w_i (y_i - m) /
+    (sum of w - w_i), and the value
 
-        sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i) G_ij.
+        sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i)
+        G_ij.
     """
     if smooth.influence is None:
         return None
-    f, h, e = graph.labelled @ smooth.v, smooth.influence[:, np.newaxis], targets - smooth.origin
+    f, h, e = (
+        graph.labelled @ smooth.v,
+        smooth.influence[:, np.newaxis],
+        targets - smooth.origin,
+    )
     if smooth.shrinks:
         return (f - h * e) / np.maximum(1 - h, 1e-6)
     found = f - h * e
     if smooth.reach is not None:
         weight, rest = graph.weight[:, np.newaxis], smooth.reach[:, np.newaxis] - h
         others = weight.sum() - weight
-        found += np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
+        found += (
+            np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
+        )
     return found

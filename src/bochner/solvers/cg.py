@@ -20,17 +20,19 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class System(NamedTuple):
-    """What is solved for any right-hand sides: V (A + penalty) = rhs, A positive semidefinite, and what helps.
+    """What is solved for any right-hand sides: V (A + penalty) = rhs, A positive
+    semidefinite, and what helps.
 
     Attributes
     ----------
     operator : callable (P, Q)
-        Adds P A to Q, both of shape (K, D), and returns the inner products of the rows of P and P A, shape (K,).
+        Adds P A to Q, both of shape (K, D), and returns the inner products of the rows
+        of P and P A, shape (K,).
     penalty : array of shape (K, D) or (K, 1)
         Ridge penalty of each coefficient.
     precondition : Preconditioner
-        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
-        rows, shape (K,).
+        Writes approximate solutions Z for residuals R, both of shape (K, D), and
+        returns the inner products of their rows, shape (K,).
     """
 
     operator: Callable[[NDArray, NDArray], NDArray]
@@ -46,10 +48,12 @@ class Solution(NamedTuple):
     coef : array of shape (K, D)
     n_iter : int
     residual : float
-        Length of the residual over that of the right-hand side, the largest of the K; for tolerances below 1e-5
-        computed again from the solution, for what the iterations carry on says nothing of their rounding.
+        Length of the residual over that of the right-hand side, the largest of the K;
+        for tolerances below 1e-5 computed again from the solution, for what the
+        iterations carry on says nothing of their rounding.
     error : float
-        Estimated error over the solution, both in the norm of the matrix, the largest of the K.
+        Estimated error over the solution, both in the norm of the matrix, the largest
+        of the K.
     converged : bool
         Whether the error is at most the tolerance that was requested.
     """
@@ -61,11 +65,15 @@ class Solution(NamedTuple):
     converged: bool
 
     def warn(self, tol: float) -> None:
-        """Issue a ConvergenceWarning with the residual where the tolerance was not reached."""
+        """Issue a ConvergenceWarning with the residual where the tolerance was not
+        reached.
+        """
         if not self.converged:
             warn(
-                f"Conjugate gradients stopped after {self.n_iter} iterations at a relative residual of "
-                f"{self.residual:.1e} and an error of {self.error:.1e}, above tol={tol:.1e}: use a larger alpha or a "
+                f"Conjugate gradients stopped after {self.n_iter} iterations at a "
+                "relative residual of "
+                f"{self.residual:.1e} and an error of {self.error:.1e}, above "
+                f"tol={tol:.1e}: use a larger alpha or a "
                 "larger tol.",
                 ConvergenceWarning,
             )
@@ -79,30 +87,40 @@ def conjugate_gradients(
     visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
     start: NDArray | None = None,
 ) -> Solution:
-    """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand sides at once.
+    """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand
+    sides at once.
 
-    Each right-hand side moves along its own direction, with its own penalty; A is applied once for all of them.
+    Each right-hand side moves along its own direction, with its own penalty; A is
+    applied once for all of them.
 
-    Iteration j lowers the squared error in the norm of the matrix by g_j = step_j rho_j, exactly, and from zero all of
-    them add up to the solution's own squared norm (Hestenes and Stiefel, 1952); from another start V_0 this is more by
-    V_0 (rhs + R_0), R_0 the first residual. The iterations stop where the estimated error over the solution is at most
-    `tol`. In this norm it bounds the error of the predictions on the training rows.
+    Iteration j lowers the squared error in the norm of the matrix by g_j = step_j
+    rho_j, exactly, and from zero all of them add up to the solution's own squared norm
+    (Hestenes and Stiefel, 1952); from another start V_0 this is more by V_0 (rhs +
+    R_0), R_0 the first residual. The iterations stop where the estimated error over the
+    solution is at most `tol`. In this norm it bounds the error of the predictions on
+    the training rows.
 
-    What is left after iteration k is estimated as S times the mean of the last four gains. S is the longest that any
-    four gains so far had to be gone on for: the largest ratio, over the earlier iterations, of all the gains from there
-    on to the mean of the four (as in Meurant, Papez and Tichy, 2021, who take one gain and not the mean). So a plateau
-    in which little was gained before much was warns of others. Three times the root of that is the estimate. In 228
-    problems, bins with ridge penalties from 0.001 to 10 and spectra that fall, cluster or stand out, at eight
-    tolerances from 0.1 to 1e-6, the true error was above the tolerance 6 times in 1,000, and never twice as large.
+    What is left after iteration k is estimated as S times the mean of the last four
+    gains. S is the longest that any four gains so far had to be gone on for: the
+    largest ratio, over the earlier iterations, of all the gains from there on to the
+    mean of the four (as in Meurant, Papez and Tichy, 2021, who take one gain and not
+    the mean). So a plateau in which little was gained before much was warns of others.
+    Three times the root of that is the estimate. In 228 problems, bins with ridge
+    penalties from 0.001 to 10 and spectra that fall, cluster or stand out, at eight
+    tolerances from 0.1 to 1e-6, the true error was above the tolerance 6 times in
+    1,000, and never twice as large.
 
-    Where the preconditioner knows a bound mu below all eigenvalues of the preconditioned matrix, tolerances below 5e-3
-    are held to the upper bound of the Gauss-Radau rule: the squared error of iterate k is at most gamma_k rho_k,
+    Where the preconditioner knows a bound mu below all eigenvalues of the
+    preconditioned matrix, tolerances below 5e-3 are held to the upper bound of the
+    Gauss-Radau rule: the squared error of iterate k is at most gamma_k rho_k,
 
-        gamma_0 = 1 / mu,  gamma_k = (gamma_(k-1) - step_(k-1)) / (mu (gamma_(k-1) - step_(k-1)) + rho_k / rho_(k-1))
+        gamma_0 = 1 / mu,  gamma_k = (gamma_(k-1) - step_(k-1))
+            / (mu (gamma_(k-1) - step_(k-1)) + rho_k / rho_(k-1))
 
-    (Meurant and Tichy, 2013). On bins, whose matrix is singular but for the ridge penalty, mu is nearly reached: to
-    stop took 1.08 times (the median) the iterations after which the error was below 1e-3, 1.05 times for 1e-4, and the
-    error was never above the tolerance. For larger ones the bound asks for several times too many.
+    (Meurant and Tichy, 2013). On bins, whose matrix is singular but for the ridge
+    penalty, mu is nearly reached: to stop took 1.08 times (the median) the iterations
+    after which the error was below 1e-3, 1.05 times for 1e-4, and the error was never
+    above the tolerance. For larger ones the bound asks for several times too many.
 
     Parameters
     ----------
@@ -118,9 +136,10 @@ def conjugate_gradients(
 
     References
     ----------
-    Hestenes and Stiefel, "Methods of Conjugate Gradients for Solving Linear Systems", 1952. Meurant and Tichy, "On
-    Computing Quadrature-Based Bounds for the A-Norm of the Error in Conjugate Gradients", Numerical Algorithms 2013.
-    Meurant, Papez and Tichy, "Accurate Error Estimation in CG", Numerical Algorithms 2021.
+    Hestenes and Stiefel, "Methods of Conjugate Gradients for Solving Linear Systems",
+    1952. Meurant and Tichy, "On Computing Quadrature-Based Bounds for the A-Norm of the
+    Error in Conjugate Gradients", Numerical Algorithms 2013. Meurant, Papez and Tichy,
+    "Accurate Error Estimation in CG", Numerical Algorithms 2021.
     """
     operator, penalty, precondition = system
     x, r, progress = _begin(system, rhs, start)
@@ -149,8 +168,12 @@ def conjugate_gradients(
     return Solution(x, n_iter, residual, error, error <= tol)
 
 
-def _begin(system: System, rhs: NDArray, V: NDArray | None) -> tuple[NDArray, NDArray, _Progress]:
-    """V before the first iteration, zero by default, its residual, and the course so far."""
+def _begin(
+    system: System, rhs: NDArray, V: NDArray | None
+) -> tuple[NDArray, NDArray, _Progress]:
+    """V before the first iteration, zero by default, its residual, and the course so
+    far.
+    """
     if V is None:
         return np.zeros_like(rhs), rhs.copy(), _Progress(system.precondition.least)
     V = V.astype(rhs.dtype)
@@ -179,7 +202,9 @@ class _Progress:
 
     def __init__(self, least: NDArray | None, known: NDArray | float = 0.0) -> None:
         self.least, self.known, self.gains = least, known, list[NDArray]()
-        self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(0)
+        self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(
+            0
+        )
         self.bounded = False
 
     @property
@@ -189,19 +214,31 @@ class _Progress:
 
     @property
     def total(self) -> NDArray:
-        """Squared norms of the iterates, which come near those of the solutions, shape (K,)."""
+        """Squared norms of the iterates, which come near those of the solutions,
+        shape (K,).
+        """
         return np.sum(self.gains, axis=0) + self.known
 
     def begin(self, rho: NDArray) -> NDArray:
-        """Take the inner products of the residuals and what the preconditioner makes of them; over the former ones."""
+        """Take the inner products of the residuals and what the preconditioner makes
+        of them; over the former ones.
+        """
         self.rho = rho
-        ratio = rho / np.maximum(self.former, TINY) if self.gains else np.zeros(len(rho))
+        ratio = (
+            rho / np.maximum(self.former, TINY) if self.gains else np.zeros(len(rho))
+        )
         if self.least is not None:
             if not self.gains:
                 self.gamma = 1 / self.least
-            else:  # rounding may take the difference below zero, where the bound is as good as reached
-                beyond = np.maximum(self.former_gamma - self.steps, ROUNDING * self.steps)
-                self.gamma = np.maximum(_quotient(beyond, self.least * beyond + ratio), self.steps)
+            # Rounding may take the difference below zero, where the bound is as good as
+            # reached
+            else:
+                beyond = np.maximum(
+                    self.former_gamma - self.steps, ROUNDING * self.steps
+                )
+                self.gamma = np.maximum(
+                    _quotient(beyond, self.least * beyond + ratio), self.steps
+                )
             self.bounded = True
         return ratio
 
@@ -213,7 +250,9 @@ class _Progress:
         return self.steps
 
     def error(self, tol: float) -> float:
-        """Estimated error over the solution, the largest of the K; a bound of it for small tolerances, where known."""
+        """Estimated error over the solution, the largest of the K; a bound of it for
+        small tolerances, where known.
+        """
         if not self.gains:
             return 1.0
         if not self.bounded or tol >= LOOSE:
@@ -223,7 +262,9 @@ class _Progress:
 
 
 def _left(gains: NDArray, known: NDArray | float) -> float:
-    """Estimated error over the solution after n iterations that gained so much, shape (n, K), from these alone."""
+    """Estimated error over the solution after n iterations that gained so much,
+    shape (n, K), from these alone.
+    """
     n = len(gains)
     if n <= DELAY:
         return 1.0
@@ -231,9 +272,13 @@ def _left(gains: NDArray, known: NDArray | float) -> float:
     means = np.mean([gains[j : n - DELAY + 1 + j] for j in range(DELAY)], axis=0)
     longest = _quotient(rest[: len(means)], means).max(axis=0)
     with np.errstate(over="ignore"):  # of iterations that diverge
-        return float(SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max())
+        return float(
+            SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max()
+        )
 
 
 def _quotient(a: NDArray, b: NDArray) -> NDArray:
-    """Quotient a / b, and zero where b is not positive: nothing is left to gain there. No number stays none."""
+    """Quotient a / b, and zero where b is not positive: nothing is left to gain
+    there. No number stays none.
+    """
     return np.where(b <= TINY, 0.0, a) / np.where(b <= TINY, 1.0, b)

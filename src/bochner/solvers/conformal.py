@@ -1,15 +1,19 @@
-"""Quantiles of scores of rows that a model has not seen, corrected for their number: conformal prediction.
+"""Quantiles of scores of rows that a model has not seen, corrected for their number:
+conformal prediction.
 
-Let s_1, ..., s_m be scores of rows that calibrate, and s that of a new row, all m + 1 exchangeable. Then s is at most
-the ceil((m + 1) q)-th smallest of the s_i with a probability of at least q, whatever the distribution, and of at most
-q + 1 / (m + 1) where no two are equal (Vovk, Gammerman and Shafer, 2005; Lei et al., 2018, theorem 2.2). Of a low
-quantile the same holds from above, so that it is the floor((m + 1) q)-th smallest.
+Let s_1, ..., s_m be scores of rows that calibrate, and s that of a new row, all m + 1
+exchangeable. Then s is at most the ceil((m + 1) q)-th smallest of the s_i with a
+probability of at least q, whatever the distribution, and of at most q + 1 / (m + 1)
+where no two are equal (Vovk, Gammerman and Shafer, 2005; Lei et al., 2018, theorem
+2.2). Of a low quantile the same holds from above, so that it is the floor((m + 1) q)-th
+smallest.
 
 References
 ----------
-Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei, G'Sell, Rinaldo, Tibshirani and
-Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 2018. Tibshirani, Barber, Candes and Ramdas,
-"Conformal Prediction under Covariate Shift", NeurIPS 2019 (weights).
+Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei, G'Sell,
+Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive Inference for
+Regression", JASA 2018. Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction
+under Covariate Shift", NeurIPS 2019 (weights).
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ ROUNDING = 1e-9  # of ranks: (9 + 1) 0.9 is 9, whatever its last bit
 class Scores:
     """Scores of rows that calibrate, in order.
 
-    A weight of w counts as w equal rows do, but the correction goes by the effective number of rows,
-    (sum of w)^2 / sum of w^2 (Kish, 1965), which no common factor of the weights changes.
+    A weight of w counts as w equal rows do, but the correction goes by the effective
+    number of rows, (sum of w)^2 / sum of w^2 (Kish, 1965), which no common factor of
+    the weights changes.
 
     Attributes
     ----------
@@ -47,8 +52,9 @@ class Scores:
     def quantiles(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         """Corrected quantiles, shape (Q, K), for q of shape (Q,), each in (0, 1).
 
-        Those of a half or more are upper ends: a new score is at most so large with a probability of q at least. Lower
-        ones are lower ends: it is less with a probability of q at most.
+        Those of a half or more are upper ends: a new score is at most so large with a
+        probability of q at least. Lower ones are lower ends: it is less with a
+        probability of q at most.
 
         Raises
         ------
@@ -57,34 +63,51 @@ class Scores:
         """
         for one in q:
             require_rows(self.n_effective, float(one))
-        return np.array([[self._quantile(float(one), k) for k in range(self.values.shape[1])] for one in q])
+        return np.array(
+            [
+                [self._quantile(float(one), k) for k in range(self.values.shape[1])]
+                for one in q
+            ]
+        )
 
     def _quantile(self, q: float, k: int) -> float:
         wanted = max(q, 1 - q) * (1 + 1 / self.n_effective) - ROUNDING
         values, shares = self.values[:, k], self.shares[:, k]
         if q >= 0.5:
             return float(values[np.searchsorted(shares[:-1], wanted)])
-        from_above = 1 - np.concatenate([[0.0], shares[:-1]])  # share of the weight from each on
+        from_above = 1 - np.concatenate(
+            [[0.0], shares[:-1]]
+        )  # share of the weight from each on
         return float(values[np.searchsorted(-from_above, -wanted, side="right") - 1])
 
 
 def in_order(scores: NDArray, weight: NDArray) -> Scores:
-    """Sort scores of shape (m, K), of rows of positive weights of shape (m,), for each output by itself."""
+    """Sort scores of shape (m, K), of rows of positive weights of shape (m,), for
+    each output by itself.
+    """
     order = np.argsort(scores, axis=0, kind="stable")
     shares = np.cumsum(weight[order], axis=0) / weight.sum()
-    return Scores(np.take_along_axis(scores, order, axis=0), shares, effective_rows(weight))
+    return Scores(
+        np.take_along_axis(scores, order, axis=0), shares, effective_rows(weight)
+    )
 
 
 def require_coverage(coverage: object) -> None:
     """Raise TypeError or ValueError where a coverage is no number between 0 and 1."""
     if not isinstance(coverage, int | float | np.number) or isinstance(coverage, bool):
-        raise TypeError(f"coverage must be a number between 0 and 1, got {coverage!r:.200}.")
+        raise TypeError(
+            f"coverage must be a number between 0 and 1, got {coverage!r:.200}."
+        )
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage must be a probability between 0 and 1, got {coverage!r}.")
+        raise ValueError(
+            f"coverage must be a probability between 0 and 1, got {coverage!r}."
+        )
 
 
 def effective_rows(weight: NDArray) -> float:
-    """Number of equal weights whose mean has the variance that a weighted mean has, (sum of w)^2 / sum of w^2."""
+    """Number of equal weights whose mean has the variance that a weighted mean has,
+    (sum of w)^2 / sum of w^2.
+    """
     if not len(weight):
         return 0.0
     share = weight / weight.max()
@@ -92,20 +115,27 @@ def effective_rows(weight: NDArray) -> float:
 
 
 def rows_needed(q: float) -> int:
-    """Least number of rows that calibrate, from which a corrected quantile q in (0, 1) is one of their scores."""
+    """Least number of rows that calibrate, from which a corrected quantile q in (0,
+    1) is one of their scores.
+    """
     tail = min(q, 1 - q)
     return int(np.ceil((1 - tail) / tail - ROUNDING / tail))
 
 
 def require_rows(n_effective: float, q: float) -> None:
-    """Raise ValueError where so few rows calibrate that a corrected quantile is beyond all of their scores."""
+    """Raise ValueError where so few rows calibrate that a corrected quantile is
+    beyond all of their scores.
+    """
     needed = rows_needed(q)
     if n_effective * (1 + ROUNDING) < needed:
         tail, n = min(q, 1 - q), int(n_effective)
         raise ValueError(
-            f"A quantile of {q:g} needs {needed:,} rows that the model has not seen (effectively, if they have "
-            f"weights), and there are {n:,}: use a coverage of at most {max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
-            f"from {1 / (n + 1):.3g} to {1 - 1 / (n + 1):.3g}, or about {needed / max(n, 1):.2g} times as many rows."
+            f"A quantile of {q:g} needs {needed:,} rows that the model has not seen "
+            "(effectively, if they have "
+            f"weights), and there are {n:,}: use a coverage of at most "
+            f"{max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
+            f"from {1 / (n + 1):.3g} to {1 - 1 / (n + 1):.3g}, or about "
+            f"{needed / max(n, 1):.2g} times as many rows."
             if tail
             else f"A quantile of {q:g} is infinite."
         )
@@ -142,7 +172,9 @@ def mass_before(probabilities: NDArray) -> NDArray[np.float64]:
     return scores
 
 
-def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def thresholds_of(
+    probabilities: NDArray, members: NDArray, weight: NDArray
+) -> NDArray[np.float64]:
     """Thresholds on scores, and the coverage that each of them guarantees.
 
     Parameters
@@ -150,23 +182,29 @@ def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> 
     probabilities : array of shape (n, K)
         Of rows that the model has not seen.
     members : array of shape (n, K)
-        Share of each row that is of each class: 1 for its own, where equal rows are not one.
+        Share of each row that is of each class: 1 for its own, where equal rows are not
+        one.
     weight : array of shape (n,)
         How much the rows count, not negative; only the ratios matter.
 
     Returns
     -------
     array of shape (2, m)
-        The scores of the rows' own classes, ascending and each once; and the share of the rows, n of n + 1, whose
-        scores are no larger; n is the effective number of rows.
+        The scores of the rows' own classes, ascending and each once; and the share of
+        the rows, n of n + 1, whose scores are no larger; n is the effective number of
+        rows.
     """
     counted = np.flatnonzero(weight > 0)
     shares = members[counted] * weight[counted, np.newaxis]
     own = shares > 0
-    scores, where = np.unique(mass_before(probabilities[counted])[own], return_inverse=True)
+    scores, where = np.unique(
+        mass_before(probabilities[counted])[own], return_inverse=True
+    )
     total = np.cumsum(np.bincount(where, shares[own], len(scores)))
     n = effective_rows(weight[counted])
-    return np.stack([scores, total / total[-1] * (n / (n + 1))]) if n else np.empty((2, 0))
+    return (
+        np.stack([scores, total / total[-1] * (n / (n + 1))]) if n else np.empty((2, 0))
+    )
 
 
 def threshold(thresholds: NDArray, coverage: float) -> float:
@@ -181,7 +219,8 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, or the calibration rows are too few for it.
+        If the coverage is not between 0 and 1, or the calibration rows are too few for
+        it.
 
     Examples
     --------
@@ -197,7 +236,8 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
         n = round(1 / (1 - guaranteed[-1])) - 1 if len(scores) else 0
         needed = ceil(coverage / (1 - coverage) - 1e-6)
         raise ValueError(
-            f"A coverage of {coverage:g} needs {needed:,} validation rows, and there were {n:,}: fit on more rows, or "
+            f"A coverage of {coverage:g} needs {needed:,} validation rows, and there "
+            f"were {n:,}: fit on more rows, or "
             "use a smaller coverage."
         )
     return float(scores[k])

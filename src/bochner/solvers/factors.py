@@ -1,13 +1,14 @@
 """Ridge regression by one factorisation, from which the solution for any alpha follows.
 
-With the centred moments G = Z'WZ and c = Z'Wy, the solution of min_w ||Zw - y||_W^2 + alpha ||w||^2 is
-w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of Zw. With A the centred rows of Z times the roots
-of their weights, b the same of y, and K = AA', of the size of the rows instead of the features, it is
-w = A'(K + alpha I)^-1 b too. The smaller matrix is factorised. With s_j the eigenvalues of either:
+With the centred moments G = Z'WZ and c = Z'Wy, the solution of min_w ||Zw - y||_W^2 +
+alpha ||w||^2 is w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of
+Zw. With A the centred rows of Z times the roots of their weights, b the same of y, and
+K = AA', of the size of the rows instead of the features, it is w = A'(K + alpha I)^-1 b
+too. The smaller matrix is factorised. With s_j the eigenvalues of either:
 
     residual sum of squares   b'b - w'c - alpha w'w = alpha^2 |(K + alpha I)^-1 b|^2
-    degrees of freedom        1 + sum_j s_j / (s_j + alpha)
-    leverage of a row z       h = 1 / n + u'(G + alpha I)^-1 u = 1 / n + (u'u - (Au)'(K + alpha I)^-1 Au) / alpha,
+    degrees of freedom        1 + sum_j s_j / (s_j + alpha) leverage of a row z       h
+    = 1 / n + u'(G + alpha I)^-1 u = 1 / n + (u'u - (Au)'(K + alpha I)^-1 Au) / alpha,
                               u = z - mean
 """
 
@@ -23,7 +24,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
 from bochner.engines.algebra import gram, product
-from bochner.solvers.shifted import DeviceInverse, ShiftedInverse, serves, shifted_inverse
+from bochner.solvers.shifted import (
+    DeviceInverse,
+    ShiftedInverse,
+    serves,
+    shifted_inverse,
+)
 
 if TYPE_CHECKING:
     from bochner.design.design import Design
@@ -62,7 +68,9 @@ class Factor(ABC):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Range of sensible alphas: from where rounding errors would show to the whole trace."""
+        """Range of sensible alphas: from where rounding errors would show to the
+        whole trace.
+        """
         trace = self.trace or 1.0
         return 1e-7 * trace, trace
 
@@ -75,7 +83,9 @@ class Factor(ABC):
         """Trace of the hat matrix, intercept included, shape (A,)."""
 
     def gcv(self, alphas: ArrayLike) -> NDArray:
-        """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over the outputs, shape (A,)."""
+        """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over
+        the outputs, shape (A,).
+        """
         left = np.maximum(1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9)
         return self.residual(alphas).sum(axis=1) / self.weight / left**2
 
@@ -105,7 +115,9 @@ class FeatureFactor(Factor):
 
     @abstractmethod
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
-        """Coefficients along a path, shape (D, A, K); with `mix`, of shape (K, M), those of combined outputs."""
+        """Coefficients along a path, shape (D, A, K); with `mix`, of shape (K, M),
+        those of combined outputs.
+        """
 
     @abstractmethod
     def applied(self, alpha: float, cross: NDArray) -> NDArray:
@@ -113,7 +125,9 @@ class FeatureFactor(Factor):
 
     @abstractmethod
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
-        """Quadratic form u'(G + alpha I)^-1 u of each centred row u of U, shape (A, n)."""
+        """Quadratic form u'(G + alpha I)^-1 u of each centred row u of U, shape (A,
+        n).
+        """
 
 
 class PrimalFactor(FeatureFactor):
@@ -130,8 +144,18 @@ class PrimalFactor(FeatureFactor):
         A device that factorises, where the matrix is large and float64 fast there.
     """
 
-    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False, place: Device | None = None) -> None:
-        self.n_rows, self.weight, self.trace = moments.n_rows, moments.weight, moments.centred_trace()
+    def __init__(
+        self,
+        moments: Moments,
+        n_alphas: int,
+        overwrite: bool = False,
+        place: Device | None = None,
+    ) -> None:
+        self.n_rows, self.weight, self.trace = (
+            moments.n_rows,
+            moments.weight,
+            moments.centred_trace(),
+        )
         centred = moments.centred(overwrite and moments.n_features > LARGE)
         self.cross, self.total = centred.cross, centred.total
         self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
@@ -147,7 +171,9 @@ class PrimalFactor(FeatureFactor):
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         cross = self.cross if mix is None else self.cross @ mix
-        return np.ascontiguousarray(np.moveaxis(self.inverse.solve(alphas, cross.T), 2, 0))
+        return np.ascontiguousarray(
+            np.moveaxis(self.inverse.solve(alphas, cross.T), 2, 0)
+        )
 
     def applied(self, alpha: float, cross: NDArray) -> NDArray:
         return self.inverse.solve(np.array([alpha]), cross.T)[0].T
@@ -158,16 +184,19 @@ class PrimalFactor(FeatureFactor):
     def residual(self, alphas: ArrayLike) -> NDArray:
         alphas = np.atleast_1d(alphas)
         W = self.coefs(alphas)
-        sums = self.total - np.einsum("dak,dak->ak", W, self.cross[:, np.newaxis] + alphas[:, np.newaxis] * W)
+        sums = self.total - np.einsum(
+            "dak,dak->ak", W, self.cross[:, np.newaxis] + alphas[:, np.newaxis] * W
+        )
         return np.maximum(sums, 0.0)
 
 
 class KernelFactor(Factor):
     """A factorisation of a kernel matrix K of distinct rows, centred in feature space.
 
-    With u_i = sqrt(w_i / sum of w) the matrix has K u = 0; K + c u u', c the mean of its eigenvalues, is factorised in
-    its place, for its inverse has no 1 / alpha along u that would be subtracted again, and is the same on what is
-    orthogonal to u, as all targets are.
+    With u_i = sqrt(w_i / sum of w) the matrix has K u = 0; K + c u u', c the mean of
+    its eigenvalues, is factorised in its place, for its inverse has no 1 / alpha along
+    u that would be subtracted again, and is the same on what is orthogonal to u, as all
+    targets are.
 
     Parameters
     ----------
@@ -186,29 +215,47 @@ class KernelFactor(Factor):
     row_weight : array of shape (n,)
     """
 
-    within: NDArray | float = 0.0  # squares of the targets about the means of equal rows
+    within: NDArray | float = (
+        0.0  # squares of the targets about the means of equal rows
+    )
 
     def __init__(
-        self, kernel: NDArray, y: NDArray, weight: NDArray, n_alphas: int, precision: DTypeLike = np.float64
+        self,
+        kernel: NDArray,
+        y: NDArray,
+        weight: NDArray,
+        n_alphas: int,
+        precision: DTypeLike = np.float64,
     ) -> None:
         n = self.n_rows = len(y)
         self.y, self.row_weight = y, weight
         self.weight, self.trace = float(self.row_weight.sum()), float(np.trace(kernel))
-        share, self.root = self.row_weight / self.weight, np.sqrt(self.row_weight)[:, np.newaxis]
+        share, self.root = (
+            self.row_weight / self.weight,
+            np.sqrt(self.row_weight)[:, np.newaxis],
+        )
         self.target_mean = share @ y
         self.targets = (y - self.target_mean) * self.root
         self.lift = self.trace / n or 1.0
         kernel += self.lift * np.sqrt(np.outer(share, share))
-        self.inverse = shifted_inverse(kernel, n_alphas, self.trace * ROUNDING[np.dtype(precision)])
+        self.inverse = shifted_inverse(
+            kernel, n_alphas, self.trace * ROUNDING[np.dtype(precision)]
+        )
 
     def merge(self, design: Design) -> None:
-        """Take note of the rows that were made distinct, whose number and targets generalised cross-validation asks."""
+        """Take note of the rows that were made distinct, whose number and targets
+        generalised cross-validation asks.
+        """
         self.n_rows = design.source.n_rows
-        self.within = _squares(design, self.target_mean) - np.square(self.targets).sum(axis=0)
+        self.within = _squares(design, self.target_mean) - np.square(self.targets).sum(
+            axis=0
+        )
 
     def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
         alphas = np.atleast_1d(alphas)
-        return len(self.y) - alphas * (self.inverse.traces(alphas) - 1 / (self.lift + alphas))
+        return len(self.y) - alphas * (
+            self.inverse.traces(alphas) - 1 / (self.lift + alphas)
+        )
 
     def duals(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         """(K + alpha I)^-1 b, shape (A, n_outputs, n)."""
@@ -217,26 +264,39 @@ class KernelFactor(Factor):
 
     def residual(self, alphas: ArrayLike) -> NDArray:
         alphas = np.atleast_1d(alphas)
-        return self.within + alphas[:, np.newaxis] ** 2 * np.square(self.duals(alphas)).sum(axis=2)
+        return self.within + alphas[:, np.newaxis] ** 2 * np.square(
+            self.duals(alphas)
+        ).sum(axis=2)
 
-    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None, left: NDArray | None = None) -> NDArray:
-        """Errors of the distinct rows' targets by the model that is left without them, shape (A, n, n_outputs).
+    def leave_one_out(
+        self, alphas: NDArray, mix: NDArray | None = None, left: NDArray | None = None
+    ) -> NDArray:
+        """Errors of the distinct rows' targets by the model that is left without them,
+        shape (A, n, n_outputs).
 
-        (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
-        these: without alpha nothing cancels where the rows are interpolated.
+        (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y -
+        f and 1 - w h are alpha times these: without alpha nothing cancels where the
+        rows are interpolated.
         """
         left = self.left(alphas) if left is None else left
-        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (
+            left[:, :, np.newaxis] * self.root
+        )
 
     def left(self, alphas: NDArray) -> NDArray:
-        """What is left of a row's weight beside its leverage, 1 - w h, over alpha, shape (A, n)."""
+        """What is left of a row's weight beside its leverage, 1 - w h, over alpha,
+        shape (A, n).
+        """
         share = self.row_weight / self.weight
         diagonal = self.inverse.forms(alphas, np.eye(len(self.y)))
-        return np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
+        return np.maximum(
+            diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal
+        )
 
 
 class DualFactor(KernelFactor, FeatureFactor):
-    """A factorisation of the kernel matrix of the rows' features, for fewer rows than features.
+    """A factorisation of the kernel matrix of the rows' features, for fewer rows than
+    features.
 
     Equal rows are one, of their weight and mean target.
 
@@ -251,18 +311,26 @@ class DualFactor(KernelFactor, FeatureFactor):
     def __init__(self, design: Design, n_alphas: int) -> None:
         counted = design.counted()
         Z, y, weight = counted.distinct().whole()
-        self.feature_mean = np.einsum("i,ij->j", weight / weight.sum(), Z, dtype=np.float64)
+        self.feature_mean = np.einsum(
+            "i,ij->j", weight / weight.sum(), Z, dtype=np.float64
+        )
         Z -= self.feature_mean.astype(Z.dtype)
         Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
-        kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(np.float64, copy=False)
+        kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(
+            np.float64, copy=False
+        )
         super().__init__(kernel, y, weight, n_alphas, Z.dtype)
         self.rows = Z
         self.merge(counted)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         duals = self.duals(alphas, mix)
-        coefs = product(duals.reshape(-1, len(self.y)), self.rows.astype(np.float64, copy=False))
-        return np.ascontiguousarray(np.moveaxis(coefs.reshape(*duals.shape[:2], -1), 2, 0))
+        coefs = product(
+            duals.reshape(-1, len(self.y)), self.rows.astype(np.float64, copy=False)
+        )
+        return np.ascontiguousarray(
+            np.moveaxis(coefs.reshape(*duals.shape[:2], -1), 2, 0)
+        )
 
     def applied(self, alpha: float, cross: NDArray) -> NDArray:
         rows = self.rows.astype(np.float64, copy=False)
@@ -270,9 +338,14 @@ class DualFactor(KernelFactor, FeatureFactor):
         return (cross - product(duals, rows).T) / alpha
 
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
-        inner = product(U, self.rows.T.astype(U.dtype, copy=False)).astype(np.float64, copy=False)
+        inner = product(U, self.rows.T.astype(U.dtype, copy=False)).astype(
+            np.float64, copy=False
+        )
         squares = np.square(U, dtype=np.float64).sum(axis=1)
-        return np.maximum(squares - self.inverse.forms(alphas, inner), 0.0) / alphas[:, np.newaxis]
+        return (
+            np.maximum(squares - self.inverse.forms(alphas, inner), 0.0)
+            / alphas[:, np.newaxis]
+        )
 
 
 def _squares(design: Design, mean: NDArray) -> NDArray:
@@ -284,7 +357,9 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
 
 
 def factorise(design: Design, n_alphas: int) -> FeatureFactor:
-    """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for the only one."""
+    """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for
+    the only one.
+    """
     return (
         DualFactor(design, n_alphas)
         if has_few_rows(design)
@@ -305,8 +380,9 @@ ALONE = 1e-12  # share of the weight of a row that others have, where there are 
 class LeaveOneOut(ABC):
     """Exact leave-one-out predictions and their score for a set of training rows.
 
-    Called with alphas it returns, for each, the weighted mean squared leave-one-out error summed over the outputs;
-    more than 16 outputs are first condensed to 16 random combinations, which keep the sum in expectation.
+    Called with alphas it returns, for each, the weighted mean squared leave-one-out
+    error summed over the outputs; more than 16 outputs are first condensed to 16 random
+    combinations, which keep the sum in expectation.
 
     Attributes
     ----------
@@ -331,7 +407,9 @@ class LeaveOneOut(ABC):
         n_outputs = self.factor.n_outputs
         mix = np.eye(n_outputs)
         if n_outputs > SCORED_OUTPUTS:
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
+            signs = np.random.default_rng(0).choice(
+                [-1.0, 1.0], (n_outputs, SCORED_OUTPUTS)
+            )
             mix = signs / np.sqrt(SCORED_OUTPUTS)
         return self._squares(alphas, mix) / self.weight.sum()
 
@@ -353,12 +431,15 @@ class PrimalLeaveOneOut(LeaveOneOut):
         Of the rows that the factor is of, all or some of them.
     factor : Factor
     counts : array of shape (n,), optional
-        How much the rows count in the mean, where they stand for others; by default their weights.
+        How much the rows count in the mean, where they stand for others; by default
+        their weights.
     """
 
     factor: FeatureFactor
 
-    def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
+    def __init__(
+        self, design: Design, factor: FeatureFactor, counts: NDArray | None = None
+    ) -> None:
         self.design, self.factor = design, factor
         self.weight = design.source.weights if counts is None else counts
 
@@ -368,16 +449,26 @@ class PrimalLeaveOneOut(LeaveOneOut):
 
     def _leverage(self, Z: NDArray, weight: NDArray, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
-        leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas).astype(np.float64)
+        leverage = 1 / self.factor.weight + self.factor.quadratic(
+            centred, alphas
+        ).astype(np.float64)
         return np.minimum(leverage * weight, 1 - 1e-9)
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         coefs = self.factor.coefs(alphas, mix)
-        intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
+        intercepts = self.factor.target_mean @ mix - np.tensordot(
+            self.factor.feature_mean, coefs, 1
+        )
         total, done = np.zeros(len(alphas)), 0
-        for Z, y, weight in self.design.mapped(SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1):
-            fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
-            squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
+        for Z, y, weight in self.design.mapped(
+            SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1
+        ):
+            fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(
+                len(Z), *coefs.shape[1:]
+            )
+            squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(
+                axis=2
+            )
             squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
             total += self.weight[done : done + len(y)] @ squares
             done += len(y)
@@ -400,7 +491,8 @@ class DualLeaveOneOut(LeaveOneOut):
     ----------
     factor : KernelFactor
     counts : array of shape (n,), optional
-        How much the rows count in the mean, where they stand for others; by default their weights.
+        How much the rows count in the mean, where they stand for others; by default
+        their weights.
     """
 
     factor: KernelFactor
@@ -414,7 +506,9 @@ class DualLeaveOneOut(LeaveOneOut):
         return self.factor.y
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
-        return np.square(self.factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
+        return (
+            np.square(self.factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
+        )
 
     def predict(self, alpha: float) -> NDArray:
         return self.y - self.factor.leave_one_out(np.array([alpha]))[0]
@@ -422,7 +516,8 @@ class DualLeaveOneOut(LeaveOneOut):
     def errors_of_parts(
         self, alpha: float, number: NDArray[np.intp], y: NDArray, weight: NDArray
     ) -> NDArray[np.float64]:
-        """Leave-one-out errors of the rows that the distinct ones stand for, shape (m, K).
+        """Leave-one-out errors of the rows that the distinct ones stand for, shape (m,
+        K).
 
         Parameters
         ----------
@@ -436,11 +531,16 @@ class DualLeaveOneOut(LeaveOneOut):
         left = self.factor.left(alphas)
         whole = self.factor.leave_one_out(alphas, left=left)[0][number]
         share = weight / self.factor.row_weight[number]
-        return errors_of_parts(whole, alpha * left[0][number], y - self.y[number], share)
+        return errors_of_parts(
+            whole, alpha * left[0][number], y - self.y[number], share
+        )
 
 
-def errors_of_parts(whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray) -> NDArray[np.float64]:
-    """Leave-one-out errors of parts of rows of equal inputs, shape (m, K), by those of whole rows.
+def errors_of_parts(
+    whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray
+) -> NDArray[np.float64]:
+    """Leave-one-out errors of parts of rows of equal inputs, shape (m, K), by those of
+    whole rows.
 
     Parameters
     ----------
@@ -456,19 +556,29 @@ def errors_of_parts(whole: NDArray, left: NDArray, deviation: NDArray, share: ND
     others = np.maximum(1 - share, 0.0)
     alone = others < ALONE
     rest = np.where(alone, 1.0, others + share * left)[:, np.newaxis]
-    return np.where(alone[:, np.newaxis], whole, (deviation + left[:, np.newaxis] * whole) / rest)
+    return np.where(
+        alone[:, np.newaxis], whole, (deviation + left[:, np.newaxis] * whole) / rest
+    )
 
 
 def leave_one_out(
-    factor: FeatureFactor, rows: Callable[[], Design], counts: NDArray[np.float64] | None = None
+    factor: FeatureFactor,
+    rows: Callable[[], Design],
+    counts: NDArray[np.float64] | None = None,
 ) -> LeaveOneOut:
-    """Leave-one-out predictions of some rows, or of all distinct ones where there are fewer than features.
+    """Leave-one-out predictions of some rows, or of all distinct ones where there are
+    fewer than features.
 
     Parameters
     ----------
     factor : FeatureFactor
     rows : callable () -> Design
     counts : array of shape (n,), optional
-        How much these rows count in the mean, where they stand for others; by default their weights.
+        How much these rows count in the mean, where they stand for others; by default
+        their weights.
     """
-    return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor, counts)
+    return (
+        DualLeaveOneOut(factor)
+        if isinstance(factor, DualFactor)
+        else PrimalLeaveOneOut(rows(), factor, counts)
+    )

@@ -1,4 +1,6 @@
-"""Ridge regression by conjugate gradients on the features of a design, held in memory or computed again."""
+"""Ridge regression by conjugate gradients on the features of a design, held in
+memory or computed again.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,16 @@ from bochner.solvers.preconditioners import (
 )
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
-CENTRED = 512  # rows whose mean features are taken from all: within a twentieth of a deviation of the mean of these
+# Rows whose mean features are taken from all: within a twentieth of a deviation of the
+# mean of these
+CENTRED = 512
 PACKED_ENTRIES = 1 << 28
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
-LEVERAGE_ROWS, SKETCH = 2, 16  # rows drawn by leverage for each feature, and solutions that tell the leverages
+LEVERAGE_ROWS, SKETCH = (
+    2,
+    16,
+)  # rows drawn by leverage for each feature, and solutions that tell the leverages
 EVEN_SHARE = 0.25  # of the leverage that is spread evenly, for it is an estimate
 
 
@@ -39,21 +46,27 @@ Sample = SampledGram | SampledRows | LeverageGram
 
 
 def sampled_rows(n_features: int) -> int:
-    """Rows of the preconditioner of so many dense features, more than `GRAM_LIMIT`, beside those that tell the tail."""
+    """Rows of the preconditioner of so many dense features, more than `GRAM_LIMIT`,
+    beside those that tell the tail.
+    """
     return min(n_features // 4, MOST_SAMPLED)
 
 
 class RidgeFit(NamedTuple):
-    """A solution, of which the coefficients, (K, D), are those of the features of a map, and intercepts, shape (K,)."""
+    """A solution, of which the coefficients, (K, D), are those of the features of a
+    map, and intercepts, shape (K,).
+    """
 
     solution: Solution
     intercept: NDArray
 
 
 class IterativeRidge:
-    """Ridge regression on all rows of a design, or without some of them, for any penalties.
+    """Ridge regression on all rows of a design, or without some of them, for any
+    penalties.
 
-    The features are stored, and rows sampled for the preconditioners, once; then it solves for any of them.
+    The features are stored, and rows sampled for the preconditioners, once; then it
+    solves for any of them.
 
     Parameters
     ----------
@@ -62,7 +75,8 @@ class IterativeRidge:
     seed : int
         Of the sample of rows.
     centres, blocks, samples : optional
-        What another one has taken note of already: see `centres`, its stored rows, and its samples.
+        What another one has taken note of already: see `centres`, its stored rows, and
+        its samples.
 
     Attributes
     ----------
@@ -75,7 +89,8 @@ class IterativeRidge:
     centres : list of array or None
         Means of some rows, which are taken from the stored features of dense maps.
     dtype : dtype
-        Of the vectors: double precision, but that of the design where there are bins and so many columns.
+        Of the vectors: double precision, but that of the design where there are bins
+        and so many columns.
     packed : bool
         Whether dense features are rounded to 8 bits.
     """
@@ -92,57 +107,98 @@ class IterativeRidge:
         self.design, self.seed = design, seed
         self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
-        packs = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense) > PACKED_ENTRIES
+        packs = (
+            design.n_rows
+            * sum(part.n_features_out for part in self.maps if part.is_dense)
+            > PACKED_ENTRIES
+        )
         if centres is None:
             X, _, weight = self._sample(CENTRED)
             centres = features.centres(X, weight)
         self.centres, self._samples = centres, samples
         self.blocks = design.store(packs, centres) if blocks is None else blocks
-        self.packed = packs and isinstance(self.blocks, list) and design.on_device is None
+        self.packed = (
+            packs and isinstance(self.blocks, list) and design.on_device is None
+        )
         self.edges = np.concatenate(
             [[0], np.cumsum([part.n_features_out for part in self.maps])]
         )  # known of bins by now
 
     def weighted(self, features: ConcatenatedFeatures) -> IterativeRidge:
-        """The same with the maps' weights as they are in `features`, which have learned them since."""
+        """The same with the maps' weights as they are in `features`, which have
+        learned them since.
+        """
         blocks = []
         for block in self.blocks:
             assert isinstance(block.features, StoredTogether)
-            stored = StoredTogether(block.features.parts, features.scales, block.features.edges)
+            stored = StoredTogether(
+                block.features.parts, features.scales, block.features.edges
+            )
             blocks.append(block._replace(features=stored))
-        return IterativeRidge(self._design_of(features), self.seed, self.centres, blocks)
+        return IterativeRidge(
+            self._design_of(features), self.seed, self.centres, blocks
+        )
 
     def beside(self, part: FeatureMap, weight: float) -> IterativeRidge:
-        """The same rows with another map beside, drawn for them and of the given weight; features are shared."""
+        """The same rows with another map beside, drawn for them and of the given
+        weight; features are shared.
+        """
         source = self.design.source
         X, _, own = self._sample(CENTRED)
         part.fit_sample(X, own)
-        centres, others, first = [*self.centres, *part.centres(X, own)], list[Stored](), 0
+        centres, others, first = (
+            [*self.centres, *part.centres(X, own)],
+            list[Stored](),
+            0,
+        )
         for block in self.blocks:
-            X = source.take(slice(first, first + len(block.y))).whole().X.astype(self.design.dtype, copy=False)
+            X = (
+                source.take(slice(first, first + len(block.y)))
+                .whole()
+                .X.astype(self.design.dtype, copy=False)
+            )
             others.append(part.fit_store(X, centres=centres[-1:]))
             first += len(block.y)
         part.finalize()
         features = ConcatenatedFeatures.beside(self.design.features, part, weight)
         D, scale = int(self.edges[-1]), features.scales[-1]
-        edges, scales = np.array([0, D, D + part.n_features_out]), np.array([1.0, scale])
+        edges, scales = (
+            np.array([0, D, D + part.n_features_out]),
+            np.array([1.0, scale]),
+        )
         blocks = [
-            block._replace(features=StoredTogether([block.features, other], scales, edges))
+            block._replace(
+                features=StoredTogether([block.features, other], scales, edges)
+            )
             for block, other in zip(self.blocks, others, strict=True)
         ]
-        sample = None if part.dense is None else self._features_of_sample(part.dense, scale)
-        return IterativeRidge(self._design_of(features), self.seed, centres, blocks, [*self.samples(), sample])
+        sample = (
+            None if part.dense is None else self._features_of_sample(part.dense, scale)
+        )
+        return IterativeRidge(
+            self._design_of(features),
+            self.seed,
+            centres,
+            blocks,
+            [*self.samples(), sample],
+        )
 
     def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
         """The same with other targets or weights of the rows."""
-        return IterativeRidge(self.design, self.seed, self.centres, blocks, self._samples)
+        return IterativeRidge(
+            self.design, self.seed, self.centres, blocks, self._samples
+        )
 
     def _design_of(self, features: FeatureMap) -> Design:
-        return Design(self.design.source, features, self.design.dtype, self.design.advance)
+        return Design(
+            self.design.source, features, self.design.dtype, self.design.advance
+        )
 
     def _sample(self, size: int) -> Block:
         """Some of the rows."""
-        X, y, weight = self.design.source.sample(size, np.random.default_rng(self.seed)).whole()
+        X, y, weight = self.design.source.sample(
+            size, np.random.default_rng(self.seed)
+        ).whole()
         return Block(X.astype(self.design.dtype, copy=False), y, weight)
 
     def store(self, X: Rows, packed: bool = False) -> Stored:
@@ -150,21 +206,29 @@ class IterativeRidge:
         return self.design.features.store(X, packed, self.centres)
 
     def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
-        """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
+        """Intercepts that go with coefficients of shape (K, D), for features that
+        are not centred; shape (K,).
+        """
         return self.uncentred(coef, equations.intercept(coef))
 
     def uncentred(self, coef: NDArray, offset: NDArray) -> NDArray[np.float64]:
-        """Intercepts, shape (K,), for features that are not centred, of offsets for those that are."""
+        """Intercepts, shape (K,), for features that are not centred, of offsets for
+        those that are.
+        """
         return offset.astype(np.float64) - self._at_centres(coef)
 
     def centred(self, coef: NDArray, intercept: NDArray) -> NDArray[np.float64]:
-        """Offsets, shape (K,), for the features as they are stored, of intercepts for those that are not centred."""
+        """Offsets, shape (K,), for the features as they are stored, of intercepts
+        for those that are not centred.
+        """
         return intercept.astype(np.float64) + self._at_centres(coef)
 
     def _at_centres(self, coef: NDArray) -> NDArray:
         """Fitted values at the centres, shape (K,)."""
         total = np.zeros(len(coef))
-        for m, (centre, scale) in enumerate(zip(self.centres, self.scales, strict=True)):
+        for m, (centre, scale) in enumerate(
+            zip(self.centres, self.scales, strict=True)
+        ):
             if centre is not None:
                 total += scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
         return total
@@ -174,13 +238,21 @@ class IterativeRidge:
         """Whether there are no bins."""
         return self.design.features.is_dense
 
-    def equations(self, kept: NDArray | None = None, targets: NDArray | None = None) -> NormalEquations:
-        """Normal equations of all rows, or of those that the mask `kept` tells, for other targets, (n, K), if given."""
+    def equations(
+        self, kept: NDArray | None = None, targets: NDArray | None = None
+    ) -> NormalEquations:
+        """Normal equations of all rows, or of those that the mask `kept` tells, for
+        other targets, (n, K), if given.
+        """
         blocks = self.blocks if kept is None else Without(self.blocks, kept, targets)
-        return NormalEquations(blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype)
+        return NormalEquations(
+            blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype
+        )
 
     def predict(self, equations: NormalEquations, coef: NDArray) -> NDArray[np.float64]:
-        """Predictions for all rows of the design, (n, K), by coefficients of shape (K, D) and their intercept."""
+        """Predictions for all rows of the design, (n, K), by coefficients of shape
+        (K, D) and their intercept.
+        """
         parts = [block.features.forward(coef).T for block in self.blocks]
         return np.concatenate(parts) + equations.intercept(coef)
 
@@ -193,7 +265,8 @@ class IterativeRidge:
         equations: NormalEquations | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
     ) -> RidgeFit:
-        """Solve for all outputs on all rows; to a small tolerance the rounding of the features is corrected for.
+        """Solve for all outputs on all rows; to a small tolerance the rounding of the
+        features is corrected for.
 
         Parameters
         ----------
@@ -210,7 +283,9 @@ class IterativeRidge:
         system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
         refined = 0 < tol < ROUNDING_ERROR and self.packed
         first_tol = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = conjugate_gradients(system, equations.rhs, first_tol, max_iter, visit, start)
+        solution = conjugate_gradients(
+            system, equations.rhs, first_tol, max_iter, visit, start
+        )
         if refined:
             equations, solution = self._refine(system, solution, tol, max_iter)
         return RidgeFit(solution, self.intercept(equations, solution.coef))
@@ -237,11 +312,19 @@ class IterativeRidge:
             See `conjugate_gradients`.
         """
         rhs = equations.rhs if rhs is None else rhs
-        return conjugate_gradients(self.system(equations, penalty), rhs, tol, max_iter, visit, start)
+        return conjugate_gradients(
+            self.system(equations, penalty), rhs, tol, max_iter, visit, start
+        )
 
     def system(self, equations: NormalEquations, penalty: NDArray) -> System:
-        """The matrix with ridge penalties of shape (K, M), and its preconditioner, which serve any right-hand sides."""
-        return System(equations.add, self._per_column(penalty), self._preconditioner(equations, penalty))
+        """The matrix with ridge penalties of shape (K, M), and its preconditioner,
+        which serve any right-hand sides.
+        """
+        return System(
+            equations.add,
+            self._per_column(penalty),
+            self._preconditioner(equations, penalty),
+        )
 
     def _per_column(self, penalty: NDArray) -> NDArray:
         """Ridge penalties of the columns, shape (K, 1) where all maps have the same."""
@@ -252,10 +335,12 @@ class IterativeRidge:
     def _refine(
         self, system: System, solution: Solution, tol: float, max_iter: int
     ) -> tuple[NormalEquations, Solution]:
-        """Correct for the rounding of the features: residuals without rounding, corrections with it.
+        """Correct for the rounding of the features: residuals without rounding,
+        corrections with it.
 
-        Each correction is solved for to a tenth, and so leaves about a tenth of the error that it measures. The
-        residual that is told is the one before the last correction. Returns the equations without rounding too.
+        Each correction is solved for to a tenth, and so leaves about a tenth of the
+        error that it measures. The residual that is told is the one before the last
+        correction. Returns the equations without rounding too.
         """
         K, D = solution.coef.shape
         exact = NormalEquations(self.design.again(self.centres), D, K, self.dtype)
@@ -263,19 +348,35 @@ class IterativeRidge:
         for _ in range(MOST_REFINEMENTS):
             residual = exact.rhs - exact(coef) - system.penalty * coef
             step = conjugate_gradients(system, residual, CORRECTED, max_iter)
-            sizes, gains = (exact.rhs * coef).sum(axis=1), (residual * step.coef).sum(axis=1)
-            error = 2 * CORRECTED * float(np.sqrt(np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)).max())
+            sizes, gains = (
+                (exact.rhs * coef).sum(axis=1),
+                (residual * step.coef).sum(axis=1),
+            )
+            error = (
+                2
+                * CORRECTED
+                * float(
+                    np.sqrt(
+                        np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)
+                    ).max()
+                )
+            )
             coef, n_iter = coef + step.coef, n_iter + step.n_iter
             if error <= tol:
                 break
-        left = np.linalg.norm(residual, axis=1) / np.maximum(np.linalg.norm(exact.rhs, axis=1), 1e-300)
+        left = np.linalg.norm(residual, axis=1) / np.maximum(
+            np.linalg.norm(exact.rhs, axis=1), 1e-300
+        )
         return exact, Solution(coef, n_iter, float(left.max()), error, error <= tol)
 
-    def _preconditioner(self, equations: NormalEquations, penalty: NDArray) -> Preconditioner:
+    def _preconditioner(
+        self, equations: NormalEquations, penalty: NDArray
+    ) -> Preconditioner:
         """Jacobi for bins, sampled rows for dense features.
 
-        Next to bins in single precision, dense directions that hardly a row has are known up to the rounding of all
-        columns' sums; that is added to their ridge penalty, lest they be blown up beyond what the products can tell.
+        Next to bins in single precision, dense directions that hardly a row has are
+        known up to the rounding of all columns' sums; that is added to their ridge
+        penalty, lest they be blown up beyond what the products can tell.
         """
         parts: list[Preconditioner] = []
         samples = self.samples()
@@ -284,7 +385,9 @@ class IterativeRidge:
         for m, sample in enumerate(samples):
             columns = slice(self.edges[m], self.edges[m + 1])
             if sample is None:
-                parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
+                parts.append(
+                    Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype))
+                )
             else:
                 parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
@@ -293,16 +396,20 @@ class IterativeRidge:
         """What samples of rows tell of the dense maps, drawn once."""
         if self._samples is None:
             self._samples = [
-                None if part.dense is None else self._features_of_sample(part.dense, scale)
+                None
+                if part.dense is None
+                else self._features_of_sample(part.dense, scale)
                 for part, scale in zip(self.maps, self.scales, strict=True)
             ]
         return self._samples
 
     def draw_by_leverage(self, penalty: float) -> None:
-        """Draw the rows of the preconditioner of a single dense map again, by their leverages at a ridge penalty.
+        """Draw the rows of the preconditioner of a single dense map again, by their
+        leverages at a ridge penalty.
 
-        The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m, m normal with the covariance M,
-        (v'z)^2 has that mean; here the first sample stands for M.
+        The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m,
+        m normal with the covariance M, (v'z)^2 has that mean; here the first sample
+        stands for M.
         """
         (sample,), rng = self.samples(), np.random.default_rng(self.seed)
         dense, scale = self.maps[0].dense, self.scales[0]
@@ -310,23 +417,37 @@ class IterativeRidge:
         assert dense is not None
         weight, weights = self.design.source.total_weight, self.design.source.weights
         V = sample.draw(weight, penalty, SKETCH, rng).astype(self.dtype)
-        leverage = np.concatenate([np.square(block.features.forward(V)).mean(axis=0) for block in self.blocks])
-        score = weights * (leverage + EVEN_SHARE * np.average(leverage, weights=weights))
+        leverage = np.concatenate(
+            [np.square(block.features.forward(V)).mean(axis=0) for block in self.blocks]
+        )
+        score = weights * (
+            leverage + EVEN_SHARE * np.average(leverage, weights=weights)
+        )
         rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
         own = weights_of(weights, rows) * (1.0 if factors is None else factors)
-        Z = dense.rows(self.design.source.take(rows).whole()[0].astype(self.design.dtype, copy=False))
+        Z = dense.rows(
+            self.design.source.take(rows)
+            .whole()[0]
+            .astype(self.design.dtype, copy=False)
+        )
         own = own / own.sum()
         Z -= (own @ Z).astype(Z.dtype)
         Z *= (scale * np.sqrt(own))[:, np.newaxis].astype(Z.dtype)
         self._samples = [LeverageGram(Z)]
 
-    def _features_of_sample(self, part: DenseFeatures, scale: float) -> SampledGram | SampledRows:
+    def _features_of_sample(
+        self, part: DenseFeatures, scale: float
+    ) -> SampledGram | SampledRows:
         """What a sample of rows tells of the features of a dense map."""
         D = part.n_features_out
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + TAIL_ROWS
         X, _, weight = self._sample(size)
-        order = np.arange(len(weight)) if small else np.random.default_rng(self.seed + 1).permutation(len(weight))
+        order = (
+            np.arange(len(weight))
+            if small
+            else np.random.default_rng(self.seed + 1).permutation(len(weight))
+        )
         Z, weight = part.rows(X[order]), weight[order] / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
@@ -345,7 +466,12 @@ class Without:
         In the place of those of the blocks.
     """
 
-    def __init__(self, blocks: Iterable[StoredRows], kept: NDArray, targets: NDArray | None = None) -> None:
+    def __init__(
+        self,
+        blocks: Iterable[StoredRows],
+        kept: NDArray,
+        targets: NDArray | None = None,
+    ) -> None:
         self.blocks, self.kept, self.targets = blocks, kept, targets
 
     def __iter__(self) -> Iterator[StoredRows]:
@@ -353,5 +479,7 @@ class Without:
         for block in self.blocks:
             rows = slice(first, first + len(block.y))
             y = block.y if self.targets is None else self.targets[rows]
-            yield StoredRows(block.features, y, self.kept[rows].astype(np.float32) * block.weight)
+            yield StoredRows(
+                block.features, y, self.kept[rows].astype(np.float32) * block.weight
+            )
             first += len(block.y)

@@ -1,12 +1,13 @@
 """Kernel ridge regression without features: the kernel matrix of all rows.
 
-The minimiser of sum_i w_i (y_i - b - f(x_i))^2 + alpha ||f||^2 over the functions f of the kernel is
-f = sum_i c_i k(., x_i) with
+The minimiser of sum_i w_i (y_i - b - f(x_i))^2 + alpha ||f||^2 over the functions f of
+the kernel is f = sum_i c_i k(., x_i) with
 
     (K + alpha W^-1) c = y - b 1,    sum_i c_i = 0.
 
-With M = K + alpha W^-1 it takes the solutions u = M^-1 y and v = M^-1 1: b = sum(u) / sum(v), c = u - b v. A row that
-is left out is missed by c_i / P_ii, P = M^-1 - v v' / sum(v).
+With M = K + alpha W^-1 it takes the solutions u = M^-1 y and v = M^-1 1: b = sum(u) /
+sum(v), c = u - b v. A row that is left out is missed by c_i / P_ii, P = M^-1 - v v' /
+sum(v).
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows
-from bochner.engines.algebra import SHIFTS, cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.algebra import (
+    SHIFTS,
+    cholesky,
+    gram,
+    product,
+    shifted_cholesky,
+    solve_cholesky,
+    solve_lower,
+)
 from bochner.engines.local import available_memory, pause, require_memory
 from bochner.features.base import DenseFeatures, Rows
 from bochner.solvers.cg import System, conjugate_gradients
@@ -44,12 +53,14 @@ class ExactSolution(NamedTuple):
         Of conjugate gradients; None where the matrix was factorised.
     residual : float or None
     errors : array of shape (m, K) or None
-        y - f of the rows that were asked for, by the model that is left without each; None of conjugate gradients.
+        y - f of the rows that were asked for, by the model that is left without each;
+        None of conjugate gradients.
     left : array of shape (m,) or None
         1 - w h of these rows, h their leverage.
     influence : tuple of arrays of shapes (p, n), (p,) and (p, K), or None
-        Of other rows that were asked for. What row i adds to the function of all rows, which leaves the one without
-        it, is the third times (k'first + second) at kernel values k with all rows: P_i, v_i / sum(v) and c_i / P_ii.
+        Of other rows that were asked for. What row i adds to the function of all rows,
+        which leaves the one without it, is the third times (k'first + second) at kernel
+        values k with all rows: P_i, v_i / sum(v) and c_i / P_ii.
     """
 
     coef: NDArray[np.float64]
@@ -58,7 +69,9 @@ class ExactSolution(NamedTuple):
     residual: float | None = None
     errors: NDArray[np.float64] | None = None
     left: NDArray[np.float64] | None = None
-    influence: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None = None
+    influence: (
+        tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None
+    ) = None
 
 
 def solve_exact(
@@ -72,9 +85,10 @@ def solve_exact(
 ) -> ExactSolution:
     """Solve for the coefficients of all rows.
 
-    Up to 20,000 rows by a Cholesky factorisation, where the matrix fits the memory; else by conjugate gradients,
-    preconditioned by the Nystroem approximation from 2,048 rows. Their matrix is held where it fits, and else computed
-    again in every iteration.
+    Up to 20,000 rows by a Cholesky factorisation, where the matrix fits the memory;
+    else by conjugate gradients, preconditioned by the Nystroem approximation from 2,048
+    rows. Their matrix is held where it fits, and else computed again in every
+    iteration.
 
     Parameters
     ----------
@@ -95,7 +109,8 @@ def solve_exact(
     Raises
     ------
     MemoryError
-        Before any work, where not even blocks of the matrix fit the memory that is free.
+        Before any work, where not even blocks of the matrix fit the memory that is
+        free.
     """
     X, y, weight = rows
     n, free = len(y), available_memory()
@@ -103,7 +118,9 @@ def solve_exact(
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
     if n > LARGEST_FACTORISED or not fits:
-        solved, n_iter, residual = _by_conjugate_gradients(features, X, targets, weight, alpha, tol, seed)
+        solved, n_iter, residual = _by_conjugate_gradients(
+            features, X, targets, weight, alpha, tol, seed
+        )
         coef, intercept = _without_sum(solved)
         return ExactSolution(coef, intercept + mean, n_iter, residual)
     with np.errstate(over="ignore"):
@@ -111,21 +128,29 @@ def solve_exact(
     lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
-    influence = None if evaluated is None else _influence(lower, solved[:, -1], coef, evaluated)
+    influence = (
+        None if evaluated is None else _influence(lower, solved[:, -1], coef, evaluated)
+    )
     if scored is None:
         return ExactSolution(coef, intercept + mean, influence=influence)
     v = solved[:, -1]
     diagonal = _inverse_diagonal(lower, scored)
-    left = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)  # of a row alone nothing is left
+    left = np.maximum(
+        diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal
+    )  # of a row alone nothing is left
     errors = coef[scored] / left[:, np.newaxis]
     left = np.minimum(ridge[scored] * left, 1.0)
-    return ExactSolution(coef, intercept + mean, errors=errors, left=left, influence=influence)
+    return ExactSolution(
+        coef, intercept + mean, errors=errors, left=left, influence=influence
+    )
 
 
 def _influence(
     lower: NDArray, v: NDArray, coef: NDArray, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """What rows add to the function of all, by their columns of P; see `ExactSolution`."""
+    """What rows add to the function of all, by their columns of P; see
+    `ExactSolution`.
+    """
     number = np.arange(len(rows))
     unit = np.zeros((len(v), len(rows)))
     unit[rows, number] = 1.0
@@ -153,12 +178,16 @@ def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
         K.flat[:: n + 1] += ridge + rounding
         try:
             return cholesky(K)
-        except LinAlgError:  # the ridge penalty is below the rounding of the kernel's values
+        except (
+            LinAlgError
+        ):  # the ridge penalty is below the rounding of the kernel's values
             if not np.isfinite(trace):
                 break
             del K
             rounding = 3 * rounding + np.finfo(np.float64).eps * trace
-    raise LinAlgError("The kernel matrix contains NaN or infinity, or is not positive semidefinite.")
+    raise LinAlgError(
+        "The kernel matrix contains NaN or infinity, or is not positive semidefinite."
+    )
 
 
 def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
@@ -173,7 +202,9 @@ def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
 
 
 def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray:
-    """Kernel matrix of rows about the mean of their features, times the roots of the weights from both sides."""
+    """Kernel matrix of rows about the mean of their features, times the roots of the
+    weights from both sides.
+    """
     n = X.shape[0]
     K = features.rows(X, out=np.empty((n, n)))
     share = weight / weight.sum()
@@ -187,12 +218,24 @@ def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray
 
 
 def _by_conjugate_gradients(
-    features: DenseFeatures, X: Rows, targets: NDArray, weight: NDArray, alpha: float, tol: float, seed: int
+    features: DenseFeatures,
+    X: Rows,
+    targets: NDArray,
+    weight: NDArray,
+    alpha: float,
+    tol: float,
+    seed: int,
 ) -> tuple[NDArray, int, float]:
-    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is the same for all rows."""
+    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
+    the same for all rows.
+    """
     n, root = X.shape[0], np.sqrt(weight)
     m = min(LANDMARKS, n)
-    require_memory(8 * n * (3 * m + BLOCK_ROWS), f"An exact kernel machine of {n:,} rows", "Use fewer of them.")
+    require_memory(
+        8 * n * (3 * m + BLOCK_ROWS),
+        f"An exact kernel machine of {n:,} rows",
+        "Use fewer of them.",
+    )
     preconditioner = _nystroem(features, X, root, m, seed)
     multiply = _multiplier(features, X)
 
@@ -205,7 +248,9 @@ def _by_conjugate_gradients(
     rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
     penalty = np.full((len(rhs), 1), alpha)
     apply, tol = preconditioner.at(float(m), penalty[:, 0]), min(tol, LEAST_TOL)
-    solution = conjugate_gradients(System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS)
+    solution = conjugate_gradients(
+        System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS
+    )
     solution.warn(tol)
     return (solution.coef * root).T, solution.n_iter, solution.residual
 
@@ -219,15 +264,25 @@ def _multiplier(features: DenseFeatures, X: Rows) -> Callable[[NDArray], NDArray
     return lambda B: features.dot(X, np.ascontiguousarray(B))
 
 
-def _nystroem(features: DenseFeatures, X: Rows, root: NDArray, m: int, seed: int) -> LowRank:
-    """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1 K_mn R, L L' = K_mm."""
+def _nystroem(
+    features: DenseFeatures, X: Rows, root: NDArray, m: int, seed: int
+) -> LowRank:
+    """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1
+    K_mn R, L L' = K_mm.
+    """
     n = X.shape[0]
     chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
     across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
     within = np.ascontiguousarray(across[:, chosen])
-    lower = shifted_cholesky(within, 0.0, float(np.finfo(np.float64).eps * np.trace(within)))
+    lower = shifted_cholesky(
+        within, 0.0, float(np.finfo(np.float64).eps * np.trace(within))
+    )
     S = solve_lower(lower, across)
     S *= root
     variance = float(within[0, 0])
-    tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(n - m, 1)
-    return LowRank(S, gram(np.ascontiguousarray(S.T), np.empty((len(S), len(S)))), tail / m)
+    tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(
+        n - m, 1
+    )
+    return LowRank(
+        S, gram(np.ascontiguousarray(S.T), np.empty((len(S), len(S)))), tail / m
+    )

@@ -16,7 +16,9 @@ Result = TypeVar("Result")
 
 
 class Tried(dict[Point, Result]):
-    """Results by the points that were tried: each is computed when it is first asked for."""
+    """Results by the points that were tried: each is computed when it is first asked
+    for.
+    """
 
     def __init__(self, result: Callable[[Point], Result]) -> None:
         super().__init__()
@@ -32,8 +34,11 @@ class Tried(dict[Point, Result]):
         self.update(zip(fresh, in_threads(self.result, fresh), strict=True))
 
 
-def walk_downhill(loss: Callable[[float], float], start: float, step: float, farthest: float) -> float:
-    """Walk to a point whose neighbours are no better, one way as long as that pays before a look the other way.
+def walk_downhill(
+    loss: Callable[[float], float], start: float, step: float, farthest: float
+) -> float:
+    """Walk to a point whose neighbours are no better, one way as long as that pays
+    before a look the other way.
 
     Parameters
     ----------
@@ -51,10 +56,14 @@ def walk_downhill(loss: Callable[[float], float], start: float, step: float, far
     return point
 
 
-def coarser_minimum(losses: tuple[float, float, float], noise: float, step: float) -> float:
-    """Where a parabola through three losses at -step, 0, step is least, or below by what raises it by `noise`.
+def coarser_minimum(
+    losses: tuple[float, float, float], noise: float, step: float
+) -> float:
+    """Where a parabola through three losses at -step, 0, step is least, or below by
+    what raises it by `noise`.
 
-    Of points that are as good within the noise the lowest is taken; zero where the losses do not bend.
+    Of points that are as good within the noise the lowest is taken; zero where the
+    losses do not bend.
     """
     below, at, above = losses
     bend = (below - 2 * at + above) / 2
@@ -87,23 +96,35 @@ def choose_alpha(factor: Factor, score: Score) -> tuple[float, NDArray, NDArray]
 
 
 def best_alpha(alphas: NDArray, scores: NDArray) -> float:
-    """Return the largest alpha among those with the least score; ValueError where none is a number."""
+    """Return the largest alpha among those with the least score; ValueError where
+    none is a number.
+    """
     scores = np.where(np.isfinite(scores), scores, np.inf)
     if np.isinf(scores.min()):
         raise ValueError(
-            "No ridge penalty gives finite errors: the lengthscale, the target or the weights are extreme; rescale "
+            "No ridge penalty gives finite errors: the lengthscale, the target or "
+            "the weights are extreme; rescale "
             "them."
         )
     return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
 
 
-def _walk_downhill(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
-    """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
-    tried: Tried[float, float] = Tried(lambda log_alpha: float(score(np.exp([log_alpha]))[0]))
+def _walk_downhill(
+    score: Score, bounds: tuple[float, float], step: float = 6.0
+) -> tuple[NDArray, NDArray]:
+    """Walk downhill in log alpha from the middle until the least score is bracketed,
+    then halve the step.
+    """
+    tried: Tried[float, float] = Tried(
+        lambda log_alpha: float(score(np.exp([log_alpha]))[0])
+    )
     low, high = np.log(bounds)
     best, width = (low + high) / 2, np.log(step)
     while width > np.log(step) / 3:
-        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=tried.__getitem__)
+        lowest = min(
+            (min(max(best + shift, low), high) for shift in (0.0, width, -width)),
+            key=tried.__getitem__,
+        )
         if tried[lowest] < tried[best]:
             best = lowest
         else:  # of scores that are no numbers, too

@@ -1,11 +1,13 @@
-"""Convex losses on rows that are read in passes: Newton's method with the second derivatives of a sample.
+"""Convex losses on rows that are read in passes: Newton's method with the second
+derivatives of a sample.
 
-A pass sums the objective and its gradient over all rows, which threads, processes or machines may do. The equations of
-a step have the second derivatives of the rows of a sample in memory, and are solved there (Shamir, Srebro and Zhang,
-"Communication-Efficient Distributed Optimization using an Approximate Newton-type Method", 2014): the error falls by
-about the root of D / m with each pass, for D features and m rows of the sample. So a few passes are enough after the
-solution for the sample. A step is halved until
-the objective falls.
+A pass sums the objective and its gradient over all rows, which threads, processes or
+machines may do. The equations of a step have the second derivatives of the rows of a
+sample in memory, and are solved there (Shamir, Srebro and Zhang,
+"Communication-Efficient Distributed Optimization using an Approximate Newton-type
+Method", 2014): the error falls by about the root of D / m with each pass, for D
+features and m rows of the sample. So a few passes are enough after the solution for the
+sample. A step is halved until the objective falls.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.newton import ENOUGH, Point, Reweighted, newton_step
 
-SHORTEST = 2.0**-5  # share of a step that is tried; the next one begins with twice what served
+SHORTEST = (
+    2.0**-5
+)  # share of a step that is tried; the next one begins with twice what served
 
 
 @dataclass
@@ -79,7 +83,12 @@ class LossSums:
 
     def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
         """The sums at coefficients V, (K, D), over some blocks."""
-        value, weights, slopes, gradient = 0.0, 0.0, np.zeros(len(V)), self.sums.zeros(*V.shape)
+        value, weights, slopes, gradient = (
+            0.0,
+            0.0,
+            np.zeros(len(V)),
+            self.sums.zeros(*V.shape),
+        )
         for features, y, weight in blocks:
             F = features.forward(V).astype(self.sums.dtype, copy=False)
             F += self.offset[:, np.newaxis].astype(F.dtype)
@@ -93,7 +102,9 @@ class LossSums:
 
 
 class PassSolution(NamedTuple):
-    """What was found: coefficients (K, D), offsets (K,) of features as they are stored, and the number of passes."""
+    """What was found: coefficients (K, D), offsets (K,) of features as they are
+    stored, and the number of passes.
+    """
 
     coef: NDArray
     offset: NDArray[np.float64]
@@ -106,7 +117,8 @@ class PassLimits(NamedTuple):
     Attributes
     ----------
     tol : float
-        The passes end where another step may gain less than the square of it, as a share of the objective.
+        The passes end where another step may gain less than the square of it, as a
+        share of the objective.
     most : int
         Passes.
     max_iter : int
@@ -122,9 +134,15 @@ class PassLimits(NamedTuple):
 
 
 def minimise_in_passes(
-    ridge: IterativeRidge, sample: IterativeRidge, loss: Loss, alpha: float, begun: Point, limits: PassLimits
+    ridge: IterativeRidge,
+    sample: IterativeRidge,
+    loss: Loss,
+    alpha: float,
+    begun: Point,
+    limits: PassLimits,
 ) -> PassSolution:
-    """Minimise a penalised loss from coefficients on that were found for a sample of the rows.
+    """Minimise a penalised loss from coefficients on that were found for a sample of
+    the rows.
 
     Parameters
     ----------
@@ -146,16 +164,27 @@ def minimise_in_passes(
     def at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
         n_passes += 1
-        found: LossTotals = summed(ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V))
+        found: LossTotals = summed(
+            ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V)
+        )
         return found.penalised(alpha, V)
 
-    present, share, length = at(V, b), sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks), 1.0
+    present, share, length = (
+        at(V, b),
+        sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks),
+        1.0,
+    )
     share /= present.weight
     while n_passes < most and not is_late():
-        problem = Reweighted(sample.blocks, loss, np.full((len(V), 1), share * alpha), V, b, ridge.dtype)
+        problem = Reweighted(
+            sample.blocks, loss, np.full((len(V), 1), share * alpha), V, b, ridge.dtype
+        )
         problem.linearise((share * present.gradient, share * present.slopes))
         step, constant = newton_step(problem, sample, max_iter)
-        gain = -float(np.sum(present.gradient * step, dtype=np.float64) + present.slopes @ constant)
+        gain = -float(
+            np.sum(present.gradient * step, dtype=np.float64)
+            + present.slopes @ constant
+        )
         if gain / 2 <= tol**2 * present.value:
             break
         found = None

@@ -1,7 +1,9 @@
-"""What errors cost: convex losses of fitted values, with the derivatives that Newton's method takes.
+"""What errors cost: convex losses of fitted values, with the derivatives that Newton's
+method takes.
 
-Targets Y and fitted values F have shape (K, n), one row for each output. Those of classes may be means over equal rows:
-their losses are linear in the target, given the fitted value.
+Targets Y and fitted values F have shape (K, n), one row for each output. Those of
+classes may be means over equal rows: their losses are linear in the target, given the
+fitted value.
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ SMALLEST_SHARE = 1e-6  # of a class without rows
 class Loss(ABC):
     """A convex loss."""
 
-    coupled: ClassVar[bool] = False  # whether the fitted values of a row depend on one another's curvature
+    coupled: ClassVar[bool] = (
+        False  # whether the fitted values of a row depend on one another's curvature
+    )
 
     @abstractmethod
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         """The loss of each row, summed over the outputs, shape (n,)."""
 
     def scores_of(self, y: NDArray) -> NDArray:
-        """The fitted values that are best for all rows of mean targets y, shape (K,)."""
+        """The fitted values that are best for all rows of mean targets y, shape
+        (K,).
+        """
         return y
 
     @abstractmethod
@@ -36,7 +42,9 @@ class Loss(ABC):
 
     @abstractmethod
     def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        """What `bend` and `diagonal` take, shape (K, n): as a rule the second derivatives, not negative."""
+        """What `bend` and `diagonal` take, shape (K, n): as a rule the second
+        derivatives, not negative.
+        """
 
     def bend(self, C: NDArray, T: NDArray) -> NDArray:
         """Second derivatives times T, shape (K, n)."""
@@ -48,7 +56,9 @@ class Loss(ABC):
 
 
 class Logistic(Loss):
-    """log(1 + exp(-y f)) of two classes, y from -1 to 1: of a mean target each class in its share."""
+    """log(1 + exp(-y f)) of two classes, y from -1 to 1: of a mean target each class
+    in its share.
+    """
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         return (np.logaddexp(0, F) - (Y + 1) / 2 * F).sum(axis=0)
@@ -65,7 +75,9 @@ class Logistic(Loss):
 
 
 class Multinomial(Loss):
-    """-log p of the class, p = softmax(f) (Boehning, 1992); targets are 1 at the class and -1 elsewhere."""
+    """-log p of the class, p = softmax(f) (Boehning, 1992); targets are 1 at the
+    class and -1 elsewhere.
+    """
 
     coupled = True
 
@@ -93,7 +105,10 @@ class SquaredHinge(Loss):
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         share = (1 + Y) / 2
-        return (share * np.square(np.maximum(1 - F, 0)) + (1 - share) * np.square(np.maximum(1 + F, 0))).sum(axis=0)
+        return (
+            share * np.square(np.maximum(1 - F, 0))
+            + (1 - share) * np.square(np.maximum(1 + F, 0))
+        ).sum(axis=0)
 
     def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
         return (1 - Y) * np.maximum(1 + F, 0) - (1 + Y) * np.maximum(1 - F, 0)
@@ -128,9 +143,11 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Quantile(Loss):
-    """q (y - f) above the fitted value and (1 - q) (f - y) below it, rounded off within about `width`.
+    """q (y - f) above the fitted value and (1 - q) (f - y) below it, rounded off within
+    about `width`.
 
-    The pinball loss convolved with a logistic density: q u + h log(1 + exp(-u / h)), u = y - f.
+    The pinball loss convolved with a logistic density: q u + h log(1 + exp(-u / h)), u
+    = y - f.
 
     Attributes
     ----------
@@ -141,7 +158,8 @@ class Quantile(Loss):
 
     References
     ----------
-    Fernandes, Guerre and Horta, "Smoothing Quantile Regressions", Journal of Business and Economic Statistics 2021.
+    Fernandes, Guerre and Horta, "Smoothing Quantile Regressions", Journal of Business
+    and Economic Statistics 2021.
     """
 
     q: float
@@ -160,7 +178,9 @@ class Quantile(Loss):
 
 
 class Poisson(Loss):
-    """Half the deviance of counts y whose mean is exp(f): exp(f) - y f - y + y log y."""
+    """Half the deviance of counts y whose mean is exp(f): exp(f) - y f - y + y log
+    y.
+    """
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         return (np.exp(F) - Y * F - Y + xlogy(Y, Y)).sum(axis=0)

@@ -1,13 +1,17 @@
-"""Convex losses on stored features by Newton's method, each of whose steps is a reweighted least squares.
+"""Convex losses on stored features by Newton's method, each of whose steps is a
+reweighted least squares.
 
-The objective is  sum_i w_i loss(y_i, W z_i + b) + 1/2 sum_j alpha_j |W_j|^2.  With B_i the second derivatives of the
-loss of row i by its K fitted values, the step (V, c) solves
+The objective is  sum_i w_i loss(y_i, W z_i + b) + 1/2 sum_j alpha_j |W_j|^2.  With B_i
+the second derivatives of the loss of row i by its K fitted values, the step (V, c)
+solves
 
-    V alpha + sum_i w_i B_i (V z_i + c) z_i' = -gradient by W,      sum_i w_i B_i (V z_i + c) = -gradient by b.
+    V alpha + sum_i w_i B_i (V z_i + c) z_i' = -gradient by W,
+    sum_i w_i B_i (V z_i + c) = -gradient by b.
 
-The second line gives c, K numbers, for any V; so the first is solved for V alone, by preconditioned conjugate gradients
-whose tolerance falls with the step (Dembo, Eisenstat and Steihaug, "Inexact Newton Methods", 1982). The features are
-read there and back once an iteration, as by ridge regression. Steps are halved until the objective falls.
+The second line gives c, K numbers, for any V; so the first is solved for V alone, by
+preconditioned conjugate gradients whose tolerance falls with the step (Dembo, Eisenstat
+and Steihaug, "Inexact Newton Methods", 1982). The features are read there and back once
+an iteration, as by ridge regression. Steps are halved until the objective falls.
 """
 
 from __future__ import annotations
@@ -26,11 +30,20 @@ from bochner.solvers.losses import Loss
 from bochner.solvers.preconditioners import Blocks, Jacobi, Preconditioner, SampledGram
 
 FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of none less
-ENOUGH, HALVINGS = 1e-4, 30  # share of the foretold gain that a step must bring (Armijo), and how often it is halved
-FLAT, SINGULAR = 1e-12, 1e-10  # of the weight and of the largest: curvatures that are none
+# Share of the foretold gain that a step must bring (Armijo), and how often it is halved
+ENOUGH, HALVINGS = (
+    1e-4,
+    30,
+)
+FLAT, SINGULAR = (
+    1e-12,
+    1e-10,
+)  # of the weight and of the largest: curvatures that are none
 TINY = float(np.finfo(np.float64).tiny)
 
-Point: TypeAlias = tuple[NDArray, NDArray]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
+Point: TypeAlias = tuple[
+    NDArray, NDArray
+]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
 
 
 class NewtonSolution(NamedTuple):
@@ -44,7 +57,8 @@ class NewtonSolution(NamedTuple):
     n_steps, n_iter : int
         Of Newton's method, and of the conjugate gradients in them together.
     error : float
-        Length of the last step over that of the solution, both in the norm of the second derivative.
+        Length of the last step over that of the solution, both in the norm of the
+        second derivative.
     converged : bool
     """
 
@@ -57,7 +71,9 @@ class NewtonSolution(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """A block of rows, their targets, present fitted values and curvatures, all of shape (K, n)."""
+    """A block of rows, their targets, present fitted values and curvatures, all of
+    shape (K, n).
+    """
 
     stored: StoredRows
     Y: NDArray
@@ -96,10 +112,15 @@ class Reweighted:
         dtype: DTypeLike,
     ) -> None:
         self.loss, self.dtype = loss, np.dtype(dtype)
-        self.penalty, self.coef = penalty.astype(self.dtype), np.ascontiguousarray(coef, self.dtype)
+        self.penalty, self.coef = (
+            penalty.astype(self.dtype),
+            np.ascontiguousarray(coef, self.dtype),
+        )
         self.offset = offset.astype(np.float64)
         self.rows = [self._rows(block) for block in blocks]
-        self.weight = sum(float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows)
+        self.weight = sum(
+            float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows
+        )
 
     def _rows(self, block: StoredRows) -> _Rows:
         Y, F = block.y.T.astype(self.dtype), self._forward(block, self.coef)
@@ -110,38 +131,62 @@ class Reweighted:
         return block.features.forward(V).astype(self.dtype, copy=False)
 
     def linearise(self, gradient: Point | None = None) -> None:
-        """Take note of the derivatives at the present point; the first ones may be given, as those of more rows."""
+        """Take note of the derivatives at the present point; the first ones may be
+        given, as those of more rows.
+        """
         K = len(self.coef)
-        slopes, bends = np.zeros(K), sum((self._bends(rows) for rows in self.rows), np.zeros((K, K)))
+        slopes, bends = (
+            np.zeros(K),
+            sum((self._bends(rows) for rows in self.rows), np.zeros((K, K))),
+        )
         self._gradient = self.penalty * self.coef
-        first = [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows] if gradient is None else None
+        first = (
+            [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows]
+            if gradient is None
+            else None
+        )
         for g in first or []:
             slopes += g.sum(axis=1, dtype=np.float64)
         whole, slopes = (self._gradient, slopes) if gradient is None else gradient
-        self._inverse = np.linalg.pinv(bends + FLAT * self.weight * np.eye(K), rcond=SINGULAR, hermitian=True)
+        self._inverse = np.linalg.pinv(
+            bends + FLAT * self.weight * np.eye(K), rcond=SINGULAR, hermitian=True
+        )
         self._constant, self._rhs = -self._inverse @ slopes, (-whole).astype(self.dtype)
         for k, rows in enumerate(self.rows):
-            bent = rows.weighted(self.loss.bend(rows.C, self._constants(self._constant, rows)))
-            rows.stored.features.backward(-bent if first is None else -(first[k] + bent), self._rhs)
+            bent = rows.weighted(
+                self.loss.bend(rows.C, self._constants(self._constant, rows))
+            )
+            rows.stored.features.backward(
+                -bent if first is None else -(first[k] + bent), self._rhs
+            )
 
     def _bends(self, rows: _Rows) -> NDArray:
         """Weighted sum of the second derivatives, shape (K, K)."""
         K = len(self.coef)
         if not self.loss.coupled:
             return np.diag(rows.weighted(rows.C).sum(axis=1, dtype=np.float64))
-        columns = [rows.weighted(self.loss.bend(rows.C, self._constants(unit, rows))) for unit in np.eye(K)]
-        return np.stack([column.sum(axis=1, dtype=np.float64) for column in columns], axis=1)
+        columns = [
+            rows.weighted(self.loss.bend(rows.C, self._constants(unit, rows)))
+            for unit in np.eye(K)
+        ]
+        return np.stack(
+            [column.sum(axis=1, dtype=np.float64) for column in columns], axis=1
+        )
 
     def _constants(self, c: NDArray, rows: _Rows) -> NDArray:
         return np.broadcast_to(c[:, np.newaxis].astype(self.dtype), rows.F.shape)
 
     @property
     def rhs(self) -> NDArray:
-        """Right-hand side of the equations for the step of the coefficients, shape (K, D)."""
+        """Right-hand side of the equations for the step of the coefficients, shape
+        (K, D).
+        """
         return self._rhs
 
     def operator(self, P: NDArray, Q: NDArray) -> NDArray:
-        """Add the product of P, (K, D) or flat, and the matrix of these equations to Q; inner products of the rows."""
+        """Add the product of P, (K, D) or flat, and the matrix of these equations to
+        Q; inner products of the rows.
+        """
         K = len(self.coef)
         changes = self._changes(np.ascontiguousarray(P.reshape(K, -1)))
         out, total = Q.reshape(K, -1), np.zeros(K)
@@ -160,23 +205,36 @@ class Reweighted:
         """The offsets that go with changes of the fitted values, shape (K,)."""
         sums = np.zeros(len(self.coef))
         for rows, T in zip(self.rows, changes, strict=True):
-            sums += rows.weighted(self.loss.bend(rows.C, T)).sum(axis=1, dtype=np.float64)
+            sums += rows.weighted(self.loss.bend(rows.C, T)).sum(
+                axis=1, dtype=np.float64
+            )
         return -self._inverse @ sums
 
     def offset_step(self, step: NDArray) -> NDArray[np.float64]:
-        """The change of the offsets, shape (K,), that goes with a step of the coefficients."""
+        """The change of the offsets, shape (K,), that goes with a step of the
+        coefficients.
+        """
         return self._constant + self._follow(self._changes(step))
 
     def weights(self) -> NDArray:
-        """Sums of the weights times the second derivatives of each output, shape (K,), never zero."""
-        sums = sum(rows.weighted(self.loss.diagonal(rows.C)).sum(axis=1, dtype=np.float64) for rows in self.rows)
+        """Sums of the weights times the second derivatives of each output, shape
+        (K,), never zero.
+        """
+        sums = sum(
+            rows.weighted(self.loss.diagonal(rows.C)).sum(axis=1, dtype=np.float64)
+            for rows in self.rows
+        )
         return np.maximum(sums, FLAT * self.weight)
 
     def diagonal(self, wanted: Sequence[bool]) -> NDArray:
-        """Diagonal of the second derivative of the loss, shape (K, D), for the maps that are wanted; else zero."""
+        """Diagonal of the second derivative of the loss, shape (K, D), for the maps
+        that are wanted; else zero.
+        """
         total = np.zeros_like(self.coef)
         for rows in self.rows:
-            rows.stored.features.squares(rows.weighted(self.loss.diagonal(rows.C)), total, wanted)
+            rows.stored.features.squares(
+                rows.weighted(self.loss.diagonal(rows.C)), total, wanted
+            )
         return total
 
     def squared_norm(self) -> float:
@@ -184,28 +242,41 @@ class Reweighted:
         total = float(np.sum(self.penalty * np.square(self.coef), dtype=np.float64))
         for rows in self.rows:
             T = rows.F - self.offset[:, np.newaxis].astype(self.dtype)
-            total += float(np.sum(rows.weighted(self.loss.bend(rows.C, T)) * T, dtype=np.float64))
+            total += float(
+                np.sum(rows.weighted(self.loss.bend(rows.C, T)) * T, dtype=np.float64)
+            )
         return total
 
     def objective(self, F: list[NDArray], coef: NDArray) -> float:
-        """At fitted values of the blocks and coefficients; infinite where it overflows."""
+        """At fitted values of the blocks and coefficients; infinite where it
+        overflows.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(np.sum(self.penalty * np.square(coef), dtype=np.float64)) / 2
             for rows, own in zip(self.rows, F, strict=True):
-                total += float(rows.stored.weight @ self.loss.value(rows.Y, own).astype(np.float64))
+                total += float(
+                    rows.stored.weight @ self.loss.value(rows.Y, own).astype(np.float64)
+                )
         return total if np.isfinite(total) else np.inf
 
     def move(self, step: NDArray) -> tuple[float, bool]:
-        """Go along a step of the coefficients, by its half while that does not gain enough.
+        """Go along a step of the coefficients, by its half while that does not gain
+        enough.
 
-        Returns the squared length of the step in the norm of the second derivative, and whether anything was gained.
+        Returns the squared length of the step in the norm of the second derivative, and
+        whether anything was gained.
         """
         changes = self._changes(step)
         constant = self._constant + self._follow(changes)
         slope = float(np.sum(self._gradient * step, dtype=np.float64))
         for rows, change in zip(self.rows, changes, strict=True):
             change += constant[:, np.newaxis].astype(self.dtype)
-            slope += float(np.sum(rows.weighted(self.loss.gradient(rows.Y, rows.F)) * change, dtype=np.float64))
+            slope += float(
+                np.sum(
+                    rows.weighted(self.loss.gradient(rows.Y, rows.F)) * change,
+                    dtype=np.float64,
+                )
+            )
         before, length = self.objective([rows.F for rows in self.rows], self.coef), 1.0
         for _ in range(HALVINGS):
             coef = self.coef + np.asarray(length, self.dtype) * step
@@ -244,8 +315,8 @@ def minimise(
     precondition : callable (problem) -> Preconditioner
         For vectors of shape (K, D), at the present point.
     tol : float
-        Relative error at which to stop: length of a step over that of the solution, as by ridge regression in the norm
-        of the second derivative.
+        Relative error at which to stop: length of a step over that of the solution, as
+        by ridge regression in the norm of the second derivative.
     max_steps : int
         Steps of Newton's method.
     max_iter : int
@@ -259,18 +330,27 @@ def minimise(
     error, forcing = np.inf, FORCING
     while n_steps < max_steps and error > tol:
         problem.linearise()
-        found = _solve(problem, precondition(problem), forcing, max_iter, lambda coef, n_iter: is_late())
+        found = _solve(
+            problem,
+            precondition(problem),
+            forcing,
+            max_iter,
+            lambda coef, n_iter: is_late(),
+        )
         squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
         n_steps, n_iter = n_steps + 1, n_iter + found.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
         forcing = float(np.clip(error, STRICT, FORCING))
         if visit(problem, n_steps) or is_late() or not gained:
             break
-    return NewtonSolution(problem.coef, problem.offset, n_steps, n_iter, error, error <= tol)
+    return NewtonSolution(
+        problem.coef, problem.offset, n_steps, n_iter, error, error <= tol
+    )
 
 
 def newton_step(problem: Reweighted, ridge: IterativeRidge, max_iter: int) -> Point:
-    """A step of the coefficients, (K, D), and of the offsets, (K,), by the derivatives of which note was taken.
+    """A step of the coefficients, (K, D), and of the offsets, (K,), by the derivatives
+    of which note was taken.
 
     Parameters
     ----------
@@ -292,11 +372,17 @@ def _solve(
     max_iter: int,
     visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
 ) -> Solution:
-    """The equations of a step by conjugate gradients; of outputs that are coupled, all in one vector."""
+    """The equations of a step by conjugate gradients; of outputs that are coupled,
+    all in one vector.
+    """
     K, shape = problem.coef.shape[0], problem.coef.shape
     if not problem.loss.coupled:
         return conjugate_gradients(
-            System(problem.operator, problem.penalty, inverse), problem.rhs, tol, max_iter, visit
+            System(problem.operator, problem.penalty, inverse),
+            problem.rhs,
+            tol,
+            max_iter,
+            visit,
         )
     penalty = np.broadcast_to(problem.penalty, shape).reshape(1, -1)
     system = System(problem.operator, penalty, _flat(inverse, K))
@@ -313,7 +399,8 @@ def _flat(inverse: Preconditioner, K: int) -> Preconditioner:
 
 
 def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
-    """The diagonal of bins, and sampled rows for dense features, each output by its mean curvature.
+    """The diagonal of bins, and sampled rows for dense features, each output by its
+    mean curvature.
 
     Parameters
     ----------
@@ -321,13 +408,25 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
         Of whose features the problem is.
     """
     weights, parts, samples = problem.weights(), list[Preconditioner](), ridge.samples()
-    diagonal = problem.diagonal([sample is None for sample in samples]) if None in samples else np.empty(0)
+    diagonal = (
+        problem.diagonal([sample is None for sample in samples])
+        if None in samples
+        else np.empty(0)
+    )
     for sample, first, stop in zip(samples, ridge.edges, ridge.edges[1:], strict=False):
-        penalty = problem.penalty if problem.penalty.shape[1] == 1 else problem.penalty[:, first:stop]
+        penalty = (
+            problem.penalty
+            if problem.penalty.shape[1] == 1
+            else problem.penalty[:, first:stop]
+        )
         if sample is None:
             parts.append(Jacobi(diagonal[:, first:stop], penalty))
         else:
-            own = weights if isinstance(sample, SampledGram) else np.full(len(weights), np.exp(np.log(weights).mean()))
+            own = (
+                weights
+                if isinstance(sample, SampledGram)
+                else np.full(len(weights), np.exp(np.log(weights).mean()))
+            )
             parts.append(_each_by_weight(sample.at(1.0, penalty[:, 0] / own), weights))
     return parts[0] if len(parts) == 1 else Blocks(parts, ridge.edges)
 

@@ -1,11 +1,13 @@
 """Bayesian linear regression on features, by their moments.
 
-With noise of variance s2 on the targets, weights u of independent prior variance s2 / alpha and a flat prior on the
-intercept, the mean is ridge regression, and the function's variance at a row of features z is s2 times
+With noise of variance s2 on the targets, weights u of independent prior variance s2 /
+alpha and a flat prior on the intercept, the mean is ridge regression, and the
+function's variance at a row of features z is s2 times
 
     h(z) = 1 / W + u'(G + alpha I)^-1 u,    u = z - mean,
 
-G the centred moments and W the sum of the weights. A training row of weight w that is left out has h / (1 - w h).
+G the centred moments and W the sum of the weights. A training row of weight w that is
+left out has h / (1 - w h).
 """
 
 from __future__ import annotations
@@ -43,15 +45,19 @@ class LinearPosterior(NamedTuple):
     weight: float
 
     def forms(self, Z: NDArray, total: NDArray | float = 1.0) -> NDArray[np.float64]:
-        """h(z) of each row of features, shape (n,): the variance of the function over that of the noise.
+        """h(z) of each row of features, shape (n,): the variance of the function over
+        that of the noise.
 
-        Of sums of rows with factors, and of the function's values, `total` is the sum of the factors, shape (n,).
+        Of sums of rows with factors, and of the function's values, `total` is the sum
+        of the factors, shape (n,).
         """
         half = product(Z - np.multiply.outer(total, self.mean), self.root.T)
         return np.square(total) / self.weight + np.einsum("ij,ij->i", half, half)
 
     def spread(self, normal: NDArray) -> NDArray[np.float64]:
-        """Deviations of the weights over that of the noise, of shape (D, S), from standard normal numbers."""
+        """Deviations of the weights over that of the noise, of shape (D, S), from
+        standard normal numbers.
+        """
         return product(self.root.T, normal)
 
 
@@ -60,13 +66,21 @@ def posterior_of(moments: Moments, alpha: float) -> LinearPosterior:
     centred = moments.centred()
     rounding = ROUNDING * (float(np.trace(centred.gram)) or 1.0)
     lower = shifted_cholesky(centred.gram, alpha, rounding)
-    return LinearPosterior(centred.feature_mean, solve_lower(lower, np.eye(len(lower))), moments.weight)
+    return LinearPosterior(
+        centred.feature_mean, solve_lower(lower, np.eye(len(lower))), moments.weight
+    )
 
 
 def leave_one_out_errors(
-    posterior: LinearPosterior, moments: Moments, Z: NDArray, y: NDArray, weight: NDArray
+    posterior: LinearPosterior,
+    moments: Moments,
+    Z: NDArray,
+    y: NDArray,
+    weight: NDArray,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Errors of training rows by the model that is left without each, (n, K), and h of that model, (n,)."""
+    """Errors of training rows by the model that is left without each, (n, K), and h
+    of that model, (n,).
+    """
     centred = moments.centred()
     coef = product(posterior.root.T, product(posterior.root, centred.cross))
     errors = y - centred.target_mean - product(Z - posterior.mean, coef)
@@ -75,7 +89,9 @@ def leave_one_out_errors(
     return errors / left[:, np.newaxis], h / left
 
 
-def forms_without_each(posterior: LinearPosterior, Z: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def forms_without_each(
+    posterior: LinearPosterior, Z: NDArray, weight: NDArray
+) -> NDArray[np.float64]:
     """Forms h of training rows by the model that is left without each, shape (n,)."""
     h = posterior.forms(Z)
     return h / np.maximum(1 - weight * h, LEAST_LEFT)
@@ -84,7 +100,8 @@ def forms_without_each(posterior: LinearPosterior, Z: NDArray, weight: NDArray) 
 def forms_without(
     moments: Moments, alpha: float, Z: NDArray, weight: NDArray, fold: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Forms h of training rows by the model that is left without all rows of the same fold, shape (n,).
+    """Forms h of training rows by the model that is left without all rows of the same
+    fold, shape (n,).
 
     Parameters
     ----------
@@ -100,13 +117,18 @@ def forms_without(
         part = Moments(D, K, np.float64, shared=True)
         A = part.workspace(len(own))
         A[:, :D] = Z[own]
-        part.add_block(A, np.zeros((len(own), K)), weight[own])  # the variance asks for no targets
+        part.add_block(
+            A, np.zeros((len(own), K)), weight[own]
+        )  # the variance asks for no targets
         forms[own] = posterior_of(moments - part, alpha).forms(Z[own])
     return forms
 
 
-def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Most likely variance of the noise, shape (K,), where errors of rows left out have the variance s2 (1 + h).
+def noise_variance(
+    errors: NDArray, forms: NDArray, weight: NDArray
+) -> NDArray[np.float64]:
+    """Most likely variance of the noise, shape (K,), where errors of rows left out have
+    the variance s2 (1 + h).
 
     Of leave-one-out errors R this is the mean of R^2 (1 - h), h the leverage.
 
@@ -120,13 +142,31 @@ def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> NDArray[
     return (weight / weight.sum() / (1 + forms)) @ np.square(errors)
 
 
-OFFSET = 0.05  # of the mean size of the errors, for the logarithm of small ones says little
-PATH = np.geomspace(1e-6, 1.0, 13)  # ridge penalties that are tried, over the trace of the moments
-LIMITS = 0.01, 0.99  # quantiles of g on rows left out, beyond which it is not extrapolated
-SLOPE = 1.0, 0.5  # mean and deviation of its prior; that of log signal has deviation 1 about the constant noise
-BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
+OFFSET = (
+    0.05  # of the mean size of the errors, for the logarithm of small ones says little
+)
+PATH = np.geomspace(
+    1e-6, 1.0, 13
+)  # ridge penalties that are tried, over the trace of the moments
+LIMITS = (
+    0.01,
+    0.99,
+)  # quantiles of g on rows left out, beyond which it is not extrapolated
+# Mean and deviation of its prior; that of log signal has deviation 1 about the constant
+# noise
+SLOPE = (
+    1.0,
+    0.5,
+)
+BOUNDS = [
+    (-10.0, 10.0),
+    (0.0, 2.0),
+    (-3.0, 3.0),
+]  # of level, slope and log signal; constant noise has level 0
 REACH = 0.99  # quantile of h of the rows left out
-GAIN = 6.0  # logarithm of the likelihood by which a scale must beat constant noise: 28 draws of it gained up to 5.9
+# Logarithm of the likelihood by which a scale must beat constant noise: 28 draws of it
+# gained up to 5.9
+GAIN = 6.0
 SMALLEST = 1e-30  # variance
 
 
@@ -167,7 +207,9 @@ def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:
     return np.log(sizes + OFFSET * mean + np.sqrt(SMALLEST))
 
 
-def fit_log_scale(Z: NDArray, errors: NDArray, weight: NDArray) -> tuple[LogScale, NDArray[np.float64]]:
+def fit_log_scale(
+    Z: NDArray, errors: NDArray, weight: NDArray
+) -> tuple[LogScale, NDArray[np.float64]]:
     """Fit g, with the ridge penalty of the least leave-one-out error for each target.
 
     Parameters
@@ -187,7 +229,11 @@ def fit_log_scale(Z: NDArray, errors: NDArray, weight: NDArray) -> tuple[LogScal
     mean, level, root = share @ Z, share @ t, np.sqrt(weight)[:, np.newaxis]
     U, b = (Z - mean) * root, (t - level) * root
     with single_threaded_blas():
-        s, V = scipy.linalg.eigh(gram(U, np.empty((U.shape[1], U.shape[1]))), driver="evd", check_finite=False)
+        s, V = scipy.linalg.eigh(
+            gram(U, np.empty((U.shape[1], U.shape[1]))),
+            driver="evd",
+            check_finite=False,
+        )
     s = np.maximum(s, 0.0)
     U = product(U, V)
     cross, squares, trace = U.T @ b, np.square(U), float(s.sum()) or 1.0
@@ -196,7 +242,9 @@ def fit_log_scale(Z: NDArray, errors: NDArray, weight: NDArray) -> tuple[LogScal
     for alpha in trace * PATH:
         shrunk = cross / (s + alpha)[:, np.newaxis]
         leverage = share + squares @ (1 / (s + alpha))
-        errors_left = (b - product(U, shrunk)) / np.maximum(1 - leverage, 1e-9)[:, np.newaxis]
+        errors_left = (b - product(U, shrunk)) / np.maximum(1 - leverage, 1e-9)[
+            :, np.newaxis
+        ]
         scores = np.square(errors_left).sum(axis=0)
         better = scores < best
         best = np.where(better, scores, best)
@@ -218,8 +266,8 @@ class Noise(NamedTuple):
     signal : array of shape (K,)
         Variance of the function for each unit of h, up to `reach`.
     constant : array of shape (K,)
-        The same beyond, the most likely variance of constant noise: so the function returns to the prior far away, of
-        which rows left out tell nothing.
+        The same beyond, the most likely variance of constant noise: so the function
+        returns to the prior far away, of which rows left out tell nothing.
     reach : float
     """
 
@@ -245,7 +293,9 @@ def constant_noise(variance: NDArray) -> Noise:
     return Noise(np.log(variance) / 2, np.zeros_like(variance), variance, variance)
 
 
-def fit_noise(errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, constant: NDArray) -> Noise:
+def fit_noise(
+    errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, constant: NDArray
+) -> Noise:
     """Fit the parameters to errors of rows left out.
 
     Parameters
@@ -271,7 +321,9 @@ def fit_noise(errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, cons
 def _fit_one(
     errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, constant: float
 ) -> tuple[float, float, float] | None:
-    """Level, slope and signal of one target; None where constant noise is about as likely."""
+    """Level, slope and signal of one target; None where constant noise is about as
+    likely.
+    """
     squares, centre = np.square(errors) / constant, float(weight @ g / weight.sum())
     shifted = g - centre
 
@@ -282,14 +334,28 @@ def _fit_one(
         prior = ((p[1] - SLOPE[0]) ** 2 / SLOPE[1] ** 2 + p[2] ** 2) / 2
         value = weight @ (np.log(total) + squares / total) / 2 + prior
         by_level = 2 * by_total * noise
-        gradient = [by_level.sum(), by_level @ shifted + (p[1] - SLOPE[0]) / SLOPE[1] ** 2, by_total @ signal + p[2]]
+        gradient = [
+            by_level.sum(),
+            by_level @ shifted + (p[1] - SLOPE[0]) / SLOPE[1] ** 2,
+            by_total @ signal + p[2],
+        ]
         return float(value), np.array(gradient)
 
     flat, found = (
-        minimize(loss, [0.0, slope[1], 0.0], jac=True, method="L-BFGS-B", bounds=[BOUNDS[0], slope, BOUNDS[2]])
+        minimize(
+            loss,
+            [0.0, slope[1], 0.0],
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[BOUNDS[0], slope, BOUNDS[2]],
+        )
         for slope in ((0.0, 0.0), BOUNDS[1])
     )
     if not flat.fun - found.fun > GAIN:
         return None
     level, slope, signal = found.x.tolist()
-    return level - slope * centre + float(np.log(constant)) / 2, slope, float(np.exp(signal)) * constant
+    return (
+        level - slope * centre + float(np.log(constant)) / 2,
+        slope,
+        float(np.exp(signal)) * constant,
+    )

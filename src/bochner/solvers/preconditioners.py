@@ -1,4 +1,6 @@
-"""Approximate inverses of Z'WZ + penalty, cheap to apply, which save conjugate gradients most of their iterations."""
+"""Approximate inverses of Z'WZ + penalty, cheap to apply, which save conjugate
+gradients most of their iterations.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ class Preconditioner:
     Parameters
     ----------
     apply : callable (R, Z)
-        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
-        rows, shape (K,).
+        Writes approximate solutions Z for residuals R, both of shape (K, D), and
+        returns the inner products of their rows, shape (K,).
     least : array of shape (K,), optional
         A bound below all eigenvalues of the preconditioned matrix.
     """
 
-    def __init__(self, apply: Callable[[NDArray, NDArray], NDArray], least: NDArray | None = None) -> None:
+    def __init__(
+        self, apply: Callable[[NDArray, NDArray], NDArray], least: NDArray | None = None
+    ) -> None:
         self.apply, self.least = apply, least
 
     def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
@@ -37,7 +41,8 @@ class Preconditioner:
 
 
 class Jacobi(Preconditioner):
-    """The diagonal: for bins, whose columns of one grid are orthogonal, most of the matrix.
+    """The diagonal: for bins, whose columns of one grid are orthogonal, most of the
+    matrix.
 
     Parameters
     ----------
@@ -50,20 +55,27 @@ class Jacobi(Preconditioner):
         same = (penalty == penalty[:1]).all()
         whole = diagonal + (penalty[:1] if same else penalty)
         inverse = (1 / whole).astype(diagonal.dtype)
-        # What is added to a positive semidefinite matrix by the ridge penalty is left by the inverse at the least.
-        # Less than the rounding of the products is not told from nothing.
-        least = np.maximum((penalty / whole).min(axis=1).astype(np.float64), ROUNDINGS * np.finfo(diagonal.dtype).eps)
+        # What is added to a positive semidefinite matrix by the ridge penalty is left
+        # by the inverse at the least. Less than the rounding of the products is not
+        # told from nothing.
+        least = np.maximum(
+            (penalty / whole).min(axis=1).astype(np.float64),
+            ROUNDINGS * np.finfo(diagonal.dtype).eps,
+        )
         least = np.broadcast_to(least, len(penalty))
         super().__init__(lambda R, Z: scale(R, inverse, Z), least)
 
 
 class SampledGram:
-    """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled rows, w the sum of all weights.
+    """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled
+    rows, w the sum of all weights.
 
-    A few alphas have a Cholesky factor each; for more, one reduction to a tridiagonal matrix, as long as five of these,
-    serves all. Prefer it for up to 2,048 features, of which several times as many rows can be sampled (Rudi, Carratino
-    and Rosasco, "FALKON", NIPS 2017). The rounding error of the largest eigenvalue is added to alpha, for a tiny alpha
-    would take what is left of the smallest ones for directions without any rows.
+    A few alphas have a Cholesky factor each; for more, one reduction to a tridiagonal
+    matrix, as long as five of these, serves all. Prefer it for up to 2,048 features, of
+    which several times as many rows can be sampled (Rudi, Carratino and Rosasco,
+    "FALKON", NIPS 2017). The rounding error of the largest eigenvalue is added to
+    alpha, for a tiny alpha would take what is left of the smallest ones for directions
+    without any rows.
 
     Parameters
     ----------
@@ -82,10 +94,18 @@ class SampledGram:
         return Tridiagonal(self.gram.copy())
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
-        """Preconditioner for rows of the given sum of weights and ridge penalties of shape (K,)."""
-        shifts, choice = np.unique(penalty / weight + self.rounding, return_inverse=True)
+        """Preconditioner for rows of the given sum of weights and ridge penalties of
+        shape (K,).
+        """
+        shifts, choice = np.unique(
+            penalty / weight + self.rounding, return_inverse=True
+        )
         if len(shifts) <= FEW_SHIFTS:
-            return _factorised([shifted_cholesky(self.gram, s, self.rounding) for s in shifts], choice, weight)
+            return _factorised(
+                [shifted_cholesky(self.gram, s, self.rounding) for s in shifts],
+                choice,
+                weight,
+            )
         matrix = self.tridiagonal
         factors = [matrix.factors(shift, self.rounding) for shift in shifts]
 
@@ -103,9 +123,10 @@ class SampledGram:
 class LowRank:
     """Inverse of (w / m) S'S + a I for a matrix S of m rows, fewer than columns.
 
-    Only an m x m matrix is factorised, for (S'S + a I)^-1 = (I - S'(SS' + a I)^-1 S) / a. The directions that m < D
-    rows do not span have eigenvalues too; a = alpha + w tail gives them their mean. With a = alpha alone five times as
-    many iterations are needed.
+    Only an m x m matrix is factorised, for (S'S + a I)^-1 = (I - S'(SS' + a I)^-1 S) /
+    a. The directions that m < D rows do not span have eigenvalues too; a = alpha + w
+    tail gives them their mean. With a = alpha alone five times as many iterations are
+    needed.
 
     Parameters
     ----------
@@ -117,7 +138,8 @@ class LowRank:
 
     References
     ----------
-    Frangella, Tropp and Udell, "Randomized Nystrom Preconditioning", 2023 (what to do about the tail).
+    Frangella, Tropp and Udell, "Randomized Nystrom Preconditioning", 2023 (what to do
+    about the tail).
     """
 
     def __init__(self, S: NDArray, products: NDArray, tail: float) -> None:
@@ -134,32 +156,43 @@ class LowRank:
             for c, lower in enumerate(factors):
                 own = choice == c
                 inner = solve_cholesky(lower, products[own].T)
-                Z[own] = (scaled[own] - product(inner.T, self.S)) * (size[own] / shifts[c])
+                Z[own] = (scaled[own] - product(inner.T, self.S)) * (
+                    size[own] / shifts[c]
+                )
             return dots(R, Z)
 
         return Preconditioner(apply)
 
-    def draw(self, weight: float, penalty: float, size: int, rng: np.random.Generator) -> NDArray:
-        """Solutions for normal right-hand sides whose covariance is the matrix itself, shape (size, D)."""
+    def draw(
+        self, weight: float, penalty: float, size: int, rng: np.random.Generator
+    ) -> NDArray:
+        """Solutions for normal right-hand sides whose covariance is the matrix
+        itself, shape (size, D).
+        """
         m, D = self.S.shape
         rest = penalty + weight * self.tail
-        B = np.sqrt(weight / m) * product(rng.standard_normal((size, m)).astype(self.S.dtype), self.S)
+        B = np.sqrt(weight / m) * product(
+            rng.standard_normal((size, m)).astype(self.S.dtype), self.S
+        )
         B = B + np.sqrt(rest) * rng.standard_normal((size, D))
         self.at(weight, np.full(size, penalty))(B, V := np.empty_like(B))
         return V
 
 
 class LeverageGram:
-    """Inverse of w G + alpha I, G = S'S the mean Gram matrix of all rows, estimated by rows drawn by their leverage.
+    """Inverse of w G + alpha I, G = S'S the mean Gram matrix of all rows, estimated by
+    rows drawn by their leverage.
 
-    Prefer it where the ridge penalty is small and there are many more rows than features: rows of rare kinds, which a
-    uniform sample misses, make directions of their own (Cohen, Lee, Musco, Musco, Peng and Sidford, "Uniform Sampling
-    for Matrix Approximation", 2015). One Cholesky factor for each ridge penalty.
+    Prefer it where the ridge penalty is small and there are many more rows than
+    features: rows of rare kinds, which a uniform sample misses, make directions of
+    their own (Cohen, Lee, Musco, Musco, Peng and Sidford, "Uniform Sampling for Matrix
+    Approximation", 2015). One Cholesky factor for each ridge penalty.
 
     Parameters
     ----------
     S : array of shape (s, D)
-        Centred features times the roots of weights, so that S'S estimates the mean over all rows; s >= D.
+        Centred features times the roots of weights, so that S'S estimates the mean over
+        all rows; s >= D.
     """
 
     def __init__(self, S: NDArray) -> None:
@@ -168,36 +201,50 @@ class LeverageGram:
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty, return_inverse=True)
-        return _factorised([_factor(self.gram, shift / weight) for shift in shifts], choice, weight)
+        return _factorised(
+            [_factor(self.gram, shift / weight) for shift in shifts], choice, weight
+        )
 
 
 class SampledRows(LowRank):
-    """Inverse of w G + alpha I, G the mean Gram matrix S'S / m of the centred features of m < D sampled rows.
+    """Inverse of w G + alpha I, G the mean Gram matrix S'S / m of the centred features
+    of m < D sampled rows.
 
     The tail is measured on further rows, as what the span of the others leaves of them.
 
     Parameters
     ----------
     S : array of shape (m + h, D)
-        Centred features times the roots of the rows' weights, of mean 1; the last h rows, a quarter and 512 at most,
-        are those that measure the tail; of fewer than four rows none, and the tail is zero.
+        Centred features times the roots of the rows' weights, of mean 1; the last h
+        rows, a quarter and 512 at most, are those that measure the tail; of fewer than
+        four rows none, and the tail is zero.
     """
 
     def __init__(self, S: NDArray) -> None:
         m = len(S) - min(TAIL_ROWS, len(S) // 4)
         products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
-        tail = max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
+        tail = (
+            max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1)
+            if m < len(S)
+            else 0.0
+        )
         super().__init__(S[:m], products[:m, :m], tail)
 
 
 def _scaled(R: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
-    """Rows of R over their largest entries, in a precision that may not reach these, and the entries, shape (K, 1)."""
+    """Rows of R over their largest entries, in a precision that may not reach these,
+    and the entries, shape (K, 1).
+    """
     size = np.maximum(np.abs(R).max(axis=1, keepdims=True), np.finfo(R.dtype).tiny)
     return (R / size).astype(dtype), size
 
 
-def _factorised(factors: Sequence[NDArray], choice: NDArray, weight: float) -> Preconditioner:
-    """Inverse of a weight times a matrix, of whose Cholesky factors each residual chooses one."""
+def _factorised(
+    factors: Sequence[NDArray], choice: NDArray, weight: float
+) -> Preconditioner:
+    """Inverse of a weight times a matrix, of whose Cholesky factors each residual
+    chooses one.
+    """
 
     def apply(R: NDArray, Z: NDArray) -> NDArray:
         scaled, size = _scaled(R, factors[0].dtype)
@@ -218,7 +265,9 @@ def _left_over(products: NDArray, m: int) -> float:
 
 
 def _factor(products: NDArray, shift: float) -> NDArray:
-    rounding = np.finfo(products.dtype).eps * max(float(np.trace(products)), np.finfo(np.float32).tiny)
+    rounding = np.finfo(products.dtype).eps * max(
+        float(np.trace(products)), np.finfo(np.float32).tiny
+    )
     return shifted_cholesky(products, shift, float(rounding))
 
 
@@ -236,6 +285,12 @@ class Blocks(Preconditioner):
         ranges = list(zip(parts, edges, edges[1:], strict=False))
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
-            return np.sum([part(R[:, first:stop], Z[:, first:stop]) for part, first, stop in ranges], axis=0)
+            return np.sum(
+                [
+                    part(R[:, first:stop], Z[:, first:stop])
+                    for part, first, stop in ranges
+                ],
+                axis=0,
+            )
 
         super().__init__(apply)

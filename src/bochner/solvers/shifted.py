@@ -1,4 +1,6 @@
-"""A symmetric matrix as Q T Q', T tridiagonal: for any shift its inverse at the cost of a product."""
+"""A symmetric matrix as Q T Q', T tridiagonal: for any shift its inverse at the cost
+of a product.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +14,44 @@ from scipy.linalg import eigvalsh_tridiagonal
 
 from bochner.devices.device import Device
 from bochner.engines import algebra
-from bochner.engines.algebra import cholesky_below, copy_triangle, solve_cholesky, solve_lower, with_least_shift
+from bochner.engines.algebra import (
+    cholesky_below,
+    copy_triangle,
+    solve_cholesky,
+    solve_lower,
+    with_least_shift,
+)
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 
 WIDTH = 64  # reflections of a block
 ROWS, COLUMNS = 512, 64  # that a thread turns, and whose forms it takes, at a time
-FEWEST, COPIES = 1024, 4  # columns for which a device is worth the way; matrices that the device holds at a time
+# Columns for which a device is worth the way; matrices that the device holds at a time
+FEWEST, COPIES = (
+    1024,
+    4,
+)
 
 
 class Tridiagonal:
-    """G = Q T Q' by Householder reflections: 4/3 D^3 operations, a third of what eigenvectors take.
+    """G = Q T Q' by Householder reflections: 4/3 D^3 operations, a third of what
+    eigenvectors take.
 
-    As eigenvectors do, it serves every shift: (G + s I)^-1 = Q (T + s I)^-1 Q', of which the middle takes O(D) (Elden,
-    1977). The reflections are kept in blocks, I - V S V' each (Schreiber and Van Loan, 1989), to be applied by matrix
-    products.
+    As eigenvectors do, it serves every shift: (G + s I)^-1 = Q (T + s I)^-1 Q', of
+    which the middle takes O(D) (Elden, 1977). The reflections are kept in blocks, I - V
+    S V' each (Schreiber and Van Loan, 1989), to be applied by matrix products.
 
     Parameters
     ----------
     matrix : array of shape (D, D)
-        Symmetric, of which the upper triangle is read, and which is overwritten; C-ordered.
+        Symmetric, of which the upper triangle is read, and which is overwritten;
+        C-ordered.
 
     References
     ----------
-    Elden, "Algorithms for the Regularization of Ill-Conditioned Least Squares Problems", BIT 1977. Schreiber and Van
-    Loan, "A Storage-Efficient WY Representation for Products of Householder Transformations", SIAM J. Sci. Stat.
-    Comput. 1989.
+    Elden, "Algorithms for the Regularization of Ill-Conditioned Least Squares
+    Problems", BIT 1977. Schreiber and Van Loan, "A Storage-Efficient WY Representation
+    for Products of Householder Transformations", SIAM J. Sci. Stat. Comput. 1989.
     """
 
     def __init__(self, matrix: NDArray) -> None:
@@ -45,7 +59,13 @@ class Tridiagonal:
             self.diagonal, self.beside, factors = algebra.sytrd(matrix.T)
             self.dtype, self._largest = matrix.dtype, self.bound()
             self.blocks = [
-                (k + 1, *_block(matrix[k : min(k + WIDTH, len(factors)), k + 1 :], factors[k : k + WIDTH]))
+                (
+                    k + 1,
+                    *_block(
+                        matrix[k : min(k + WIDTH, len(factors)), k + 1 :],
+                        factors[k : k + WIDTH],
+                    ),
+                )
                 for k in range(0, len(factors), WIDTH)
             ]
 
@@ -56,11 +76,16 @@ class Tridiagonal:
     def bound(self) -> float:
         """A number that no eigenvalue exceeds (Gershgorin)."""
         beside = np.abs(self.beside)
-        return float((np.abs(self.diagonal) + np.append(beside, 0) + np.append(0, beside)).max())
+        return float(
+            (np.abs(self.diagonal) + np.append(beside, 0) + np.append(0, beside)).max()
+        )
 
     def rotate(self, Z: NDArray) -> NDArray:
         """Return Z Q, shape (n, D), in the dtype of Z."""
-        blocks = [(k, V.astype(Z.dtype, copy=False), S.astype(Z.dtype, copy=False)) for k, V, S in self.blocks]
+        blocks = [
+            (k, V.astype(Z.dtype, copy=False), S.astype(Z.dtype, copy=False))
+            for k, V, S in self.blocks
+        ]
         return self._apply(Z, blocks)
 
     def back(self, Z: NDArray) -> NDArray:
@@ -79,13 +104,17 @@ class Tridiagonal:
         return U
 
     def factors(self, shift: float, rounding: float) -> tuple[NDArray, NDArray]:
-        """Pivots and ratios of T + shift I, with as much more on the diagonal as rounding makes necessary.
+        """Pivots and ratios of T + shift I, with as much more on the diagonal as
+        rounding makes necessary.
 
         The first ratio is zero; the others stand beside the diagonal of L.
         """
 
         def found(shift: float) -> tuple[NDArray, NDArray]:
-            pivots, ratios = self.diagonal + np.float64(shift), np.zeros(len(self.diagonal))
+            pivots, ratios = (
+                self.diagonal + np.float64(shift),
+                np.zeros(len(self.diagonal)),
+            )
             ratios[1:] = self.beside
             algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
@@ -93,20 +122,26 @@ class Tridiagonal:
         return with_least_shift(found, float(shift), rounding, self._largest)
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
-        """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double precision."""
+        """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double
+        precision.
+        """
         X, (pivots, ratios) = np.array(U, np.float64, order="C"), factors
         algebra.pttrs(pivots, ratios[1:], X.T)
         return X
 
     def forms(self, factors: list[tuple[NDArray, NDArray]], U: NDArray) -> NDArray:
-        """Return u'(T + shift I)^-1 u of the rows of U, for each of A shifts, shape (A, n)."""
+        """Return u'(T + shift I)^-1 u of the rows of U, for each of A shifts, shape
+        (A, n).
+        """
         from bochner.loops.vectors import forms
 
         result = np.zeros((len(factors), len(U)))
 
         def rows(start: int) -> None:
             part = np.array(U[start : start + COLUMNS].T, np.float64, order="C")
-            for (pivots, ratios), own in zip(factors, result[:, start : start + COLUMNS], strict=True):
+            for (pivots, ratios), own in zip(
+                factors, result[:, start : start + COLUMNS], strict=True
+            ):
                 forms(pivots, ratios, part, np.zeros(len(own)), own)
 
         in_threads(rows, range(0, len(U), COLUMNS))
@@ -134,8 +169,8 @@ PROBES = 64
 class ShiftedInverse(ABC):
     """(M + alpha I)^-1 for any alpha, M symmetric and positive semidefinite.
 
-    Where alpha is so small that rounding leaves the matrix indefinite, as much of the rounding error of its trace is
-    added as is needed.
+    Where alpha is so small that rounding leaves the matrix indefinite, as much of the
+    rounding error of its trace is added as is needed.
 
     Attributes
     ----------
@@ -149,26 +184,33 @@ class ShiftedInverse(ABC):
 
     @abstractmethod
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
-        """Solutions for the rows of B, of shape (m, N), for each alpha; shape (A, m, N)."""
+        """Solutions for the rows of B, of shape (m, N), for each alpha; shape (A, m,
+        N).
+        """
 
     @abstractmethod
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
-        """Quadratic forms u'(M + alpha I)^-1 u of the rows of U, of shape (n, N); shape (A, n)."""
+        """Quadratic forms u'(M + alpha I)^-1 u of the rows of U, of shape (n, N);
+        shape (A, n).
+        """
 
     def traces(self, alphas: NDArray) -> NDArray:
         """Traces of the inverses, shape (A,).
 
-        By default estimates by 64 fixed random signs (Hutchinson), of a deviation below sqrt(2 N / 64) / alpha.
+        By default estimates by 64 fixed random signs (Hutchinson), of a deviation below
+        sqrt(2 N / 64) / alpha.
         """
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, self.matrix.shape[0]))
+        signs = np.random.default_rng(0).choice(
+            [-1.0, 1.0], size=(PROBES, self.matrix.shape[0])
+        )
         return np.einsum("akn,kn->a", self.solve(alphas, signs), signs) / PROBES
 
 
 class TridiagonalInverse(ShiftedInverse):
     """By Q T Q' = M, T tridiagonal: every alpha costs O(N^2) or less.
 
-    Takes 4/3 N^3 operations, half of them at the speed of memory. Prefer it for several alphas, and N of at most a few
-    thousand.
+    Takes 4/3 N^3 operations, half of them at the speed of memory. Prefer it for several
+    alphas, and N of at most a few thousand.
 
     Parameters
     ----------
@@ -184,16 +226,25 @@ class TridiagonalInverse(ShiftedInverse):
         self._last: tuple[list[float], list[tuple[NDArray, NDArray]]] = ([], [])
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
-        """Of each alpha, and kept, as forms and solutions are mostly asked for the same ones."""
+        """Of each alpha, and kept, as forms and solutions are mostly asked for the
+        same ones.
+        """
         asked, last = alphas.tolist(), self._last
         if asked != last[0]:
-            last = self._last = asked, [self.matrix.factors(alpha, self.rounding) for alpha in asked]
+            last = self._last = (
+                asked,
+                [self.matrix.factors(alpha, self.rounding) for alpha in asked],
+            )
         return last[1]
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         rotated = self.matrix.rotate(B)
-        solutions = np.stack([self.matrix.solve(factors, rotated) for factors in self._factors(alphas)])
-        return self.matrix.back(solutions.reshape(-1, B.shape[1])).reshape(solutions.shape)
+        solutions = np.stack(
+            [self.matrix.solve(factors, rotated) for factors in self._factors(alphas)]
+        )
+        return self.matrix.back(solutions.reshape(-1, B.shape[1])).reshape(
+            solutions.shape
+        )
 
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         return self.matrix.forms(self._factors(alphas), self.matrix.rotate(U))
@@ -205,13 +256,14 @@ class TridiagonalInverse(ShiftedInverse):
 class CholeskyInverse(ShiftedInverse):
     """By Cholesky factors, one at a time: N^3 / 3 operations for each alpha.
 
-    Prefer it for a single alpha, or for large N, where a search over a few alphas costs less. A factor is below the
-    diagonal of the matrix, which is kept above.
+    Prefer it for a single alpha, or for large N, where a search over a few alphas costs
+    less. A factor is below the diagonal of the matrix, which is kept above.
 
     Parameters
     ----------
     matrix : array of shape (N, N)
-        Of which the lower triangle is read, and which is overwritten; C-ordered, also a part of a larger one.
+        Of which the lower triangle is read, and which is overwritten; C-ordered, also a
+        part of a larger one.
     rounding : float
     """
 
@@ -219,7 +271,11 @@ class CholeskyInverse(ShiftedInverse):
 
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         copy_triangle(matrix, below=False)
-        self.matrix, self.rounding, self._diagonal = matrix, rounding, np.diagonal(matrix).copy()
+        self.matrix, self.rounding, self._diagonal = (
+            matrix,
+            rounding,
+            np.diagonal(matrix).copy(),
+        )
         self._alpha: float | None = None
 
     def _factor(self, alpha: float) -> NDArray:
@@ -230,7 +286,9 @@ class CholeskyInverse(ShiftedInverse):
         return self.matrix
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
-        return np.stack([solve_cholesky(self._factor(alpha), B.T).T for alpha in alphas])
+        return np.stack(
+            [solve_cholesky(self._factor(alpha), B.T).T for alpha in alphas]
+        )
 
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         forms = []
@@ -241,9 +299,15 @@ class CholeskyInverse(ShiftedInverse):
 
 
 def shifted_inverse(matrix: NDArray, n_alphas: int, rounding: float) -> ShiftedInverse:
-    """The cheaper one for choosing among so many alphas, or for the only one; the matrix is overwritten."""
+    """The cheaper one for choosing among so many alphas, or for the only one; the
+    matrix is overwritten.
+    """
     many = n_alphas > 1 and len(matrix) <= TRIDIAGONAL_LIMIT
-    return TridiagonalInverse(matrix, rounding) if many else CholeskyInverse(matrix, rounding)
+    return (
+        TridiagonalInverse(matrix, rounding)
+        if many
+        else CholeskyInverse(matrix, rounding)
+    )
 
 
 class DeviceInverse(ShiftedInverse):
@@ -272,7 +336,10 @@ class DeviceInverse(ShiftedInverse):
         if alpha != self._alpha:
             self._lower = self.matrix  # lest the device hold two factors
             self._lower = with_least_shift(
-                lambda shift: self.place.cholesky(self._shifted(shift)), alpha, self.rounding, self.trace
+                lambda shift: self.place.cholesky(self._shifted(shift)),
+                alpha,
+                self.rounding,
+                self.trace,
             )
             self._alpha = alpha
         return self._lower
@@ -289,7 +356,9 @@ class DeviceInverse(ShiftedInverse):
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         whole = (
-            self.place.solve_triangular(self._factor(alpha), self._half(alpha, B), transposed=True)
+            self.place.solve_triangular(
+                self._factor(alpha), self._half(alpha, B), transposed=True
+            )
             for alpha in alphas.tolist()
         )
         return np.stack([self.place.host(X).T for X in whole])

@@ -1,1 +1,3 @@
-"""Tables that are read part by part, as often as is needed: files, folders, arrays, whatever yields batches."""
+"""Tables that are read part by part, as often as is needed: files, folders, arrays,
+whatever yields batches.
+"""

@@ -1,4 +1,6 @@
-"""Parquet and Arrow files, and datasets of these, as parts: row groups and record batches."""
+"""Parquet and Arrow files, and datasets of these, as parts: row groups and record
+batches.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from bochner.sources.schema import Selection, bare, fitted, plain, require, unif
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
-TEXT_BYTES, TEXT_ROWS = 32, 1 << 16  # of a value at least, and of a batch that has text at most
+TEXT_BYTES, TEXT_ROWS = (
+    32,
+    1 << 16,
+)  # of a value at least, and of a batch that has text at most
 MAGIC = b"ARROW1"
 ROW_GROUP = 1 << 16  # rows of a row group that is written
 CURE = "give their folder, or their paths, in place of the Dataset"
@@ -86,14 +91,16 @@ class FilePart(ABC):
         schema: pa.Schema | None = None,
         constants: Sequence[pa.Table] | None = None,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
-        """Parts of files of one kind, small neighbours together, and the schema of what is wanted of them.
+        """Parts of files of one kind, small neighbours together, and the schema of what
+        is wanted of them.
 
         Parameters
         ----------
         paths : sequence of paths
         selection : Selection
         schema : pyarrow.Schema, optional
-            Types that columns are to have, whatever they have in the files; it may leave columns out.
+            Types that columns are to have, whatever they have in the files; it may
+            leave columns out.
         constants : sequence of pyarrow.Table of one row, optional
             For each file columns that are not in it.
 
@@ -104,16 +111,32 @@ class FilePart(ABC):
         """
         contents = [cls.contents(path) for path in paths]
         constants = [pa.table({})] * len(contents) if constants is None else constants
-        wholes = [pa.schema([*one.schema, *more.schema]) for one, more in zip(contents, constants, strict=True)]
-        names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
+        wholes = [
+            pa.schema([*one.schema, *more.schema])
+            for one, more in zip(contents, constants, strict=True)
+        ]
+        names, asked = (
+            dict.fromkeys(name for whole in wholes for name in whole.names),
+            pa.schema(schema or ()),
+        )
         require(names, selection.exclude)
         require(names, asked.names, "schema: ")
-        index = selection.index(dict.fromkeys(name for one in contents for name in one.frame_index))
+        index = selection.index(
+            dict.fromkeys(name for one in contents for name in one.frame_index)
+        )
         for sentence in index_left_out(index):
             warn(sentence)
         selection = selection.without(index)
-        needed = [(one.file.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
-        schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
+        needed = [
+            (one.file.path, _needed(one, whole, selection))
+            for one, whole in zip(contents, wholes, strict=True)
+        ]
+        schema = unified(
+            needed,
+            pa.schema(
+                [column for column in asked if column.name in needed[0][1].names]
+            ),
+        )
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema, more)
             for one, more in zip(contents, constants, strict=True)
@@ -121,7 +144,9 @@ class FilePart(ABC):
         )
         if not parts:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
-        return parts, pa.schema([schema.field(name) for name in selection.kept(schema.names)])
+        return parts, pa.schema(
+            [schema.field(name) for name in selection.kept(schema.names)]
+        )
 
     @classmethod
     @abstractmethod
@@ -130,13 +155,19 @@ class FilePart(ABC):
 
     @abstractmethod
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield what is in the file, those columns at least, found valid: others can end the process."""
+        """Yield what is in the file, those columns at least, found valid: others can
+        end the process.
+        """
 
     @property
     def name(self) -> str:
         """The file and the place in it."""
         several = self.stop > self.first + 1
-        place = f"{self.units} {self.first} to {self.stop - 1}" if several else f"{self.unit} {self.first}"
+        place = (
+            f"{self.units} {self.first} to {self.stop - 1}"
+            if several
+            else f"{self.unit} {self.first}"
+        )
         return f"{self.file.path}, {place}"
 
     @property
@@ -147,7 +178,11 @@ class FilePart(ABC):
     @property
     def names(self) -> list[str]:
         """Columns to read of the file."""
-        return [name for name in self.schema.names if name not in self.constants.column_names]
+        return [
+            name
+            for name in self.schema.names
+            if name not in self.constants.column_names
+        ]
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield tables of about so many bytes at most."""
@@ -156,10 +191,15 @@ class FilePart(ABC):
         for batch in self._undamaged(n_bytes):
             self.file.check(self.name)
             count += batch.num_rows
-            table = self.selection.apply(fitted(self._complete(batch), self.schema, self.name))
+            table = self.selection.apply(
+                fitted(self._complete(batch), self.schema, self.name)
+            )
             yield from Batch(table).split(n_bytes)
         if count != self.rows:
-            raise SourceError(f"{self.name}: {count} rows, but the file declares {self.rows}; write it again")
+            raise SourceError(
+                f"{self.name}: {count} rows, but the file declares {self.rows}; "
+                "write it again"
+            )
 
     def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         try:
@@ -168,7 +208,9 @@ class FilePart(ABC):
             raise
         except (pa.ArrowException, OSError) as error:
             self.file.check(self.name)
-            raise SourceError(f"{self.name}: damaged ({reason(error)}); copy or write the file again") from error
+            raise SourceError(
+                f"{self.name}: damaged ({reason(error)}); copy or write the file again"
+            ) from error
 
     def _complete(self, batch: pa.RecordBatch) -> pa.Table:
         """The columns that are wanted, with those that are not in the file."""
@@ -190,7 +232,11 @@ def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
     """First, stop and rows of units that are read together: small neighbours are."""
     first = rows = size = 0
     for stop, (more_rows, more_size) in enumerate(one.units):
-        if rows and not one.whole and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
+        if (
+            rows
+            and not one.whole
+            and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES)
+        ):
             yield first, stop, rows
             first, rows, size = stop, 0, 0
         rows, size = rows + more_rows, size + more_size
@@ -207,7 +253,9 @@ def width_of(kind: pa.DataType) -> int:
 
 
 class ParquetPart(FilePart):
-    """Consecutive row groups of a file, decoded page by page, so that their size does not matter."""
+    """Consecutive row groups of a file, decoded page by page, so that their size
+    does not matter.
+    """
 
     unit, units = "row group", "row groups"
 
@@ -217,12 +265,19 @@ class ParquetPart(FilePart):
         state = FileState.of(path)
         try:
             with _opened(state.path) as file:
-                groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+                groups = [
+                    file.metadata.row_group(k) for k in range(file.num_row_groups)
+                ]
                 units = [(group.num_rows, group.total_byte_size) for group in groups]
                 index = tuple(index_columns(file.schema_arrow))
-                return Contents(state, bare(file.schema_arrow), units, frame_index=index)
+                return Contents(
+                    state, bare(file.schema_arrow), units, frame_index=index
+                )
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
+            raise SourceError(
+                f"{path}: damaged Parquet file ({reason(error)}); copy or write it "
+                "again"
+            ) from error
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as many at a time as take about so many bytes."""
@@ -231,7 +286,9 @@ class ParquetPart(FilePart):
             rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
             if not all(width_of(column.type) for column in self.schema):
                 rows = min(rows, TEXT_ROWS)
-            for batch in file.iter_batches(min(rows, self.rows), groups, self.names, use_threads=False):
+            for batch in file.iter_batches(
+                min(rows, self.rows), groups, self.names, use_threads=False
+            ):
                 batch.validate(full=True)
                 yield batch
 
@@ -241,7 +298,9 @@ def _opened(path: str, footer: Any = None) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
     with arrow_file(path) as file:
-        yield ParquetFile(file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        yield ParquetFile(
+            file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False
+        )
 
 
 @lru_cache(maxsize=4)
@@ -252,9 +311,14 @@ def _footer(state: FileState) -> Any:
 
 
 def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
-    """Bytes of a row in memory, about; of text those that the file leaves for it, in which equal values may be one."""
+    """Bytes of a row in memory, about; of text those that the file leaves for it, in
+    which equal values may be one.
+    """
     widths = {column.name: width_of(column.type) for column in file.schema_arrow}
-    fixed, text = sum(widths[name] for name in names) // 8, sum(not widths[name] for name in names)
+    fixed, text = (
+        sum(widths[name] for name in names) // 8,
+        sum(not widths[name] for name in names),
+    )
     if not text:
         return fixed + 1
     facts = file.metadata.row_group(group)
@@ -263,7 +327,8 @@ def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
 
 
 class IpcPart(FilePart):
-    """Consecutive record batches of a file, copied a slice at a time, so that their size does not matter.
+    """Consecutive record batches of a file, copied a slice at a time, so that their
+    size does not matter.
 
     But those that are compressed are held as a whole.
     """
@@ -272,7 +337,9 @@ class IpcPart(FilePart):
 
     @classmethod
     def contents(cls, path: str | os.PathLike[str]) -> Contents:
-        """Its record batches, which of a stream are known by reading it from the first byte."""
+        """Its record batches, which of a stream are known by reading it from the
+        first byte.
+        """
         state, counts = FileState.of(path), []
         try:
             mapped = _mapped(state.path)
@@ -282,7 +349,9 @@ class IpcPart(FilePart):
                 counts.append(batch.num_rows)
         except (pa.ArrowException, OSError, ValueError) as error:
             place = f"{path}, record batch {len(counts)}"
-            raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
+            raise SourceError(
+                f"{place}: damaged Arrow file ({reason(error)}); copy or write it again"
+            ) from error
         units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
         return Contents(state, schema, units, stream, index)
 
@@ -291,7 +360,12 @@ class IpcPart(FilePart):
         mapped = _mapped(self.file.path)
         schema = _reader(mapped).schema
         names = self.names or schema.names[:1]
-        for batch in _batches(mapped, [schema.get_field_index(name) for name in names], self.first, self.stop):
+        for batch in _batches(
+            mapped,
+            [schema.get_field_index(name) for name in names],
+            self.first,
+            self.stop,
+        ):
             batch.validate()
             batch = batch.select(names)
             rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
@@ -301,7 +375,9 @@ class IpcPart(FilePart):
                 piece.validate(full=True)
                 piece = _copied(piece)
                 if hasattr(mmap, "MADV_DONTNEED"):
-                    mapped.madvise(mmap.MADV_DONTNEED)  # which else counts as memory of this process
+                    mapped.madvise(
+                        mmap.MADV_DONTNEED
+                    )  # which else counts as memory of this process
                 yield piece
 
 
@@ -310,8 +386,11 @@ def _mapped(path: str) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _batches(mapped: mmap.mmap, columns: Sequence[int], first: int, stop: int | None) -> Iterator[pa.RecordBatch]:
-    """Consecutive record batches; of a stream all, and only some columns, by their numbers.
+def _batches(
+    mapped: mmap.mmap, columns: Sequence[int], first: int, stop: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Consecutive record batches; of a stream all, and only some columns, by their
+    numbers.
 
     To ask for columns of a file would copy all of a batch.
     """
@@ -332,7 +411,9 @@ def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
     from pyarrow import ipc
 
     if _is_file(mapped):
-        return ipc.open_file(pa.py_buffer(mapped), options=ipc.IpcReadOptions(use_threads=False))
+        return ipc.open_file(
+            pa.py_buffer(mapped), options=ipc.IpcReadOptions(use_threads=False)
+        )
     options = ipc.IpcReadOptions(included_fields=list(columns), use_threads=False)
     return ipc.open_stream(pa.py_buffer(mapped), options=options)
 
@@ -344,19 +425,28 @@ def _narrowest(schema: pa.Schema) -> list[int]:
 
 
 def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in memory of its own, not in that of the file: which may be cut short, and the process with it."""
-    return pa.RecordBatch.from_arrays([_owned(values) for values in batch.columns], names=batch.schema.names)
+    """The batch in memory of its own, not in that of the file: which may be cut
+    short, and the process with it.
+    """
+    return pa.RecordBatch.from_arrays(
+        [_owned(values) for values in batch.columns], names=batch.schema.names
+    )
 
 
 def _owned(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         indices, dictionary = _owned(values.indices), _owned(values.dictionary)
-        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=values.type.ordered)
+        return pa.DictionaryArray.from_arrays(
+            indices, dictionary, ordered=values.type.ordered
+        )
     return pa.concat_arrays([values, values[:0]]).cast(plain(values.type))
 
 
-def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Schema | None = None) -> TableSource:
-    """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of their folders hold.
+def open_dataset(
+    dataset: Any, selection: Selection | None = None, schema: pa.Schema | None = None
+) -> TableSource:
+    """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of
+    their folders hold.
 
     Parameters
     ----------
@@ -364,17 +454,21 @@ def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Sc
         Of Parquet or Arrow files on this machine.
     selection : Selection, optional
     schema : pyarrow.Schema, optional
-        Types that columns are to have; those of the Dataset by default, where they differ from those of its first file.
+        Types that columns are to have; those of the Dataset by default, where they
+        differ from those of its first file.
 
     Raises
     ------
     SourceError
-        Where the Dataset holds a condition, or anything else than whole files that can be read here.
+        Where the Dataset holds a condition, or anything else than whole files that can
+        be read here.
     """
     try:
         fragments = list(dataset.get_fragments())
     except ValueError as error:
-        raise SourceError("a Dataset with a condition cannot be opened; give the condition as where=") from error
+        raise SourceError(
+            "a Dataset with a condition cannot be opened; give the condition as where="
+        ) from error
     paths, kind, what = _files(fragments)
     constants = [_constants(fragment, dataset.schema) for fragment in fragments]
     selection = selection or Selection()
@@ -383,16 +477,26 @@ def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Sc
         warn(sentence)
     names = selection.without(index).kept(dataset.schema.names)
     require(dataset.schema.names, [*names, *selection.exclude])
-    types = {column.name: column.type for column in [*fragments[0].physical_schema, *constants[0].schema]}
-    asked = {column.name: column for column in dataset.schema if column.type != types.get(column.name, column.type)}
+    types = {
+        column.name: column.type
+        for column in [*fragments[0].physical_schema, *constants[0].schema]
+    }
+    asked = {
+        column.name: column
+        for column in dataset.schema
+        if column.type != types.get(column.name, column.type)
+    }
     asked |= {column.name: column for column in schema or ()}
     selection = replace(selection, columns=tuple(names))
     parts, kept = kind.of_files(paths, selection, pa.schema(asked.values()), constants)
     return TableSource(parts, kept, f"a Dataset of {what}")
 
 
-def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema | None = None) -> TableSource:
-    """The rows of a polars `LazyFrame`, which is computed once, in batches, into a temporary file; a warning says so.
+def open_lazy(
+    frame: Any, selection: Selection | None = None, schema: pa.Schema | None = None
+) -> TableSource:
+    """The rows of a polars `LazyFrame`, which is computed once, in batches, into a
+    temporary file; a warning says so.
 
     Parameters
     ----------
@@ -410,7 +514,10 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
 
     selection, folder = selection or Selection(), TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
-    warn(f"The LazyFrame is written to {path}; sink it to a file of your own to use it again.")
+    warn(
+        f"The LazyFrame is written to {path}; sink it to a file of your own to use "
+        "it again."
+    )
     try:
         if selection.where is None:
             names = frame.collect_schema().names()
@@ -418,13 +525,19 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
             require(names, pa.schema(schema or ()).names, "schema: ")
             wanted = selection.kept(names)
             frame = frame.select(wanted)
-            schema = pa.schema([column for column in schema or () if column.name in wanted])
+            schema = pa.schema(
+                [column for column in schema or () if column.name in wanted]
+            )
         frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
     except (PolarsError, OSError) as error:
         cure = "fix it, or free space in the temporary folder"
-        raise SourceError(f"the LazyFrame cannot be computed ({reason(error)}); {cure}") from error
+        raise SourceError(
+            f"the LazyFrame cannot be computed ({reason(error)}); {cure}"
+        ) from error
     parts, kept = ParquetPart.of_files(
-        [path], replace(selection, exclude=()) if selection.where is None else selection, schema
+        [path],
+        replace(selection, exclude=()) if selection.where is None else selection,
+        schema,
     )
     return TableSource(parts, kept, "a LazyFrame in a temporary file", owner=folder)
 
@@ -436,10 +549,15 @@ def _files(fragments: Sequence[Any]) -> tuple[list[str], type[FilePart], str]:
     if not fragments:
         raise SourceError("the Dataset has no files; give one with rows")
     if not all(isinstance(fragment, ds.FileFragment) for fragment in fragments):
-        raise SourceError("the Dataset is not made of files; give the table or the batches that it was made from")
+        raise SourceError(
+            "the Dataset is not made of files; give the table or the batches that it "
+            "was made from"
+        )
     kinds = {fragment.format.default_extname for fragment in fragments}
     if kinds not in ({"parquet"}, {"arrow"}, {"feather"}):
-        raise SourceError(f"the Dataset is of {' and '.join(sorted(kinds))} files; {CURE}")
+        raise SourceError(
+            f"the Dataset is of {' and '.join(sorted(kinds))} files; {CURE}"
+        )
     first = fragments[0]
     if kinds == {"parquet"} and first.num_row_groups < first.metadata.num_row_groups:
         raise SourceError(f"the Dataset leaves out row groups of {first.path}; {CURE}")
@@ -455,9 +573,14 @@ def _local(path: str, filesystem: Any) -> str:
     from pyarrow import fs
 
     if isinstance(filesystem, fs.SubTreeFileSystem):
-        return _local(os.path.join(filesystem.base_path, path.lstrip("/")), filesystem.base_fs)
+        return _local(
+            os.path.join(filesystem.base_path, path.lstrip("/")), filesystem.base_fs
+        )
     if not isinstance(filesystem, fs.LocalFileSystem):
-        raise SourceError(f"{path} is on {filesystem.type_name}; files are read from this machine only: copy them")
+        raise SourceError(
+            f"{path} is on {filesystem.type_name}; files are read from this machine "
+            "only: copy them"
+        )
     return path
 
 
@@ -466,4 +589,9 @@ def _constants(fragment: Any, schema: pa.Schema) -> pa.Table:
     from pyarrow.dataset import get_partition_keys
 
     keys = get_partition_keys(fragment.partition_expression)
-    return pa.table({name: pa.array([value], schema.field(name).type) for name, value in keys.items()})
+    return pa.table(
+        {
+            name: pa.array([value], schema.field(name).type)
+            for name, value in keys.items()
+        }
+    )

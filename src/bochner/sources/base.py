@@ -1,4 +1,6 @@
-"""What a table that is read part by part is: batches of rows, parts, the source that holds them, and its errors."""
+"""What a table that is read part by part is: batches of rows, parts, the source that
+holds them, and its errors.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,19 @@ WHY_TEXT = b"why text"  # says of a column what makes text of it, perhaps by mis
 
 
 class SourceError(ValueError):
-    """A table cannot be read; the message names the file, the place in it and what to do."""
+    """A table cannot be read; the message names the file, the place in it and what
+    to do.
+    """
 
 
 def require_file(path: str) -> None:
-    """Raise SourceError, which names this machine, where a file that was opened in another process is not seen here."""
+    """Raise SourceError, which names this machine, where a file that was opened in
+    another process is not seen here.
+    """
     if not os.path.exists(path):
         raise SourceError(
-            f"{path}: a worker on {socket.gethostname()} cannot find this file; put it where all workers see it under "
+            f"{path}: a worker on {socket.gethostname()} cannot find this file; put "
+            "it where all workers see it under "
             "the same path, such as a shared disk"
         )
 
@@ -55,7 +62,11 @@ class Batch(NamedTuple):
     def n_bytes(self) -> int:
         """Bytes in memory."""
         X = self.X
-        size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
+        size = (
+            X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+            if sp.issparse(X)
+            else X.nbytes
+        )
         return size + sum(values.nbytes for values in self[1:] if values is not None)
 
     def split(self, n_bytes: int) -> Iterator[Batch]:
@@ -65,26 +76,38 @@ class Batch(NamedTuple):
         if n <= step:
             yield from [self] * (n > 0)
         else:
-            yield from (self.take(slice(start, start + step)) for start in range(0, n, step))
+            yield from (
+                self.take(slice(start, start + step)) for start in range(0, n, step)
+            )
 
 
 def take_rows(values: Any, rows: slice | NDArray) -> Any:
-    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or their numbers; None of None.
+    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or
+    their numbers; None of None.
 
     A slice of all rows is what is given, so that sparse matrices are not copied.
     """
-    if values is None or (isinstance(rows, slice) and rows.indices(values.shape[0])[:2] == (0, values.shape[0])):
+    if values is None or (
+        isinstance(rows, slice)
+        and rows.indices(values.shape[0])[:2] == (0, values.shape[0])
+    ):
         return values
     if not isinstance(values, pa.Table):
         return rows_of(values, rows)
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(len(values))
         return values.slice(start, stop - start)
-    return values.filter(pa.array(rows)) if rows.dtype == bool else values.take(pa.array(rows))
+    return (
+        values.filter(pa.array(rows))
+        if rows.dtype == bool
+        else values.take(pa.array(rows))
+    )
 
 
 class Part(Protocol):
-    """Consecutive rows of a table, cut by the data: a row group, a file, a slice of an array. Picklable."""
+    """Consecutive rows of a table, cut by the data: a row group, a file, a slice of
+    an array. Picklable.
+    """
 
     @property
     def name(self) -> str:
@@ -95,12 +118,14 @@ class Part(Protocol):
         """Number of rows; None if it is not known before they are read."""
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most; again from the first at each call.
+        """Yield the rows in order, in batches of about so many bytes at most; again
+        from the first at each call.
 
         Raises
         ------
         SourceError
-            Where the rows cannot be read, or are other ones than when the source was opened.
+            Where the rows cannot be read, or are other ones than when the source was
+            opened.
         """
 
 
@@ -114,11 +139,13 @@ class TableSource:
     ----------
     parts : tuple of Part
     schema : pyarrow.Schema or int
-        Names and types of the columns; the number of columns of arrays and sparse matrices.
+        Names and types of the columns; the number of columns of arrays and sparse
+        matrices.
     what : str
         Description, such as "3 Parquet files".
     sample : int or None
-        Number of first rows on which the model is selected, which saves a pass; None for a sample of all rows.
+        Number of first rows on which the model is selected, which saves a pass; None
+        for a sample of all rows.
     sparse : bool
         Whether batches are CSR matrices.
     owner : object
@@ -147,13 +174,17 @@ class TableSource:
         return None if isinstance(self.schema, int) else list(self.schema.names)
 
     def why_text(self, name: str) -> str:
-        """Why a column is text, and the cure, where that is perhaps a mistake; else an empty string."""
+        """Why a column is text, and the cure, where that is perhaps a mistake; else
+        an empty string.
+        """
         if isinstance(self.schema, int) or name not in self.schema.names:
             return ""
         return (self.schema.field(name).metadata or {}).get(WHY_TEXT, b"").decode()
 
     def __repr__(self) -> str:
-        rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        rows = (
+            "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        )
         columns = self.schema if isinstance(self.schema, int) else len(self.schema)
         return f"TableSource({rows} x {columns:,} columns: {self.what})"
 
@@ -182,12 +213,18 @@ class RowError(SourceError):
 
 
 def infinite_value(table: pa.Table) -> RowError | None:
-    """The first infinite value of a table, in the order of its columns; None where there is none."""
+    """The first infinite value of a table, in the order of its columns; None where
+    there is none.
+    """
     import pyarrow.compute as pc
 
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_floating(column.type):
             row = pc.index(pc.is_inf(column), True).as_py()
             if row >= 0:
-                return RowError(f"Input X contains infinity: column {name!r}, ", row, "; drop or clip such values")
+                return RowError(
+                    f"Input X contains infinity: column {name!r}, ",
+                    row,
+                    "; drop or clip such values",
+                )
     return None

@@ -1,4 +1,6 @@
-"""Batches that a callable yields, again at each call, or an iterator once, which are kept in a temporary file."""
+"""Batches that a callable yields, again at each call, or an iterator once, which are
+kept in a temporary file.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.memory import arrow_bytes, as_table, frame_schema, table_of_bytes, values_beside
+from bochner.sources.memory import (
+    arrow_bytes,
+    as_table,
+    frame_schema,
+    table_of_bytes,
+    values_beside,
+)
 from bochner.sources.paths import FileState, TemporaryFolder, reason
 from bochner.sources.rows import joined
 from bochner.sources.schema import Columns, Layout, Selection, fitted
@@ -61,14 +69,18 @@ class FactoryPart:
 
 
 def open_factory(
-    factory: Callable[[], Iterable[Any]], selection: Selection | None = None, schema: pa.Schema | None = None
+    factory: Callable[[], Iterable[Any]],
+    selection: Selection | None = None,
+    schema: pa.Schema | None = None,
 ) -> TableSource:
-    """Open a callable without arguments that returns a new iterator of batches at each call.
+    """Open a callable without arguments that returns a new iterator of batches at each
+    call.
 
     Parameters
     ----------
     factory : callable
-        Called twice at once, for the first batch and to see that the iterator is a new one.
+        Called twice at once, for the first batch and to see that the iterator is a new
+        one.
     selection : Selection, optional
         Of batches that are tables.
     schema : pyarrow.Schema, optional
@@ -77,18 +89,25 @@ def open_factory(
     Raises
     ------
     SourceError
-        Where it does not return a new iterator, there is no batch, or the first is none that is known here.
+        Where it does not return a new iterator, there is no batch, or the first is none
+        that is known here.
     """
     name = _name_of(factory)
     batches = _iterable(_called(factory, name), name)
     if isinstance(batches, Iterator) and _called(factory, name) is batches:
-        raise SourceError(f"{name} returns the same iterator again; let it make a new one on each call")
+        raise SourceError(
+            f"{name} returns the same iterator again; let it make a new one on each "
+            "call"
+        )
     _, first = first_of(numbered(batches, name), name)
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
     columns = Columns.of(Layout.of(first), selection, schema)
     return TableSource(
-        (FactoryPart(factory, columns),), columns.kept(), f"batches of {name}", sparse=columns.layout.sparse
+        (FactoryPart(factory, columns),),
+        columns.kept(),
+        f"batches of {name}",
+        sparse=columns.layout.sparse,
     )
 
 
@@ -113,7 +132,9 @@ def errors_at(place: str, cure: str, kinds: Any = Exception) -> Iterator[None]:
     except SourceError:
         raise
     except kinds as error:
-        raise SourceError(f"{place}: {type(error).__name__} ({reason(error)}){cure}") from error
+        raise SourceError(
+            f"{place}: {type(error).__name__} ({reason(error)}){cure}"
+        ) from error
 
 
 def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
@@ -167,8 +188,15 @@ def _called(factory: Callable[[], Any], name: str) -> Any:
 
 
 def _iterable(batches: Any, name: str) -> Any:
-    if not isinstance(batches, Iterable) or is_frame(batches) or isinstance(batches, np.ndarray | str | bytes | dict):
-        raise SourceError(f"{name} returned a {type(batches).__name__}, not an iterator of batches; yield the batches")
+    if (
+        not isinstance(batches, Iterable)
+        or is_frame(batches)
+        or isinstance(batches, np.ndarray | str | bytes | dict)
+    ):
+        raise SourceError(
+            f"{name} returned a {type(batches).__name__}, not an iterator of "
+            "batches; yield the batches"
+        )
     return batches
 
 
@@ -206,27 +234,42 @@ class SpilledPart:
             with open(self.file.path, "rb") as file:
                 file.seek(self.offset)
                 X = [_read(file) for _ in range(3 if sparse else 1)]
-                y, weight = (_read(file) if there else None for there in (with_y, with_weight))
+                y, weight = (
+                    _read(file) if there else None for there in (with_y, with_weight)
+                )
         except (OSError, ValueError) as error:
-            raise SourceError(f"{self.name}: the temporary file is gone; open the iterator again") from error
+            raise SourceError(
+                f"{self.name}: the temporary file is gone; open the iterator again"
+            ) from error
         yield from Batch(self._matrix(X), y, weight).split(n_bytes)
 
     def _matrix(self, arrays: list[NDArray]) -> Any:
-        """A table of its bytes as an Arrow stream, an array, or a CSR matrix of data, indices and indptr."""
+        """A table of its bytes as an Arrow stream, an array, or a CSR matrix of
+        data, indices and indptr.
+        """
         if isinstance(self.layout.schema, int):
             width = self.layout.schema
-            return sp.csr_array(tuple(arrays), shape=(self.n_rows, width)) if self.layout.sparse else arrays[0]
-        return fitted(table_of_bytes(pa.py_buffer(arrays[0])), self.layout.schema, self.name)
+            return (
+                sp.csr_array(tuple(arrays), shape=(self.n_rows, width))
+                if self.layout.sparse
+                else arrays[0]
+            )
+        return fitted(
+            table_of_bytes(pa.py_buffer(arrays[0])), self.layout.schema, self.name
+        )
 
 
 def open_iterator(
-    batches: Iterable[Any], selection: Selection | None = None, schema: pa.Schema | None = None
+    batches: Iterable[Any],
+    selection: Selection | None = None,
+    schema: pa.Schema | None = None,
 ) -> TableSource:
-    """Write the batches of an iterator that can be run through once only to a temporary file; a warning says so.
+    """Write the batches of an iterator that can be run through once only to a temporary
+    file; a warning says so.
 
     Parameters
     ----------
-    batches : iterator of tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)
+    batches : iterator of tables, frames, arrays, or tuples (X, y[, sample_weight])
     selection : Selection, optional
         Of batches that are tables.
     schema : pyarrow.Schema, optional
@@ -235,33 +278,52 @@ def open_iterator(
     Raises
     ------
     SourceError
-        Where there are no rows, a batch is of another kind than the first, the iterator fails, or the disk is full.
+        Where there are no rows, a batch is of another kind than the first, the iterator
+        fails, or the disk is full.
     """
     folder, name = TemporaryFolder(), f"the {type(batches).__name__}"
     path = os.path.join(folder.path, "rows")
     cure = "give a callable that returns a new iterator, to read without a copy"
     warn(f"{name} can be read only once, and is written to {path}; {cure}.")
     try:
-        return replace(_spilled(numbered(batches, name), name, path, selection, schema), owner=folder)
+        return replace(
+            _spilled(numbered(batches, name), name, path, selection, schema),
+            owner=folder,
+        )
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)  # which a traceback else keeps
         raise
 
 
 def _spilled(
-    places: Iterator[tuple[str, Batch]], name: str, path: str, selection: Selection | None, schema: pa.Schema | None
+    places: Iterator[tuple[str, Batch]],
+    name: str,
+    path: str,
+    selection: Selection | None,
+    schema: pa.Schema | None,
 ) -> TableSource:
     """Write the batches to a file, and open that."""
     place, first = first_of(places, name)
     columns = Columns.of(Layout.of(first), selection, schema)
-    schemas: list[tuple[str, pa.Schema]] = []  # different ones, each with the place where it came first
+    schemas: list[
+        tuple[str, pa.Schema]
+    ] = []  # different ones, each with the place where it came first
 
     def wanted() -> Iterator[Batch]:
         for here, batch in chain([(place, first)], places):
             batch = columns.take(batch, here)
-            if isinstance(batch.X, pa.Table) and batch.X.schema not in [known for _, known in schemas]:
+            if isinstance(batch.X, pa.Table) and batch.X.schema not in [
+                known for _, known in schemas
+            ]:
                 schemas.append((here, batch.X.schema))
-            yield Batch(*(_writable(values, here) if isinstance(values, np.ndarray) else values for values in batch))
+            yield Batch(
+                *(
+                    _writable(values, here)
+                    if isinstance(values, np.ndarray)
+                    else values
+                    for values in batch
+                )
+            )
 
     written = []
     try:
@@ -270,17 +332,27 @@ def _spilled(
                 written.append((batch.X.shape[0], _write(out, batch)))
     except OSError as error:
         cure = "free space there, or set TMPDIR to another folder"
-        raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
+        raise SourceError(
+            f"{path}: cannot be written ({reason(error)}); {cure}"
+        ) from error
     if not written:
-        raise SourceError(f"{name} yields no rows that match where=; change the condition")
+        raise SourceError(
+            f"{name} yields no rows that match where=; change the condition"
+        )
     layout = columns.layout._replace(schema=columns.of_all(schemas))
     file = FileState.of(path)
-    parts = tuple(SpilledPart(file, k, n, offset, layout) for k, (n, offset) in enumerate(written))
-    return TableSource(parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse)
+    parts = tuple(
+        SpilledPart(file, k, n, offset, layout) for k, (n, offset) in enumerate(written)
+    )
+    return TableSource(
+        parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse
+    )
 
 
 def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield the same rows in batches of about `PART_BYTES`: small ones together, large ones in pieces."""
+    """Yield the same rows in batches of about `PART_BYTES`: small ones together,
+    large ones in pieces.
+    """
     waiting: list[Batch] = []
     size = 0
     for piece in (piece for batch in batches for piece in batch.split(PART_BYTES)):
@@ -297,10 +369,18 @@ def _writable(values: NDArray, place: str) -> NDArray:
     """An array of numbers or of text of fixed width, which has bytes to write."""
     if not values.dtype.hasobject:
         return values
-    if any(not isinstance(value, str) for value in values.ravel().tolist() if not is_missing(value)):
-        raise SourceError(f"{place}: an array of objects cannot be written; yield data frames")
+    if any(
+        not isinstance(value, str)
+        for value in values.ravel().tolist()
+        if not is_missing(value)
+    ):
+        raise SourceError(
+            f"{place}: an array of objects cannot be written; yield data frames"
+        )
     if any(is_missing(value) for value in values.ravel().tolist()):
-        raise SourceError(f"{place}: text with missing values in an array; yield data frames")
+        raise SourceError(
+            f"{place}: text with missing values in an array; yield data frames"
+        )
     return values.astype(str)
 
 

@@ -1,4 +1,6 @@
-"""What the columns of files are like: numbers with commas, text by a few odd values, numbers of rows, their names."""
+"""What the columns of files are like: numbers with commas, text by a few odd values,
+numbers of rows, their names.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ from bochner.notices import listed
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 WITHOUT_COMMAS = r"^[^,]*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"  # which may be meant
-NAMELESS = re.compile(r"__index_level_\d+__")  # what Arrow calls an index of pandas that has no name
-UNNAMED = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # what pandas calls it when it has been written to a CSV, and read
+NAMELESS = re.compile(
+    r"__index_level_\d+__"
+)  # what Arrow calls an index of pandas that has no name
+UNNAMED = re.compile(
+    r"(Unnamed: 0(\.\d+)*)?"
+)  # what pandas calls it when it has been written to a CSV, and read
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -46,7 +52,9 @@ BLOCK = 1 << 20
 
 
 def _early(column: Any) -> Any:
-    """Which values of a column of text are missing or sort before a colon: all that begin as numbers and dates do."""
+    """Which values of a column of text are missing or sort before a colon: all that
+    begin as numbers and dates do.
+    """
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.less(column, ":"), True)
@@ -86,21 +94,35 @@ class Commas:
         return cls(matches[0], not matches[1], matches[2])
 
     def __add__(self, other: Commas) -> Commas:
-        return Commas(self.numbers and other.numbers, self.some or other.some, self.thousands and other.thousands)
+        return Commas(
+            self.numbers and other.numbers,
+            self.some or other.some,
+            self.thousands and other.thousands,
+        )
 
 
 def names_problem(names: Sequence[str]) -> str:
-    """What is wrong with the names of columns where some are equal, and the cure; empty where none are."""
+    """What is wrong with the names of columns where some are equal, and the cure;
+    empty where none are.
+    """
     twice = [name for name, count in Counter(names).items() if count > 1]
     if "" in twice:
         numbers = [str(k) for k, name in enumerate(names, 1) if name == ""]
-        return f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name; give each column a name of its own"
-    return f"column names repeat: {listed(twice)}; give each column a name of its own" if twice else ""
+        return (
+            f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name; "
+            "give each column a name of its own"
+        )
+    return (
+        f"column names repeat: {listed(twice)}; give each column a name of its own"
+        if twice
+        else ""
+    )
 
 
 @dataclass(frozen=True)
 class Odd:
-    """How many values of a column are not of a kind, and the first of them; those of more rows add up.
+    """How many values of a column are not of a kind, and the first of them; those of
+    more rows add up.
 
     Attributes
     ----------
@@ -117,7 +139,9 @@ class Odd:
     first: tuple[int, str] | None = None
 
     @classmethod
-    def of(cls, column: Any, kind: str, decimal_point: str = ".", early: Any = None) -> Odd:
+    def of(
+        cls, column: Any, kind: str, decimal_point: str = ".", early: Any = None
+    ) -> Odd:
         """Those of an Arrow column of any type, by the name of a kind; see `_early`."""
         import pyarrow.compute as pc
 
@@ -126,11 +150,15 @@ class Odd:
             odd = 0 if KINDS[kind][1](column.type) else values
             row = pc.index(column.is_valid(), True).as_py() if odd else None
             return cls(n, values, odd, None if row is None else (row, str(column[row])))
-        pattern = KINDS[kind][0].replace("{point}", "," if decimal_point == "," else r"\.")
+        pattern = KINDS[kind][0].replace(
+            "{point}", "," if decimal_point == "," else r"\."
+        )
         early = _early(column) if early is None else early
         fits = np.array(early)
         if fits.any():
-            fits[fits] = pc.fill_null(pc.match_substring_regex(column.filter(early), pattern), True)
+            fits[fits] = pc.fill_null(
+                pc.match_substring_regex(column.filter(early), pattern), True
+            )
         odd = n - int(fits.sum())
         first = int(fits.argmin()) if odd else 0
         return cls(n, values, odd, (first, column[first].as_py()) if odd else None)
@@ -139,7 +167,12 @@ class Odd:
         first = self.first
         if first is None and other.first is not None:
             first = self.rows + other.first[0], other.first[1]
-        return Odd(self.rows + other.rows, self.values + other.values, self.odd + other.odd, first)
+        return Odd(
+            self.rows + other.rows,
+            self.values + other.values,
+            self.odd + other.odd,
+            first,
+        )
 
     @property
     def are_few(self) -> bool:
@@ -149,20 +182,28 @@ class Odd:
     def described(self, place: Callable[[int], str]) -> str:
         """Their number and the first of them, with the place of its row in words."""
         row, value = self.first or (0, "")
-        shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]}..."
-        return f"{self.odd:,} of {self.values:,} values, first {shown!r} in {place(row)}"
+        shown = (
+            value
+            if len(value) <= SHOWN_CHARACTERS
+            else f"{value[:SHOWN_CHARACTERS]}..."
+        )
+        return (
+            f"{self.odd:,} of {self.values:,} values, first {shown!r} in {place(row)}"
+        )
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Whether whole numbers are those of rows in any order, with certainty but for 2^-64; those of more rows add up.
+    """Whether whole numbers are those of rows in any order, with certainty but for
+    2^-64; those of more rows add up.
 
     Attributes
     ----------
     rows : int
     low, high : int
     total : int
-        Sum of hashes of the numbers, which decides the set of them where the number, the least and the greatest do not.
+        Sum of hashes of the numbers, which decides the set of them where the number,
+        the least and the greatest do not.
     whole : bool
         Whether all values are whole numbers.
     """
@@ -188,19 +229,35 @@ class Numbering:
         if not len(column):
             return cls()
         numbers = np.asarray(column).astype(np.int64)
-        return cls(len(numbers), int(numbers.min()), int(numbers.max()), _hash_sum(numbers))
+        return cls(
+            len(numbers), int(numbers.min()), int(numbers.max()), _hash_sum(numbers)
+        )
 
     def __add__(self, other: Numbering) -> Numbering:
         total, whole = (self.total + other.total) % 2**64, self.whole and other.whole
-        return Numbering(self.rows + other.rows, min(self.low, other.low), max(self.high, other.high), total, whole)
+        return Numbering(
+            self.rows + other.rows,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            total,
+            whole,
+        )
 
     @property
     def counts_rows(self) -> bool:
         """Whether the numbers are those from 0 or from 1 on, each once."""
-        if not (self.whole and self.rows and self.low in (0, 1) and self.high - self.low + 1 == self.rows):
+        if not (
+            self.whole
+            and self.rows
+            and self.low in (0, 1)
+            and self.high - self.low + 1 == self.rows
+        ):
             return False
         starts = range(self.low, self.high + 1, BLOCK)
-        sums = (_hash_sum(np.arange(start, min(start + BLOCK, self.high + 1))) for start in starts)
+        sums = (
+            _hash_sum(np.arange(start, min(start + BLOCK, self.high + 1)))
+            for start in starts
+        )
         return sum(sums) % 2**64 == self.total
 
 
@@ -230,7 +287,11 @@ class Values:
         """Those of an Arrow column."""
         early = _early(column) if is_text(column.type) else None
         odd = {kind: Odd.of(column, kind, decimal_point, early) for kind in KINDS}
-        return cls(Commas.of(column, early), odd, Numbering.of(column) if numbered else Numbering())
+        return cls(
+            Commas.of(column, early),
+            odd,
+            Numbering.of(column) if numbered else Numbering(),
+        )
 
     def __add__(self, other: Values) -> Values:
         odd = {kind: found + other.odd[kind] for kind, found in self.odd.items()}
@@ -238,7 +299,8 @@ class Values:
 
 
 def why_text(odd: Mapping[str, Odd], place: Callable[[int], str]) -> str:
-    """Why a column of text is no column of another kind, where few values are odd, and the cure; else empty.
+    """Why a column of text is no column of another kind, where few values are odd, and
+    the cure; else empty.
 
     Parameters
     ----------
@@ -249,12 +311,17 @@ def why_text(odd: Mapping[str, Odd], place: Callable[[int], str]) -> str:
     """
     for kind, found in odd.items():
         if found.are_few:
-            return f"is text because of {found.described(place)}; write {kind} there, or nothing"
+            return (
+                f"is text because of {found.described(place)}; write {kind} "
+                "there, or nothing"
+            )
     return ""
 
 
 def index_columns(schema: pa.Schema) -> list[str]:
-    """Columns of a Parquet or Arrow file that were the index of a data frame of pandas."""
+    """Columns of a Parquet or Arrow file that were the index of a data frame of
+    pandas.
+    """
     try:
         said = list(json.loads((schema.metadata or {})[b"pandas"])["index_columns"])
     except (KeyError, TypeError, ValueError):
@@ -268,8 +335,14 @@ def unnamed_first(names: Iterable[str]) -> list[str]:
 
 
 def numbered_columns(names: Iterable[str], *values: Mapping[str, Values]) -> list[str]:
-    """Those of the first columns without a name that number the rows, in any order, of each of some files."""
-    return [name for name in unnamed_first(names) if all(_counts_rows(name, some) for some in values)]
+    """Those of the first columns without a name that number the rows, in any order,
+    of each of some files.
+    """
+    return [
+        name
+        for name in unnamed_first(names)
+        if all(_counts_rows(name, some) for some in values)
+    ]
 
 
 def _counts_rows(name: str, values: Mapping[str, Values]) -> bool:
@@ -277,8 +350,16 @@ def _counts_rows(name: str, values: Mapping[str, Values]) -> bool:
 
 
 def index_left_out(names: Sequence[str]) -> Iterator[str]:
-    """Yield what to say of the index of a Parquet or Arrow file that is left out, where it has a name."""
+    """Yield what to say of the index of a Parquet or Arrow file that is left out,
+    where it has a name.
+    """
     for name in names:
         if not NAMELESS.fullmatch(name):
-            cure = "name it in columns=, or write the file after reset_index(), to learn from it"
-            yield f"Column {name!r} is the index of the data frame in the file, and is left out; {cure}."
+            cure = (
+                "name it in columns=, or write the file after reset_index(), to "
+                "learn from it"
+            )
+            yield (
+                f"Column {name!r} is the index of the data frame in the file, and "
+                f"is left out; {cure}."
+            )

@@ -1,7 +1,9 @@
-"""CSV files, read in parts or whole: their rows, the types of their columns by a scan of all values, and what to say.
+"""CSV files, read in parts or whole: their rows, the types of their columns by a scan
+of all values, and what to say.
 
-Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats, text) that all values have. Where
-whole columns look like numbers with commas, these are read as decimal commas if that makes more columns numbers.
+Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats,
+text) that all values have. Where whole columns look like numbers with commas, these are
+read as decimal commas if that makes more columns numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +36,16 @@ from bochner.sources.column_values import (
 )
 from bochner.sources.paths import FileState, reason
 from bochner.sources.schema import Selection, require, unified
-from bochner.sources.text_files import ROW_CHUNK, FileRange, Row, Without, chunks, holds, line_starts, rows_of
+from bochner.sources.text_files import (
+    ROW_CHUNK,
+    FileRange,
+    Row,
+    Without,
+    chunks,
+    holds,
+    line_starts,
+    rows_of,
+)
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
@@ -55,7 +66,8 @@ class CsvPart(FileRange):
     ----------
     separator : str
     names : tuple of str
-        Of all columns of the file; its first row, which names them, belongs to the part that begins at byte 0.
+        Of all columns of the file; its first row, which names them, belongs to the part
+        that begins at byte 0.
     decimal_point : str
     without : tuple of Row
         Rows that repeat the names, and are left out.
@@ -106,7 +118,9 @@ class CsvPart(FileRange):
         return self._line(row + (self.start == 0))
 
     def lines(self) -> Iterator[int]:
-        """Yield the line of each row, that of the names too; the first line is 1, and blank lines are no rows."""
+        """Yield the line of each row, that of the names too; the first line is 1,
+        and blank lines are no rows.
+        """
         left_out, above = {row.start for row in self.without}, self.lines_above()
         with self.opened_bytes() as stream:
             for row in rows_of(stream, self.separator):
@@ -119,7 +133,8 @@ class CsvPart(FileRange):
     def repeated_names(self) -> tuple[Row, ...]:
         """Rows below that of the names that equal it, by the bytes.
 
-        A single column may hold its name, and names that are all numbers are perhaps a row of a file without names.
+        A single column may hold its name, and names that are all numbers are perhaps a
+        row of a file without names.
         """
         with self.opened_bytes() as stream:
             first = next(rows_of(stream, self.separator), None)
@@ -133,23 +148,42 @@ class CsvPart(FileRange):
                 return ()
         with self.opened_bytes() as stream:
             rows = rows_of(stream, self.separator)
-            return tuple(row for row in rows if row.start > first.start and row.content == first.content)
+            return tuple(
+                row
+                for row in rows
+                if row.start > first.start and row.content == first.content
+            )
 
-    def batches(self, columns: Sequence[str], types: Types, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield empty batches, and then the rows of some columns (all, where none are given) in order.
+    def batches(
+        self, columns: Sequence[str], types: Types, n_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield empty batches, and then the rows of some columns (all, where none are
+        given) in order.
 
-        Arrow takes other types than those given from its first block; the rows of further blocks are read with these
-        types given, which is faster. A row longer than two blocks makes them larger.
+        Arrow takes other types than those given from its first block; the rows of
+        further blocks are read with these types given, which is faster. A row longer
+        than two blocks makes them larger.
         """
         from pyarrow import csv
 
-        require_addresses("Reading a CSV file")  # its threads are waited for, also where they cannot begin
+        require_addresses(
+            "Reading a CSV file"
+        )  # its threads are waited for, also where they cannot begin
         block, done = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES), 0
         while True:
-            skip, known = done, {name: kind for name, kind in types.items() if name in (columns or types)}
+            skip, known = (
+                done,
+                {
+                    name: kind
+                    for name, kind in types.items()
+                    if name in (columns or types)
+                },
+            )
             try:
                 with self.opened() as stream:
-                    reader = csv.open_csv(stream, **self._options(block, known, include_columns=columns))
+                    reader = csv.open_csv(
+                        stream, **self._options(block, known, include_columns=columns)
+                    )
                     types = {column.name: column.type for column in reader.schema}
                     yield pa.RecordBatch.from_pylist([], reader.schema)
                     if len(known) < len(types) and self.stop - self.start > block:
@@ -166,7 +200,9 @@ class CsvPart(FileRange):
             block *= 4
 
     def first_types(self, n_bytes: int = READ_BYTES) -> pa.Schema:
-        """The columns of the file, with the types that Arrow takes from the first block; see `batches`."""
+        """The columns of the file, with the types that Arrow takes from the first
+        block; see `batches`.
+        """
         return next(self.batches([], {}, n_bytes)).schema
 
     @contextmanager
@@ -174,7 +210,9 @@ class CsvPart(FileRange):
         """A stream of the bytes of the rows that are not left out."""
         with self.opened_bytes() as stream:
             gaps = [(row.start - self.start, len(row.text)) for row in self.without]
-            yield io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
+            yield (
+                io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
+            )
 
     @contextmanager
     def problems(self) -> Iterator[None]:
@@ -182,31 +220,52 @@ class CsvPart(FileRange):
         try:
             yield
         except UnicodeDecodeError:
-            raise SourceError(f"{self.file.path}: {NOT_UTF8.format('the column names')}") from None
+            raise SourceError(
+                f"{self.file.path}: {NOT_UTF8.format('the column names')}"
+            ) from None
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and self.compression:
                 raise self.damaged(error) from error
             self.file.check(self.name)
-            raise SourceError(f"{self.file.path}: {_problem(error, self.names, self._line)}") from error
+            raise SourceError(
+                f"{self.file.path}: {_problem(error, self.names, self._line)}"
+            ) from error
 
     def _batches_of_schema(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        return self.batches(self.schema.names, {column.name: column.type for column in self.schema}, n_bytes)
+        return self.batches(
+            self.schema.names,
+            {column.name: column.type for column in self.schema},
+            n_bytes,
+        )
 
     def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
         names = self.names if self.start else None
-        return csv_options(self.separator, self.decimal_point, block_bytes, types, column_names=names, **more)
+        return csv_options(
+            self.separator,
+            self.decimal_point,
+            block_bytes,
+            types,
+            column_names=names,
+            **more,
+        )
 
 
 def whole_file(path: Path) -> CsvPart:
-    """All rows of a file, of which only the first line is read; SourceError where it is no CSV."""
+    """All rows of a file, of which only the first line is read; SourceError where it
+    is no CSV.
+    """
     file, compression = FileState.of(path), compression_of(path)
     whole = CsvPart(file, compression, 0, file.size, "\t")
     with whole.problems(), whole.opened_bytes() as stream:
         head = stream.read(HEAD)
     if (content := kind_by_content(head)) != "text":
-        what = f"this is {content} under {compression}; write it as CSV or Parquet" if compression else "not a CSV"
+        what = (
+            f"this is {content} under {compression}; write it as CSV or Parquet"
+            if compression
+            else "not a CSV"
+        )
         raise SourceError(f"{path}: {what}")
     if kind_by_name(path) != "tsv":
         whole = replace(whole, separator=_separator(head))
@@ -224,20 +283,25 @@ def csv_parts(
     paths : sequence of Path
     selection : Selection
     schema : pyarrow.Schema, optional
-        Types of some or all columns; where it has all, there is no scan of the rows, which are not counted then.
+        Types of some or all columns; where it has all, there is no scan of the rows,
+        which are not counted then.
 
     Raises
     ------
     SourceError
-        Where a file is no CSV, has other columns than the first, a row with too few or too many fields, or a value of
-        another type than the schema gives.
+        Where a file is no CSV, has other columns than the first, a row with too few or
+        too many fields, or a value of another type than the schema gives.
     """
     parts = [part for path in paths for part in _cut(path)]
     everything = dict.fromkeys(name for part in parts for name in part.names)
     require(everything, selection.exclude)
     require(everything, pa.schema(schema or ()).names, "schema: ")
     wanted = [(part.file.path, _wanted(part, selection)) for part in parts]
-    known = {column.name: column.type for column in schema or () if column.name in wanted[0][1].names}
+    known = {
+        column.name: column.type
+        for column in schema or ()
+        if column.name in wanted[0][1].names
+    }
     checked = unified(wanted, pa.schema(known.items()))
     reasons: Mapping[str, str] = {}
     if len(known) < len(checked):
@@ -254,23 +318,36 @@ def csv_parts(
     left = selection.among(checked.names)
     needed = left.needed(checked)
     parts = [replace(part, selection=selection, schema=needed) for part in parts]
-    return tuple(parts), pa.schema([_explained(column, reasons) for column in left.schema(checked)])
+    return tuple(parts), pa.schema(
+        [_explained(column, reasons) for column in left.schema(checked)]
+    )
 
 
 def counted(source: TableSource) -> TableSource:
-    """The source with its number of rows, for which CSV files without a scan are read once, a batch at a time."""
+    """The source with its number of rows, for which CSV files without a scan are
+    read once, a batch at a time.
+    """
     if source.n_rows is not None:
         return source
     parts: Any = source.parts
-    counts = in_threads(lambda part: sum(batch.X.num_rows for batch in part.read()), parts)
-    return replace(source, parts=tuple(replace(part, counted=n) for part, n in zip(parts, counts, strict=True)))
+    counts = in_threads(
+        lambda part: sum(batch.X.num_rows for batch in part.read()), parts
+    )
+    return replace(
+        source,
+        parts=tuple(
+            replace(part, counted=n) for part, n in zip(parts, counts, strict=True)
+        ),
+    )
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
     for path in paths:
         whole = whole_file(path)
-        for line in islice(replace(whole, without=whole.repeated_names()).lines(), 1, None):
+        for line in islice(
+            replace(whole, without=whole.repeated_names()).lines(), 1, None
+        ):
             if not row:
                 return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
             row -= 1
@@ -295,8 +372,12 @@ class CsvScan:
     values: dict[str, Values]
 
     def __add__(self, other: CsvScan) -> CsvScan:
-        types = {name: widened(kind, other.types[name]) for name, kind in self.types.items()}
-        values = {name: found + other.values[name] for name, found in self.values.items()}
+        types = {
+            name: widened(kind, other.types[name]) for name, kind in self.types.items()
+        }
+        values = {
+            name: found + other.values[name] for name, found in self.values.items()
+        }
         return CsvScan(self.n_rows + other.n_rows, types, values)
 
     @property
@@ -324,7 +405,9 @@ class ScannedCsv:
     doubtful: list[str]
 
     @classmethod
-    def of(cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types) -> ScannedCsv:
+    def of(
+        cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types
+    ) -> ScannedCsv:
         """Scan parts, and again with decimal commas where numbers have them.
 
         Parameters
@@ -337,19 +420,46 @@ class ScannedCsv:
         """
         scans = in_threads(lambda part: scan_part(part, columns, known), parts)
         total = reduce(add, scans)
-        separator = "," if any(part.separator == "," for part in parts) else parts[0].separator
-        found = [name for name, one in total.values.items() if one.commas.numbers and one.commas.some]
-        doubtful = [name for name in found if separator == "," or total.values[name].commas.thousands]
+        separator = (
+            "," if any(part.separator == "," for part in parts) else parts[0].separator
+        )
+        found = [
+            name
+            for name, one in total.values.items()
+            if one.commas.numbers and one.commas.some
+        ]
+        doubtful = [
+            name
+            for name in found
+            if separator == "," or total.values[name].commas.thousands
+        ]
         if len(doubtful) < len(found):
             again = [replace(part, decimal_point=",") for part in parts]
             fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
-            scans_again = in_threads(lambda part: scan_part(part, columns, fixed), again)
+            scans_again = in_threads(
+                lambda part: scan_part(part, columns, fixed), again
+            )
             if total.numbers < reduce(add, scans_again).numbers:
-                values = [{**one.values, **new.values} for one, new in zip(scans, scans_again, strict=True)]
-                scans = [replace(new, values=own) for new, own in zip(scans_again, values, strict=True)]
+                values = [
+                    {**one.values, **new.values}
+                    for one, new in zip(scans, scans_again, strict=True)
+                ]
+                scans = [
+                    replace(new, values=own)
+                    for new, own in zip(scans_again, values, strict=True)
+                ]
                 parts = again
-            doubtful = [name for name in found if name not in reduce(add, scans).numbers]
-        return cls([replace(part, counted=one.n_rows) for part, one in zip(parts, scans, strict=True)], scans, doubtful)
+            doubtful = [
+                name for name in found if name not in reduce(add, scans).numbers
+            ]
+        return cls(
+            [
+                replace(part, counted=one.n_rows)
+                for part, one in zip(parts, scans, strict=True)
+            ],
+            scans,
+            doubtful,
+        )
 
     @cached_property
     def total(self) -> CsvScan:
@@ -357,22 +467,47 @@ class ScannedCsv:
         return reduce(add, self.scans)
 
     def index_columns(self) -> list[str]:
-        """First columns without a name that number the rows of all files, or of each."""
+        """First columns without a name that number the rows of all files, or of
+        each.
+        """
         files: dict[str, CsvScan] = {}
         for part, one in zip(self.parts, self.scans, strict=True):
-            files[part.file.path] = files[part.file.path] + one if part.file.path in files else one
-        each, names = [one.values for one in files.values() if one.n_rows], self.parts[0].names
-        return sorted({*numbered_columns(names, self.total.values), *numbered_columns(names, *each)})
+            files[part.file.path] = (
+                files[part.file.path] + one if part.file.path in files else one
+            )
+        each, names = (
+            [one.values for one in files.values() if one.n_rows],
+            self.parts[0].names,
+        )
+        return sorted(
+            {
+                *numbered_columns(names, self.total.values),
+                *numbered_columns(names, *each),
+            }
+        )
 
     @cached_property
     def reasons(self) -> dict[str, str]:
         """Why columns are text by mistake, perhaps, and the cure."""
-        texts = {name: one for name, one in self.total.values.items() if pa.types.is_string(self.total.types[name])}
-        few = {name: why for name, one in texts.items() if (why := why_text(one.odd, self._place))}
-        return {**few, **{name: WITH_COMMAS for name in self.doubtful if name not in few}}
+        texts = {
+            name: one
+            for name, one in self.total.values.items()
+            if pa.types.is_string(self.total.types[name])
+        }
+        few = {
+            name: why
+            for name, one in texts.items()
+            if (why := why_text(one.odd, self._place))
+        }
+        return {
+            **few,
+            **{name: WITH_COMMAS for name in self.doubtful if name not in few},
+        }
 
     def remarks(self, index: Collection[str], quiet: Collection[str]) -> Iterator[str]:
-        """Yield what to say of the columns; of the index that it is left out, of some whose name is known less."""
+        """Yield what to say of the columns; of the index that it is left out, of
+        some whose name is known less.
+        """
         types = self.total.types
         titles = {name: f"Column {name!r}" for name in types}
         if "" in types:
@@ -380,15 +515,26 @@ class ScannedCsv:
             titles[""] = f"Column {number}, which has no name,"
         for name in index:
             yield f"{titles[name]} numbers the rows, and is left out."
-        if "" in types and "" not in (*index, *quiet) and not pa.types.is_null(types[""]):
+        if (
+            "" in types
+            and "" not in (*index, *quiet)
+            and not pa.types.is_null(types[""])
+        ):
             yield f"Column {number} has no name; give it one."
         commas = [name for name, why in self.reasons.items() if why == WITH_COMMAS]
         for name, why in self.reasons.items():
             if name not in commas:
                 yield f"{titles[name]} {why}."
         if commas:
-            what, are, were = ("Columns", "look", "were") if len(commas) > 1 else ("Column", "looks", "was")
-            yield f"{what} {listed(commas)} {are} like numbers with commas, and {were} read as text; {COMMAS}."
+            what, are, were = (
+                ("Columns", "look", "were")
+                if len(commas) > 1
+                else ("Column", "looks", "was")
+            )
+            yield (
+                f"{what} {listed(commas)} {are} like numbers with commas, and "
+                f"{were} read as text; {COMMAS}."
+            )
 
     def _place(self, row: int) -> str:
         """Line of a row in words, and the file where there are several."""
@@ -396,11 +542,16 @@ class ScannedCsv:
         k = bisect_right(ends, row)
         part = self.parts[k]
         line = f"line {part.line_of_row(row - (ends[k - 1] if k else 0))}"
-        return f"{line} of {Path(part.file.path).name}" if _are_several(self.parts) else line
+        return (
+            f"{line} of {Path(part.file.path).name}"
+            if _are_several(self.parts)
+            else line
+        )
 
 
 def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
-    """Scan a part batch by batch, and again by the text of its values where the types of the first block do not hold.
+    """Scan a part batch by batch, and again by the text of its values where the types
+    of the first block do not hold.
 
     Parameters
     ----------
@@ -412,7 +563,8 @@ def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
     Raises
     ------
     SourceError
-        Where a row has too few or too many fields, or a value is not of a type that is known.
+        Where a row has too few or too many fields, or a value is not of a type that is
+        known.
     """
     with part.problems():
         try:
@@ -425,19 +577,28 @@ def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
         return _scan(part, columns, known, by_text=True)
 
 
-def _scan(part: CsvPart, columns: Sequence[str], known: Types, by_text: bool) -> CsvScan:
-    """Rows, types and values of a part, whose types are those of its first block, or of the text in each batch."""
+def _scan(
+    part: CsvPart, columns: Sequence[str], known: Types, by_text: bool
+) -> CsvScan:
+    """Rows, types and values of a part, whose types are those of its first block, or
+    of the text in each batch.
+    """
     rows, unnamed = 0, unnamed_first(part.names)
     values = {name: Values() for name in columns if name not in known}
     types = {name: known.get(name, pa.null()) for name in columns}
-    asked = {name: known.get(name, pa.string()) for name in columns} if by_text else known
+    asked = (
+        {name: known.get(name, pa.string()) for name in columns} if by_text else known
+    )
     for batch in part.batches(columns, asked, READ_BYTES):
         rows += batch.num_rows
         for name in values:
             column = batch.column(name)
             values[name] += Values.of(column, part.decimal_point, name in unnamed)
             if not pa.types.is_string(types[name]):
-                types[name] = widened(types[name], _type_of(column, part.decimal_point) if by_text else column.type)
+                types[name] = widened(
+                    types[name],
+                    _type_of(column, part.decimal_point) if by_text else column.type,
+                )
     return CsvScan(rows, types, values)
 
 
@@ -451,7 +612,9 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.float64()
     if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in (a, b)):
         times = [kind for kind in (a, b) if pa.types.is_timestamp(kind)]
-        if len({kind.tz for kind in times}) == 1 and (len(times) == 2 or times[0].tz is None):
+        if len({kind.tz for kind in times}) == 1 and (
+            len(times) == 2 or times[0].tz is None
+        ):
             return max(times, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
     return pa.string()
 
@@ -464,14 +627,22 @@ def _type_of(values: Any, decimal_point: str) -> pa.DataType:
     values = values.drop_null()
     if not len(values):
         return pa.null()
-    text = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), "\n")[0].as_buffer()
-    options = csv_options("\x1f", decimal_point, max(text.size, 1), column_names=["text"])
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), "\n")[
+        0
+    ].as_buffer()
+    options = csv_options(
+        "\x1f", decimal_point, max(text.size, 1), column_names=["text"]
+    )
     try:
         table = csv.read_csv(pa.BufferReader(text), **options)
     except pa.ArrowInvalid:  # quotes and separators in the values
         return pa.string()
     kind = table.schema.field(0).type
-    return kind if len(table) == len(values) and not pa.types.is_binary(kind) else pa.string()
+    return (
+        kind
+        if len(table) == len(values) and not pa.types.is_binary(kind)
+        else pa.string()
+    )
 
 
 def csv_options(
@@ -482,11 +653,15 @@ def csv_options(
     column_names: Sequence[str] | None = None,
     include_columns: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA, NaN and null are missing."""
+    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA,
+    NaN and null are missing.
+    """
     from pyarrow import csv
 
     return {
-        "read_options": csv.ReadOptions(use_threads=False, block_size=block_bytes, column_names=column_names),
+        "read_options": csv.ReadOptions(
+            use_threads=False, block_size=block_bytes, column_names=column_names
+        ),
         "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
             strings_can_be_null=True,
@@ -498,7 +673,8 @@ def csv_options(
 
 
 def _cut(path: Path) -> list[CsvPart]:
-    """Parts of a file: one, or several of a large file that is neither compressed nor has quotes.
+    """Parts of a file: one, or several of a large file that is neither compressed nor
+    has quotes.
 
     Between quotes a line may end without the row.
     """
@@ -510,10 +686,17 @@ def _cut(path: Path) -> list[CsvPart]:
         return [whole]
     with open(file.path, "rb") as stream:
         names = stream.readline(HEAD)
-    if names.count(b'"') % 2 or any(b'"' in chunk for chunk in chunks(file.path, len(names))):
+    if names.count(b'"') % 2 or any(
+        b'"' in chunk for chunk in chunks(file.path, len(names))
+    ):
         return [whole]
     return [
-        replace(whole, start=start, stop=stop, without=tuple(row for row in whole.without if start <= row.start < stop))
+        replace(
+            whole,
+            start=start,
+            stop=stop,
+            without=tuple(row for row in whole.without if start <= row.start < stop),
+        )
         for start, stop in pairwise(line_starts(file.path, file.size, SPAN_BYTES))
     ]
 
@@ -529,7 +712,11 @@ def _wanted(part: CsvPart, selection: Selection) -> pa.Schema:
 
 
 def _explained(column: pa.Field, reasons: Mapping[str, str]) -> pa.Field:
-    return column.with_metadata({WHY_TEXT: reasons[column.name]}) if column.name in reasons else column
+    return (
+        column.with_metadata({WHY_TEXT: reasons[column.name]})
+        if column.name in reasons
+        else column
+    )
 
 
 def _are_several(parts: Sequence[CsvPart]) -> bool:
@@ -539,25 +726,43 @@ def _are_several(parts: Sequence[CsvPart]) -> bool:
 def _names_left_out(parts: Sequence[CsvPart]) -> Iterator[str]:
     """Yield where the names of the columns are repeated, for each file."""
     for path in dict.fromkeys(part.file.path for part in parts):
-        lines = [f"{row.line:,}" for part in parts if part.file.path == path for row in part.without]
-        place, more = f" of {Path(path).name}" if _are_several(parts) else "", len(lines) - SHOWN_LINES
+        lines = [
+            f"{row.line:,}"
+            for part in parts
+            if part.file.path == path
+            for row in part.without
+        ]
+        place, more = (
+            f" of {Path(path).name}" if _are_several(parts) else "",
+            len(lines) - SHOWN_LINES,
+        )
         if len(lines) == 1:
             yield f"Line {lines[0]}{place} repeats the column names, and is left out."
         elif lines:
             shown = [*lines[:SHOWN_LINES], f"{more:,} more"] if more > 0 else lines
-            yield f"Lines {', '.join(shown[:-1])} and {shown[-1]}{place} repeat the column names, and are left out."
+            yield (
+                f"Lines {', '.join(shown[:-1])} and {shown[-1]}{place} repeat the "
+                "column names, and are left out."
+            )
 
 
 def _separator(head: bytes) -> str:
-    """What separates the fields of the first row: a comma where it has one, else the commonest of a few marks."""
-    first = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
+    """What separates the fields of the first row: a comma where it has one, else the
+    commonest of a few marks.
+    """
+    first = (
+        head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
+    )
     plain = "".join(first.split('"')[::2])
     counts = {mark: plain.count(mark) for mark in ",\t;|"}
     return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
 
 
-def _problem(error: Exception, names: Sequence[str], line_of: Callable[[int], int]) -> str:
-    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of the file, and the column.
+def _problem(
+    error: Exception, names: Sequence[str], line_of: Callable[[int], int]
+) -> str:
+    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of
+    the file, and the column.
 
     Parameters
     ----------
@@ -580,8 +785,15 @@ def _problem(error: Exception, names: Sequence[str], line_of: Callable[[int], in
     if "mpty CSV file" in text:
         return "the table has no rows below its column names"
     if where and text.startswith("Expected "):
-        counts = text.removeprefix("Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
-        return f"{where}: {counts} found; quote fields that hold the separator, or fix the line"
+        counts = (
+            text.removeprefix("Expected ")
+            .partition(":")[0]
+            .replace(" columns, got ", " fields expected, ")
+        )
+        return (
+            f"{where}: {counts} found; quote fields that hold the separator, or "
+            "fix the line"
+        )
     if text.startswith("CSV conversion error to "):
         kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
         text = f"{value} for {kind}; fix it, or give another type in schema="

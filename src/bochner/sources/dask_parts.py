@@ -1,4 +1,6 @@
-"""Arrays, data frames and delayed values of Dask as parts: one for each partition, computed whenever it is read."""
+"""Arrays, data frames and delayed values of Dask as parts: one for each partition,
+computed whenever it is read.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,26 @@ ROWS = "Array", "DataFrame", "Series"
 
 def is_collection(data: Any) -> bool:
     """Whether something is an array, a data frame or a series of Dask."""
-    return any(kind.__module__.startswith("dask.") and kind.__name__ in ROWS for kind in type(data).__mro__)
+    return any(
+        kind.__module__.startswith("dask.") and kind.__name__ in ROWS
+        for kind in type(data).__mro__
+    )
 
 
 def is_delayed(data: Any) -> bool:
     """Whether something is a delayed value of Dask, or a list of such."""
     if isinstance(data, list | tuple):
         return len(data) > 0 and all(is_delayed(item) for item in data)
-    return any((kind.__module__, kind.__name__) == ("dask.delayed", "Delayed") for kind in type(data).__mro__)
+    return any(
+        (kind.__module__, kind.__name__) == ("dask.delayed", "Delayed")
+        for kind in type(data).__mro__
+    )
 
 
 def active_engine() -> Engine:
-    """What computes Dask's collections: the engine of the settings, else the active client, else threads here."""
+    """What computes Dask's collections: the engine of the settings, else the active
+    client, else threads here.
+    """
     if current().engine is not None:
         return current_engine()
     client = _active_client()
@@ -52,7 +62,8 @@ def active_engine() -> Engine:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The graph of one partition, which is computed by whoever reads it, in one thread, and let go thereafter.
+    """The graph of one partition, which is computed by whoever reads it, in one thread,
+    and let go thereafter.
 
     Attributes
     ----------
@@ -79,7 +90,8 @@ def is_waiting(block: Any) -> bool:
 def values_of(*blocks: Any) -> tuple[Any, ...]:
     """The same, with the values of those that are still to be computed.
 
-    A recipe is carried out by the worker that reads it; by the cluster, where a client reads it; or in this thread.
+    A recipe is carried out by the worker that reads it; by the cluster, where a client
+    reads it; or in this thread.
     """
     waiting = [block for block in blocks if is_waiting(block)]
     if not waiting:
@@ -103,9 +115,11 @@ def _computed(waiting: list[Any]) -> list[Any]:
 
 
 def _active_client() -> Any:
-    """The client of the settings, or else the one that Dask itself would use; None where there is none.
+    """The client of the settings, or else the one that Dask itself would use; None
+    where there is none.
 
-    Work that is done elsewhere has none: a worker that waited for others might wait for itself.
+    Work that is done elsewhere has none: a worker that waited for others might wait for
+    itself.
     """
     distributed = sys.modules.get("distributed")
     if distributed is None or is_away() or _is_worker(distributed):
@@ -127,12 +141,16 @@ def _is_worker(distributed: Any) -> bool:
     return True
 
 
-SHARED = 3  # times the work of all together, beyond which partitions share too much of it to be computed each apart
+# Times the work of all together, beyond which partitions share too much of it to be
+# computed each apart
+SHARED = 3
 OPEN_KINDS = "object", "category"  # of columns, whose types Dask does not always know
 
 
 class Pieces(NamedTuple):
-    """Partitions that are still to be computed, each for itself, and their rows; None where these are unknown."""
+    """Partitions that are still to be computed, each for itself, and their rows;
+    None where these are unknown.
+    """
 
     blocks: list[Any]
     rows: list[int | None]
@@ -151,7 +169,8 @@ def is_frame_of_dask(data: Any) -> bool:
 
 
 def whole_rows(X: Any) -> Any:
-    """An array of Dask of shape (n, d) whose chunks are whole rows, which is not computed for that.
+    """An array of Dask of shape (n, d) whose chunks are whole rows, which is not
+    computed for that.
 
     Raises
     ------
@@ -159,9 +178,15 @@ def whole_rows(X: Any) -> Any:
         Where it has not two dimensions, or its number of columns is unknown.
     """
     if X.ndim != 2:
-        raise SourceError(f"Expected a Dask array of 2 dimensions, got {X.ndim}; reshape it with X.reshape")
+        raise SourceError(
+            f"Expected a Dask array of 2 dimensions, got {X.ndim}; reshape it with "
+            "X.reshape"
+        )
     if np.isnan(X.shape[1]):
-        raise SourceError("the number of columns of the Dask array is unknown; call X.compute_chunk_sizes() first")
+        raise SourceError(
+            "the number of columns of the Dask array is unknown; call "
+            "X.compute_chunk_sizes() first"
+        )
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
@@ -172,31 +197,41 @@ def pieces(data: Any) -> Pieces:
         return Pieces(_apart(found), [None] * len(found))
     sizes = getattr(data, "chunks", None)
     data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
-    # Dask's optimiser drops futures of persisted arrays, which only the scheduler has then.
+    # Dask's optimiser drops futures of persisted arrays, which only the scheduler has
+    # then.
     found = data.to_delayed(optimize_graph=sizes is None or not has_futures(data))
     found = found if isinstance(found, list) else found.ravel().tolist()
     known = [np.nan] * len(found) if sizes is None else sizes[0]
-    return Pieces(_apart(found), [None if np.isnan(size) else int(size) for size in known])
+    return Pieces(
+        _apart(found), [None if np.isnan(size) else int(size) for size in known]
+    )
 
 
 def _apart(delayed: list[Any]) -> list[Any]:
-    """Each with the part of the graph that it needs: a recipe, or delayed where it shares much of its work with others.
+    """Each with the part of the graph that it needs: a recipe, or delayed where it
+    shares much of its work with others.
 
-    Such work, as of means of all rows, the scheduler of a cluster has done once for all.
+    Such work, as of means of all rows, the scheduler of a cluster has done once for
+    all.
     """
     from dask.delayed import Delayed
     from dask.optimization import cull
 
     graphs = [one.dask for one in delayed]
     whole = {id(graph): dict(graph) for graph in graphs}
-    own = [cull(whole[id(graph)], [one.key])[0] for one, graph in zip(delayed, graphs, strict=True)]
+    own = [
+        cull(whole[id(graph)], [one.key])[0]
+        for one, graph in zip(delayed, graphs, strict=True)
+    ]
     needed, all_keys = sum(map(len, own)), len(set().union(*own))
     if needed <= SHARED * all_keys:
         return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
     if not active_engine().is_remote:
         warn(
-            "Partitions share intermediate results, such as a mean of all rows, and each computes them again: "
-            f"{needed / all_keys:.0f} times the work, in each pass. Compute such values first, write the rows to "
+            "Partitions share intermediate results, such as a mean of all rows, and "
+            "each computes them again: "
+            f"{needed / all_keys:.0f} times the work, in each pass. Compute such "
+            "values first, write the rows to "
             "files, or use a Client."
         )
     return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
@@ -211,7 +246,9 @@ def blocks_of(X: Any) -> Iterator[Any]:
 
 
 def first_blocks(X: Any, size: int) -> Iterator[Any]:
-    """Yield rows of the first partitions that have some, so many at most; SourceError where there are none."""
+    """Yield rows of the first partitions that have some, so many at most;
+    SourceError where there are none.
+    """
     left = size
     for values in blocks_of(X):
         rows = rows_of(values, slice(left))
@@ -224,20 +261,31 @@ def first_blocks(X: Any, size: int) -> Iterator[Any]:
 
 
 def counted(*collections: Pieces) -> list[list[int | None]]:
-    """Rows of the partitions of each; those that are unknown are computed, all at once."""
+    """Rows of the partitions of each; those that are unknown are computed, all at
+    once.
+    """
     unknown = [
         [block for block, n in partition if n is None]
-        for partition in zip(*(zip(*one, strict=True) for one in collections), strict=True)
+        for partition in zip(
+            *(zip(*one, strict=True) for one in collections), strict=True
+        )
     ]
     engine = active_engine()
     handles = [engine.submit(_lengths, *blocks) for blocks in unknown if blocks]
     found = iter(engine.result(engine.submit(together, *handles)) if handles else ())
     lengths = [iter(next(found)) if blocks else iter(()) for blocks in unknown]
-    return [[next(own) if n is None else n for n, own in zip(one.rows, lengths, strict=True)] for one in collections]
+    return [
+        [
+            next(own) if n is None else n
+            for n, own in zip(one.rows, lengths, strict=True)
+        ]
+        for one in collections
+    ]
 
 
 def layout_of(X: Any, rows: Pieces) -> Layout:
-    """What the partitions have in common, by what Dask says; where it does not know, by the first one with rows.
+    """What the partitions have in common, by what Dask says; where it does not know, by
+    the first one with rows.
 
     Raises
     ------
@@ -251,13 +299,19 @@ def layout_of(X: Any, rows: Pieces) -> Layout:
     is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
     layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta))
     assert isinstance(layout.schema, pa.Schema)
-    return layout._replace(schema=pa.schema([_with_room(field) for field in layout.schema]))
+    return layout._replace(
+        schema=pa.schema([_with_room(field) for field in layout.schema])
+    )
 
 
 def _with_room(field: pa.Field) -> pa.Field:
     """A column whose codes have room for the categories of all partitions."""
     kind = field.type
-    return field.with_type(pa.dictionary(pa.int32(), kind.value_type)) if pa.types.is_dictionary(kind) else field
+    return (
+        field.with_type(pa.dictionary(pa.int32(), kind.value_type))
+        if pa.types.is_dictionary(kind)
+        else field
+    )
 
 
 def _lengths(*blocks: Any) -> tuple[int, ...]:
@@ -274,13 +328,19 @@ def _of_first(rows: Pieces) -> Layout:
         layout = engine.result(engine.submit(_described, block)) if n != 0 else None
         if layout is not None:
             return layout
-    raise SourceError("there are no rows in any partition; there is nothing to learn from")
+    raise SourceError(
+        "there are no rows in any partition; there is nothing to learn from"
+    )
 
 
 def _described(block: Any) -> Layout | None:
     """What a partition is like; None where it has no rows."""
     (X,) = values_of(block)
-    return Layout.of(Batch(as_batch(X, "the first partition with rows").X)) if _n_rows(X) else None
+    return (
+        Layout.of(Batch(as_batch(X, "the first partition with rows").X))
+        if _n_rows(X)
+        else None
+    )
 
 
 Y, WEIGHT = "y", "sample_weight"
@@ -290,14 +350,15 @@ Y, WEIGHT = "y", "sample_weight"
 class CollectionPart:
     """Rows of one partition, a `Part`; numbered from 0, as by Dask.
 
-    Where work on it goes to a cluster, the cluster puts values in the place of what is delayed, and of futures.
+    Where work on it goes to a cluster, the cluster puts values in the place of what is
+    delayed, and of futures.
 
     Attributes
     ----------
     number : int
     kind : str
         What it is a partition of, for people.
-    X, y, weight : Recipe, Delayed or its value; of targets and weights also an array of b rows, or None
+    X, y, weight : Recipe, Delayed, its value, an array of b rows, or None
     n_rows : int or None
         None where the rows have not been counted, or a condition leaves some out.
     columns : Columns
@@ -318,18 +379,24 @@ class CollectionPart:
         return f"partition {self.number} of the {self.kind}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Compute the partition, and yield its rows in order, in batches of about so many bytes at most."""
+        """Compute the partition, and yield its rows in order, in batches of about so
+        many bytes at most.
+        """
         X, *beside = self._values()
         batch = as_batch((X, *map(plain, beside)), self.name)
         if not batch.X.shape[0]:
             return
-        if not (isinstance(self.columns.types, pa.Schema) and isinstance(batch.X, pa.Table)):
+        if not (
+            isinstance(self.columns.types, pa.Schema) and isinstance(batch.X, pa.Table)
+        ):
             self._require_alike(batch.X)
         yield from self.columns.take(batch, self.name).split(n_bytes)
 
     def _values(self) -> tuple[Any, ...]:
         kinds = ValueError, TypeError, LookupError, ArithmeticError, OSError
-        with errors_at(self.name, " when it was computed; fix the code that makes it", kinds):
+        with errors_at(
+            self.name, " when it was computed; fix the code that makes it", kinds
+        ):
             return values_of(self.X, self.y, self.weight)
 
     def _require_alike(self, X: Any) -> None:
@@ -337,7 +404,8 @@ class CollectionPart:
         found, wanted = _what(Layout.of(Batch(X))), _what(self.columns.layout)
         if found != wanted:
             raise SourceError(
-                f"{self.name}: {found}, but Dask declares {wanted}; give all partitions the same columns, and declare "
+                f"{self.name}: {found}, but Dask declares {wanted}; give all "
+                "partitions the same columns, and declare "
                 "them with map_blocks(..., meta=)"
             )
 
@@ -345,7 +413,10 @@ class CollectionPart:
 def _what(layout: Layout) -> str:
     if isinstance(layout.schema, pa.Schema):
         return "a data frame"
-    return f"{'a sparse matrix' if layout.sparse else 'an array'} of {layout.schema:,} columns"
+    return (
+        f"{'a sparse matrix' if layout.sparse else 'an array'} of "
+        f"{layout.schema:,} columns"
+    )
 
 
 def open_collection(
@@ -356,16 +427,17 @@ def open_collection(
     schema: pa.Schema | None = None,
     counts_rows: bool = True,
 ) -> TableSource:
-    """Open a collection of Dask as a source; nothing of it is kept or persisted, and each pass computes it again.
+    """Open a collection of Dask as a source; nothing of it is kept or persisted, and
+    each pass computes it again.
 
-    Where columns of a frame are objects or categories, it has the types of the first partition with rows; else those
-    that Dask says.
+    Where columns of a frame are objects or categories, it has the types of the first
+    partition with rows; else those that Dask says.
 
     Parameters
     ----------
-    X : Dask array of shape (n, d), Dask data frame, or list of delayed arrays or data frames
+    X : Dask array (n, d), Dask data frame, or list of delayed ones
         Chunks of columns become whole rows.
-    y, weight : Dask array or series, list of delayed arrays, or array of n rows, optional
+    y, weight : Dask array or series, list of delayed arrays, or array, optional
         With the same partitions as X, where they are of Dask.
     selection : Selection, optional
         Of data frames.
@@ -380,40 +452,68 @@ def open_collection(
         Where y or the weights have other partitions than X, or X has no columns.
     """
     if is_collection(X) and X.ndim != 2:
-        raise SourceError(f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give rows and columns")
+        raise SourceError(
+            f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give "
+            "rows and columns"
+        )
     kind, frame = kind_of(X), is_frame_of_dask(X)
     if is_collection(X) and X.shape[1] == 0:
         raise SourceError(f"the {kind} has no columns; give at least one")
     if frame:
         X, selection, schema = _narrowed(X, selection or Selection(), schema)
     rows = pieces(X)
-    found = {name: _beside(values, name, len(rows.blocks)) for name, values in ((Y, y), (WEIGHT, weight))}
+    found = {
+        name: _beside(values, name, len(rows.blocks))
+        for name, values in ((Y, y), (WEIGHT, weight))
+    }
     counts = rows.rows
     if counts_rows:
-        apart = {name: values for name, values in found.items() if isinstance(values, Pieces)}
-        counts, *others = counted(pieces(X[[X.columns[0]]]) if frame else rows, *apart.values())
+        apart = {
+            name: values for name, values in found.items() if isinstance(values, Pieces)
+        }
+        counts, *others = counted(
+            pieces(X[[X.columns[0]]]) if frame else rows, *apart.values()
+        )
         for name, own in zip(apart, others, strict=True):
             _require_equal(name, own, counts)
     beside = {"with_y": y is not None, "with_weight": weight is not None}
     layout = layout_of(X, Pieces(rows.blocks, counts))._replace(**beside)
     columns = Columns.of(layout, selection, schema)
     known = counts if columns.selection.where is None else [None] * len(counts)
-    targets, weights = (_by_partition(values, counts, name) for name, values in found.items())
-    parts = tuple(
-        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns) for k, block in enumerate(rows.blocks)
+    targets, weights = (
+        _by_partition(values, counts, name) for name, values in found.items()
     )
-    return TableSource(parts, columns.kept(), f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
+    parts = tuple(
+        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns)
+        for k, block in enumerate(rows.blocks)
+    )
+    return TableSource(
+        parts,
+        columns.kept(),
+        f"a {kind} of {len(parts):,} partitions",
+        sparse=layout.sparse,
+    )
 
 
-def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[Any, Selection, pa.Schema | None]:
-    """A frame with the columns that are needed, so that others need not be read, and what is wanted of these."""
+def _narrowed(
+    X: Any, selection: Selection, schema: pa.Schema | None
+) -> tuple[Any, Selection, pa.Schema | None]:
+    """A frame with the columns that are needed, so that others need not be read, and
+    what is wanted of these.
+    """
     labels = {str(label): label for label in X.columns}
     require(labels, pa.schema(schema or ()).names, "schema: ")
-    Selection().schema(pa.schema([(str(label), pa.null()) for label in X.columns]))  # refuses names that repeat
+    Selection().schema(
+        pa.schema([(str(label), pa.null()) for label in X.columns])
+    )  # refuses names that repeat
     needed = selection.needed(frame_schema(X._meta)).names
     if list(labels) != needed:
         X = X[[labels[name] for name in needed]]
-    asked = None if schema is None else pa.schema([field for field in schema if field.name in needed])
+    asked = (
+        None
+        if schema is None
+        else pa.schema([field for field in schema if field.name in needed])
+    )
     return X, selection.among(needed), asked
 
 
@@ -423,17 +523,25 @@ def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:
         return None if values is None else np.asarray(plain(values))
     own = pieces(values)
     if len(own.blocks) != n_parts:
-        cure = f"partition it like X, with {name}.repartition or {name}.rechunk(X.chunks[0])"
-        raise SourceError(f"{name} has {len(own.blocks)} partitions, but X has {n_parts}; {cure}")
+        cure = (
+            f"partition it like X, with {name}.repartition or "
+            f"{name}.rechunk(X.chunks[0])"
+        )
+        raise SourceError(
+            f"{name} has {len(own.blocks)} partitions, but X has {n_parts}; {cure}"
+        )
     return own
 
 
 def _require_equal(name: str, own: list[int | None], counts: list[int | None]) -> None:
-    """Raise SourceError where partitions of targets or weights have not as many rows as those of X."""
+    """Raise SourceError where partitions of targets or weights have not as many rows
+    as those of X.
+    """
     for k, (n, wanted) in enumerate(zip(own, counts, strict=True)):
         if n != wanted:
             raise SourceError(
-                f"partition {k} of {name} has {n:,} rows, but that of X has {wanted:,}; partition both alike, with "
+                f"partition {k} of {name} has {n:,} rows, but that of X has "
+                f"{wanted:,}; partition both alike, with "
                 f"{name}.rechunk(X.chunks[0]) or repartition(divisions=)"
             )
 
@@ -450,7 +558,13 @@ def _by_partition(values: Any, counts: list[int | None], name: str) -> list[Any]
 
 
 def plain(values: Any) -> Any:
-    """Targets or weights of a series or a data frame as an array, whatever its types; others as they are."""
+    """Targets or weights of a series or a data frame as an array, whatever its
+    types; others as they are.
+    """
     if is_frame(values):
         return nw.from_native(values, eager_only=True).to_numpy()
-    return nw.from_native(values, series_only=True).to_numpy() if is_into_series(values) else values
+    return (
+        nw.from_native(values, series_only=True).to_numpy()
+        if is_into_series(values)
+        else values
+    )

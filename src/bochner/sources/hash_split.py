@@ -1,4 +1,6 @@
-"""Some of the rows of a table, chosen by their content: equal rows go together, wherever they stand."""
+"""Some of the rows of a table, chosen by their content: equal rows go together,
+wherever they stand.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class HashSplit:
     Attributes
     ----------
     low, high : float
-        Of the numbers from 0 to 1 that the content of rows and the seed decide, those that are kept: low is, high not.
+        Of the numbers from 0 to 1 that the content of rows and the seed decide, those
+        that are kept: low is, high not.
     seed : int
     target : str or None
         Column that is no part of the content, and must have a value.
@@ -77,5 +80,13 @@ class FilteredPart:
 
 def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
     """The rows of a table that a rule keeps, as a table that is read part by part."""
-    expected = None if source.n_rows is None else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
-    return replace(source, parts=tuple(FilteredPart(part, rule) for part in source.parts), expected=expected)
+    expected = (
+        None
+        if source.n_rows is None
+        else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
+    )
+    return replace(
+        source,
+        parts=tuple(FilteredPart(part, rule) for part in source.parts),
+        expected=expected,
+    )

@@ -19,7 +19,10 @@ from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import FileRange, line_starts
 
 PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
-READ_SHARE, LEAST_READ = 4, 1 << 10  # of text; its numbers take about as much, and as much again
+READ_SHARE, LEAST_READ = (
+    4,
+    1 << 10,
+)  # of text; its numbers take about as much, and as much again
 MOST_FEATURES = 2**31 - 1
 LINE = "each line is a label and index:value pairs in order of indices"
 
@@ -34,7 +37,8 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class LibsvmPart(FileRange):
-    """Lines of a LIBSVM file from one byte to another, a `Part` whose batches are CSR matrices with their labels.
+    """Lines of a LIBSVM file from one byte to another, a `Part` whose batches are CSR
+    matrices with their labels.
 
     Attributes
     ----------
@@ -54,20 +58,32 @@ class LibsvmPart(FileRange):
         width = self.n_features + self.first_index
         for X, y in self._blocks(max(n_bytes // READ_SHARE, LEAST_READ), width):
             shape = (len(y), self.n_features)
-            yield Batch(sp.csr_array((X.data, X.indices - self.first_index, X.indptr), shape=shape), y)
+            yield Batch(
+                sp.csr_array(
+                    (X.data, X.indices - self.first_index, X.indptr), shape=shape
+                ),
+                y,
+            )
         self.file.check(self.name)
 
     def extent(self) -> Extent:
-        """Number of rows and range of the indices, by a pass over the rows; SourceError where a line is not valid."""
+        """Number of rows and range of the indices, by a pass over the rows;
+        SourceError where a line is not valid.
+        """
         n_rows, least, greatest = 0, MOST_FEATURES, -1
         for X, y in self._blocks(SCAN_BYTES, MOST_FEATURES):
             n_rows += len(y)
             if X.nnz:
-                least, greatest = min(least, int(X.indices.min())), max(greatest, int(X.indices.max()))
+                least, greatest = (
+                    min(least, int(X.indices.min())),
+                    max(greatest, int(X.indices.max())),
+                )
         return Extent(n_rows, least, greatest)
 
     def _blocks(self, n_bytes: int, n_features: int) -> Iterator[Any]:
-        """Yield matrices and labels of the rows in order, their indices as written, from about so many bytes each."""
+        """Yield matrices and labels of the rows in order, their indices as written,
+        from about so many bytes each.
+        """
         line = self.lines_above()
         for text in self._texts(n_bytes):
             try:
@@ -86,7 +102,9 @@ class LibsvmPart(FileRange):
             except MemoryError as error:
                 return SourceError(f"{self.file.path}, line {number}: {error}")
             except (ValueError, OverflowError) as error:
-                return SourceError(f"{self.file.path}, line {number}: {reason(error)}; {LINE}")
+                return SourceError(
+                    f"{self.file.path}, line {number}: {reason(error)}; {LINE}"
+                )
         return SourceError(f"{self.name}: {LINE}")
 
     def _texts(self, n_bytes: int) -> Iterator[bytes]:
@@ -104,7 +122,9 @@ class LibsvmPart(FileRange):
             yield rest
 
 
-def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[LibsvmPart, ...], int]:
+def libsvm_parts(
+    paths: Sequence[Path], n_features: int | None = None
+) -> tuple[tuple[LibsvmPart, ...], int]:
     """Parts of LIBSVM files, and the number of columns, by a pass over all rows.
 
     Columns are counted from 1, unless some index is 0.
@@ -113,13 +133,14 @@ def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[
     ----------
     paths : sequence of Path
     n_features : int, optional
-        Number of columns, where the files need not have all of them; by default the greatest that they have.
+        Number of columns, where the files need not have all of them; by default the
+        greatest that they have.
 
     Raises
     ------
     SourceError
-        Where a line is no label with index:value pairs, there are no rows, more columns than are given, or more than
-        there is memory for.
+        Where a line is no label with index:value pairs, there are no rows, more columns
+        than are given, or more than there is memory for.
     """
     found = [part for path in paths for part in _cut(path)]
     extents = in_threads(LibsvmPart.extent, found)
@@ -128,16 +149,22 @@ def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[
     first_index = min(1, *(extent.least for extent in extents))
     width = max(1, *(extent.greatest + 1 - first_index for extent in extents))
     if n_features is not None and width > n_features:
-        raise SourceError(f"{paths[0]}: {width} columns, more than the {n_features} that schema= gives")
+        raise SourceError(
+            f"{paths[0]}: {width} columns, more than the {n_features} that schema= "
+            "gives"
+        )
     width = n_features or width
     known = zip(found, extents, strict=True)
     return tuple(
-        replace(part, n_features=width, first_index=first_index, n_rows=one.n_rows) for part, one in known
+        replace(part, n_features=width, first_index=first_index, n_rows=one.n_rows)
+        for part, one in known
     ), width
 
 
 def _cut(path: Path) -> list[LibsvmPart]:
-    """Parts of a file that is cut between lines where it is large, before its rows are counted."""
+    """Parts of a file that is cut between lines where it is large, before its rows
+    are counted.
+    """
     file = FileState.of(path)
     if compression := compression_of(path):
         return [LibsvmPart(file, compression, 0, file.size)]
@@ -146,7 +173,9 @@ def _cut(path: Path) -> list[LibsvmPart]:
 
 
 def _parsed(text: bytes, n_features: int) -> Any:
-    """Rows and labels of lines, indices as written; MemoryError where these are too large for the memory there is."""
+    """Rows and labels of lines, indices as written; MemoryError where these are too
+    large for the memory there is.
+    """
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=True)

@@ -1,4 +1,6 @@
-"""Arrays, sparse matrices and data frames in memory, and arrays mapped from files, as parts."""
+"""Arrays, sparse matrices and data frames in memory, and arrays mapped from files,
+as parts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from numpy.typing import NDArray
 from bochner.data.columns import is_missing, lone_surrogate, values_of
 from bochner.data.table_input import as_table_or_matrix, is_frame
 from bochner.notices import warn
-from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
+from bochner.sources.base import (
+    READ_BYTES,
+    Batch,
+    SourceError,
+    TableSource,
+    require_file,
+)
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
 from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection
@@ -56,25 +64,38 @@ class MappedArray:
         ):
             return None
         mapped: Any = owner._mmap  # type: ignore[attr-defined]
-        before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY  # where the mapped bytes begin in the file
+        before = (
+            owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
+        )  # where the mapped bytes begin in the file
         first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
         offset = before + array.__array_interface__["data"][0] - first
         return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)
 
     def opened(self) -> NDArray:
-        """The array, mapped to be read; SourceError where this process cannot see the file."""
+        """The array, mapped to be read; SourceError where this process cannot see
+        the file.
+        """
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         require_file(self.path)
-        reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-        raw = np.memmap(self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,))
+        reach = sum(
+            (size - 1) * stride
+            for size, stride in zip(self.shape, self.strides, strict=True)
+        )
+        raw = np.memmap(
+            self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,)
+        )
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
 
 
 def arrow_bytes(table: pa.Table, compression: str | None = None) -> bytes:
-    """The rows of a table as an Arrow stream, and not the whole buffers that they are cut of."""
+    """The rows of a table as an Arrow stream, and not the whole buffers that they
+    are cut of.
+    """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table.combine_chunks())
     return sink.getvalue().to_pybytes()
 
@@ -86,7 +107,9 @@ def table_of_bytes(data: Any) -> pa.Table:
 
 
 def sendable(value: Any) -> Any:
-    """A value for a pickle: an array of a file as its place, an Arrow table as bytes, anything else as it is."""
+    """A value for a pickle: an array of a file as its place, an Arrow table as
+    bytes, anything else as it is.
+    """
     if isinstance(value, pa.Table):
         return arrow_bytes(value)
     place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
@@ -101,7 +124,8 @@ def received(value: Any) -> Any:
 
 
 def frame_schema(frame: Any) -> pa.Schema:
-    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text.
+    """Arrow schema of all rows of a data frame; columns of objects of several kinds are
+    text.
 
     Raises
     ------
@@ -117,16 +141,22 @@ def frame_schema(frame: Any) -> pa.Schema:
         try:
             values = _arrow(column) if _by_numpy(column) else _arrow(column[:1])
         except UnicodeEncodeError:
-            raise SourceError(str(lone_surrogate(column.to_numpy(), column.name))) from None
+            raise SourceError(
+                str(lone_surrogate(column.to_numpy(), column.name))
+            ) from None
         except (pa.ArrowException, TypeError, NotImplementedError) as error:
             kind = getattr(column.to_native(), "dtype", column.dtype)
-            raise SourceError(f"column {column.name!r} is of type {kind}, which Arrow lacks; convert it") from error
+            raise SourceError(
+                f"column {column.name!r} is of type {kind}, which Arrow lacks; "
+                "convert it"
+            ) from error
         fields.append(pa.field(str(column.name), values.type))
     return pa.schema(fields)
 
 
 def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
-    """Rows of a data frame as a table, with the columns of a schema that all its rows have.
+    """Rows of a data frame as a table, with the columns of a schema that all its rows
+    have.
 
     Raises
     ------
@@ -137,33 +167,49 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
         return frame.select(schema.names).replace_schema_metadata()
     import narwhals as nw
 
-    named = {str(column.name): column for column in nw.from_native(frame, eager_only=True).iter_columns()}
+    named = {
+        str(column.name): column
+        for column in nw.from_native(frame, eager_only=True).iter_columns()
+    }
     columns = [named[name] for name in schema.names]
     try:
         arrays = [
-            _arrow(column, field.type) if _by_numpy(column) else _whole(_arrow(column)).cast(field.type)
+            _arrow(column, field.type)
+            if _by_numpy(column)
+            else _whole(_arrow(column)).cast(field.type)
             for column, field in zip(columns, schema, strict=True)
         ]
     except pa.ArrowException as error:
-        raise SourceError(f"{place}: {reason(error)}; give columns of one type each") from error
+        raise SourceError(
+            f"{place}: {reason(error)}; give columns of one type each"
+        ) from error
     return pa.table(arrays, schema=schema)
 
 
 def caution_text(frame: Any) -> None:
     """Warn of columns of a data frame that are text because of few of their values.
 
-    Tables of Arrow come from files, as a rule, of which this is said where they are read.
+    Tables of Arrow come from files, as a rule, of which this is said where they are
+    read.
     """
     import narwhals as nw
 
-    for column in () if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).iter_columns():
+    for column in (
+        ()
+        if isinstance(frame, pa.Table)
+        else nw.from_native(frame, eager_only=True).iter_columns()
+    ):
         if column.dtype not in (nw.String, nw.Object):
             continue
         try:
             values = _arrow(column)
         except (pa.ArrowException, TypeError, ValueError):
             continue  # refused where it is encoded
-        if is_text(values.type) and (why := why_text({kind: Odd.of(values, kind) for kind in KINDS}, "row {}".format)):
+        if is_text(values.type) and (
+            why := why_text(
+                {kind: Odd.of(values, kind) for kind in KINDS}, "row {}".format
+            )
+        ):
             warn(f"Column {column.name!r} {why}.")
 
 
@@ -177,7 +223,9 @@ def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:
     except (pa.ArrowException, OverflowError):
         if kind is not None and not pa.types.is_string(kind):
             raise
-        return pa.array([None if is_missing(value) else str(value) for value in values], pa.string())
+        return pa.array(
+            [None if is_missing(value) else str(value) for value in values], pa.string()
+        )
 
 
 def _whole(values: Any) -> Any:
@@ -185,9 +233,13 @@ def _whole(values: Any) -> Any:
 
 
 def _by_numpy(column: Any) -> bool:
-    """Whether a column is one of pandas that Arrow reads as an array: of objects, or sparse."""
+    """Whether a column is one of pandas that Arrow reads as an array: of objects, or
+    sparse.
+    """
     kind = getattr(column.to_native(), "dtype", None)
-    return (isinstance(kind, np.dtype) and kind.hasobject) or str(kind).startswith("Sparse[")
+    return (isinstance(kind, np.dtype) and kind.hasobject) or str(kind).startswith(
+        "Sparse["
+    )
 
 
 PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
@@ -225,16 +277,26 @@ class ArrayPart:
         return self.rows.X.shape[0] if self.columns.selection.where is None else None
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most; arrays are views of the rows."""
+        """Yield the rows in order, in batches of about so many bytes at most; arrays
+        are views of the rows.
+        """
         step = max(n_bytes // _row_bytes(self.rows.X), 1)
         for start in range(0, self.rows.X.shape[0], step):
-            batch, place = self.rows.take(slice(start, start + step)), f"rows {self.first + start:,} and after"
+            batch, place = (
+                self.rows.take(slice(start, start + step)),
+                f"rows {self.first + start:,} and after",
+            )
             if self.schema is not None:
                 batch = batch._replace(X=as_table(batch.X, self.schema, place))
             yield self.columns.take(batch, place)
 
     def __reduce__(self) -> tuple[Any, tuple]:
-        return _received, (tuple(map(sendable, self.rows)), self.first, self.schema, self.columns)
+        return _received, (
+            tuple(map(sendable, self.rows)),
+            self.first,
+            self.schema,
+            self.columns,
+        )
 
 
 def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:
@@ -268,18 +330,37 @@ def of_arrays(
     Raises
     ------
     ValueError
-        Where X has no rows or no columns, or y or the weights have another number of rows.
+        Where X has no rows or no columns, or y or the weights have another number of
+        rows.
     """
     X = _rows_in_order(X)
     n, width = X.shape
-    y, weight = (values_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
+    y, weight = (
+        values_beside(values, n, name)
+        for values, name in ((y, "y"), (weight, "sample_weight"))
+    )
     frame = frame_schema(X) if is_frame(X) else None
-    layout = Layout(width if frame is None else frame, sp.issparse(X), y is not None, weight is not None)
+    layout = Layout(
+        width if frame is None else frame,
+        sp.issparse(X),
+        y is not None,
+        weight is not None,
+    )
     columns = Columns.of(layout, selection, schema)
     types = columns.types
-    read = pa.schema([frame.field(name) for name in types.names]) if frame and isinstance(types, pa.Schema) else None
-    rows, step = Batch(X, y, weight), max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
-    parts = [ArrayPart(rows.take(slice(start, start + step)), start, read, columns) for start in range(0, n, step)]
+    read = (
+        pa.schema([frame.field(name) for name in types.names])
+        if frame and isinstance(types, pa.Schema)
+        else None
+    )
+    rows, step = (
+        Batch(X, y, weight),
+        max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1),
+    )
+    parts = [
+        ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
+        for start in range(0, n, step)
+    ]
     return TableSource(tuple(parts), columns.kept(), _what(X), sparse=layout.sparse)
 
 
@@ -290,16 +371,23 @@ def _what(X: Any) -> str:
 
 
 def _rows_in_order(X: Any) -> Any:
-    """X as an array, a CSR matrix or a frame, of two dimensions and at least one row."""
+    """X as an array, a CSR matrix or a frame, of two dimensions and at least one
+    row.
+    """
     X = as_table_or_matrix(X)
     X = X.tocsr() if sp.issparse(X) else X
     if 0 in X.shape:
-        raise SourceError(f"an array of shape {X.shape} is not a table; give an array with rows and columns")
+        raise SourceError(
+            f"an array of shape {X.shape} is not a table; give an array with rows "
+            "and columns"
+        )
     return X
 
 
 def values_beside(values: Any, n: int, name: str) -> Any:
-    """Targets or weights as an array, those of a frame or series as well; SourceError where there are not n of them."""
+    """Targets or weights as an array, those of a frame or series as well;
+    SourceError where there are not n of them.
+    """
     if values is None:
         return None
     values = np.asarray(values_of(values))

@@ -25,8 +25,16 @@ from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
 
-KINDS = {"parquet": "Parquet", "arrow": "Arrow", "csv": "CSV", "tsv": "TSV", "libsvm": "LIBSVM"}
-NO_NUMBER = "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
+KINDS = {
+    "parquet": "Parquet",
+    "arrow": "Arrow",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "libsvm": "LIBSVM",
+}
+NO_NUMBER = (
+    "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
+)
 LIBSVM_LINE = re.compile(rb"\s*[-+.\w]+(\s+(qid|\d+):[-+.\w]+)+\s*(#.*)?")
 
 
@@ -41,24 +49,31 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, again in every pass. Files are recognised by their content, and text by its name: it
-    is CSV without one of the endings below. A folder stands for all files in it and in its subfolders, sorted by name,
-    except those whose names begin with a dot or an underscore. Their columns are matched by name. The index of a data
-    frame is left out unless `columns` names it: columns that a Parquet or Arrow file declares as one, and first columns
-    of a CSV without a name that number the rows.
+    Its rows are read part by part, again in every pass. Files are recognised by their
+    content, and text by its name: it is CSV without one of the endings below. A folder
+    stands for all files in it and in its subfolders, sorted by name, except those whose
+    names begin with a dot or an underscore. Their columns are matched by name. The
+    index of a data frame is left out unless `columns` names it: columns that a Parquet
+    or Arrow file declares as one, and first columns of a CSV without a name that number
+    the rows.
 
     Parameters
     ----------
-    data : path, list of paths, array, sparse matrix, data frame, collection, Dataset, LazyFrame, callable or iterator
-        - The path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow
-          IPC (Feather), CSV and TSV (``.tsv``), plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``,
-          ``.svmlight``, ``.libsvm``).
-        - NumPy arrays (memory-mapped ones too), SciPy sparse matrices, data frames of pandas, polars or Arrow.
-        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed again in each pass.
-        - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed into a temporary file.
-        - A callable without arguments that returns a new iterator of batches each time; batches are tables, data
-          frames, arrays, or tuples ``(X, y)`` or ``(X, y, sample_weight)`` of these.
-        - An iterator of batches. They are written to a temporary file, because an iterator can be read only once.
+    data : path, list of paths, table of any kind, callable or iterator
+        - The path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a
+          list of these: Parquet, Arrow IPC (Feather), CSV and TSV (``.tsv``), plain or
+          compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.svmlight``, ``.libsvm``).
+        - NumPy arrays (memory-mapped ones too), SciPy sparse matrices, data frames of
+          pandas, polars or Arrow.
+        - Dask arrays and data frames, and lists of delayed ones, whose partitions are
+          computed again in each pass.
+        - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed
+          into a temporary file.
+        - A callable without arguments that returns a new iterator of batches each time;
+          batches are tables, data frames, arrays, or tuples ``(X, y)`` or ``(X, y,
+          sample_weight)`` of these.
+        - An iterator of batches. They are written to a temporary file, because an
+          iterator can be read only once.
     columns : sequence of str, optional
         Columns to read, in this order. By default all.
     exclude : collection of str
@@ -66,11 +81,13 @@ def open_source(
     where : pyarrow.compute.Expression, optional
         Condition on the rows to keep, such as ``pyarrow.compute.field("x") > 0``.
     schema : pyarrow.Schema or int, optional
-        Types of some or all columns, which override those of the files. The types of a CSV are inferred from all its
-        values, in a pass over the file, unless all types are given. An int is the number of columns of LIBSVM files;
-        these may then have any name.
+        Types of some or all columns, which override those of the files. The types of a
+        CSV are inferred from all its values, in a pass over the file, unless all types
+        are given. An int is the number of columns of LIBSVM files; these may then have
+        any name.
     sample : int, optional
-        Number of first rows on which the model is selected. This saves the pass that draws a sample of all rows.
+        Number of first rows on which the model is selected. This saves the pass that
+        draws a sample of all rows.
 
     Returns
     -------
@@ -80,7 +97,8 @@ def open_source(
     Raises
     ------
     SourceError
-        If the path does not exist or is not a table. It names the file and the place in it, and is a ValueError.
+        If the path does not exist or is not a table. It names the file and the place in
+        it, and is a ValueError.
     TypeError
         If the data are none of these.
 
@@ -94,15 +112,26 @@ def open_source(
     >>> bochner.open_source("rows")
     TableSource(4 rows x 2 columns: 2 CSV files)
     """
-    return open_selected(data, Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where), schema, sample)
+    return open_selected(
+        data,
+        Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where),
+        schema,
+        sample,
+    )
 
 
 def open_selected(
-    data: Any, selection: Selection, schema: pa.Schema | int | None = None, sample: int | None = None
+    data: Any,
+    selection: Selection,
+    schema: pa.Schema | int | None = None,
+    sample: int | None = None,
 ) -> TableSource:
     """Open a table as `open_source` does, by a selection."""
     if isinstance(data, TableSource) and not (takes_all(selection) and schema is None):
-        raise ValueError("the source is already open; give columns, exclude, where and schema when it is opened.")
+        raise ValueError(
+            "the source is already open; give columns, exclude, where and schema "
+            "when it is opened."
+        )
     source = data if isinstance(data, TableSource) else _opened(data, selection, schema)
     if sample is None:
         return source
@@ -112,20 +141,30 @@ def open_selected(
 
 
 def is_streamed(data: Any) -> bool:
-    """Whether something is no array or data frame in memory but a place that rows are read from."""
+    """Whether something is no array or data frame in memory but a place that rows
+    are read from.
+    """
     if is_collection(data) or is_delayed(data):
         return True
     if isinstance(data, list | tuple):
         return _are_paths(data)
-    if isinstance(data, TableSource | str | os.PathLike) or _is_dataset(data) or _is_lazy(data):
+    if (
+        isinstance(data, TableSource | str | os.PathLike)
+        or _is_dataset(data)
+        or _is_lazy(data)
+    ):
         return True
     if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
         return False
     return callable(data) or isinstance(data, Iterator)
 
 
-def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> TableSource:
-    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and _are_paths(data)):
+def _opened(
+    data: Any, selection: Selection, schema: pa.Schema | int | None
+) -> TableSource:
+    if isinstance(data, str | os.PathLike) or (
+        isinstance(data, list | tuple) and _are_paths(data)
+    ):
         return _open_files(files_of(data), selection, schema)
     if isinstance(schema, int):
         raise SourceError(NO_NUMBER)
@@ -138,25 +177,42 @@ def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> 
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if is_streamed(data):
-        return (open_iterator if isinstance(data, Iterator) else open_factory)(data, selection, schema)
-    if not (_in_memory(data) or hasattr(data, "__array__") or isinstance(data, list | tuple)):
-        what = "give a path, an array, a data frame, or a callable that returns an iterator of batches"
+        return (open_iterator if isinstance(data, Iterator) else open_factory)(
+            data, selection, schema
+        )
+    if not (
+        _in_memory(data) or hasattr(data, "__array__") or isinstance(data, list | tuple)
+    ):
+        what = (
+            "give a path, an array, a data frame, or a callable that returns an "
+            "iterator of batches"
+        )
         raise TypeError(f"a {type(data).__name__} cannot be opened as a table; {what}.")
     return of_arrays(data, selection=selection, schema=schema)
 
 
-def _open_files(paths: list[Path], selection: Selection, schema: pa.Schema | int | None) -> TableSource:
+def _open_files(
+    paths: list[Path], selection: Selection, schema: pa.Schema | int | None
+) -> TableSource:
     kind = _kind(paths[0], schema)
     what = f"{len(paths):,} {KINDS[kind]} file{'s' * (len(paths) > 1)}"
     if kind == "libsvm":
         if not takes_all(selection) or isinstance(schema, pa.Schema):
-            cure = "leave out columns=, exclude= and where=; schema= may be the number of columns"
-            raise SourceError(f"{paths[0]}: the columns of LIBSVM files have no names; {cure}")
+            cure = (
+                "leave out columns=, exclude= and where=; schema= may be the "
+                "number of columns"
+            )
+            raise SourceError(
+                f"{paths[0]}: the columns of LIBSVM files have no names; {cure}"
+            )
         rows, width = libsvm_parts(paths, schema)
         return TableSource(rows, width, what, sparse=True)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    parts_of_files: Any = {"parquet": ParquetPart.of_files, "arrow": IpcPart.of_files}.get(kind, csv_parts)
+    parts_of_files: Any = {
+        "parquet": ParquetPart.of_files,
+        "arrow": IpcPart.of_files,
+    }.get(kind, csv_parts)
     parts, known = parts_of_files(paths, selection, schema)
     return TableSource(parts, known, what)
 
@@ -165,18 +221,23 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
     kind = kind_of(path)
     if kind == "csv" and isinstance(schema, int):
         return "libsvm"
-    if kind == "csv" and not path.name.lower().endswith((".csv", ".csv.gz", ".csv.zst")):
+    if kind == "csv" and not path.name.lower().endswith(
+        (".csv", ".csv.gz", ".csv.zst")
+    ):
         with open(path, "rb") as file:
             first = file.readline(1 << 12)
         if LIBSVM_LINE.fullmatch(first.rstrip()):
             raise SourceError(
-                f"{path}: a LIBSVM file, it seems; name it .svm, or give its number of columns as schema="
+                f"{path}: a LIBSVM file, it seems; name it .svm, or give its number "
+                "of columns as schema="
             )
     return kind
 
 
 def _names(names: Any) -> tuple[str, ...] | None:
-    return (names,) if isinstance(names, str) else None if names is None else tuple(names)
+    return (
+        (names,) if isinstance(names, str) else None if names is None else tuple(names)
+    )
 
 
 def _are_paths(data: Sequence[Any]) -> bool:
@@ -188,8 +249,14 @@ def _in_memory(data: Any) -> bool:
 
 
 def _is_dataset(data: Any) -> bool:
-    return any((kind.__module__, kind.__name__) == ("pyarrow._dataset", "Dataset") for kind in type(data).__mro__)
+    return any(
+        (kind.__module__, kind.__name__) == ("pyarrow._dataset", "Dataset")
+        for kind in type(data).__mro__
+    )
 
 
 def _is_lazy(data: Any) -> bool:
-    return type(data).__module__.startswith("polars.") and type(data).__name__ == "LazyFrame"
+    return (
+        type(data).__module__.startswith("polars.")
+        and type(data).__name__ == "LazyFrame"
+    )

@@ -50,36 +50,49 @@ class FileState:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FileState:
-        """The state of a file at present; SourceError where there is none that can be read twice."""
+        """The state of a file at present; SourceError where there is none that can
+        be read twice.
+        """
         try:
             status = os.stat(path)
         except OSError as error:
             raise _unreadable(path, error) from error
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(
-                f"{path}: not a regular file, and cannot be read twice; write its content to a file first"
+                f"{path}: not a regular file, and cannot be read twice; write its "
+                "content to a file first"
             )
         return cls(os.fspath(path), status.st_size, status.st_mtime_ns, status.st_ino)
 
     def check(self, place: str) -> None:
-        """Raise SourceError, which names the place, if the file is another one by now."""
+        """Raise SourceError, which names the place, if the file is another one by
+        now.
+        """
         try:
             found = FileState.of(self.path)
         except SourceError as error:
-            raise SourceError(f"{place}: the file vanished while it was read; restore it, and start again") from error
+            raise SourceError(
+                f"{place}: the file vanished while it was read; restore it, and "
+                "start again"
+            ) from error
         if found != self or self.inode not in (None, found.inode):
             raise SourceError(
-                f"{place}: the file changed while it was read; wait until it is complete, and start again"
+                f"{place}: the file changed while it was read; wait until it is "
+                "complete, and start again"
             )
 
 
 def arrow_file(path: str | os.PathLike[str], mode: str = "rb") -> pa.OSFile:
-    """A file that Arrow reads or writes, of any name: of text it takes only what is UTF-8."""
+    """A file that Arrow reads or writes, of any name: of text it takes only what is
+    UTF-8.
+    """
     return pa.OSFile(os.fsencode(path), mode)
 
 
 def require_seen(parts: Sequence[Part]) -> None:
-    """Raise SourceError, which names the machine, where the files of parts cannot be seen from this process."""
+    """Raise SourceError, which names the machine, where the files of parts cannot be
+    seen from this process.
+    """
     for part in parts:
         file = getattr(part, "file", None)
         if file is not None:
@@ -87,7 +100,9 @@ def require_seen(parts: Sequence[Part]) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, in its first line; of the system's errors without the name of the file."""
+    """What an error says, in its first line; of the system's errors without the name
+    of the file.
+    """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
@@ -95,20 +110,29 @@ def reason(error: BaseException) -> str:
 
 def _unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
     absent = isinstance(error, FileNotFoundError)
-    cure = "check the folder and the spelling" if absent else "give a file that can be read"
+    cure = (
+        "check the folder and the spelling"
+        if absent
+        else "give a file that can be read"
+    )
     return SourceError(f"{path}: {reason(error)}; {cure}")
 
 
-def files_of(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Files that a path, a folder, a pattern such as ``rows/*.parquet``, or a list of these stands for.
+def files_of(
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> list[Path]:
+    """Files that a path, a folder, a pattern such as ``rows/*.parquet``, or a list of
+    these stands for.
 
-    Those of a folder, with the folders in it, and of a pattern are sorted by name, without those whose names begin with
-    a point or an underscore, or lie in such folders; lists keep their order.
+    Those of a folder, with the folders in it, and of a pattern are sorted by name,
+    without those whose names begin with a point or an underscore, or lie in such
+    folders; lists keep their order.
 
     Raises
     ------
     SourceError
-        Where nothing is found, a file in a folder holds no table, files are of several kinds, or one comes twice.
+        Where nothing is found, a file in a folder holds no table, files are of several
+        kinds, or one comes twice.
     """
     entries = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not entries:
@@ -120,7 +144,8 @@ def files_of(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Kind of table in a file: "parquet", "arrow", "csv", "tsv" or "libsvm", by its content; of text by its name.
+    """Kind of table in a file: "parquet", "arrow", "csv", "tsv" or "libsvm", by its
+    content; of text by its name.
 
     Raises
     ------
@@ -136,69 +161,113 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     if not head:
         raise SourceError(f"{path}: the file is empty; remove it, or write it again")
     if head.startswith(b"FEA1"):
-        raise SourceError(f"{path}: a Feather file of version 1; write it again in version 2, or as Parquet")
+        raise SourceError(
+            f"{path}: a Feather file of version 1; write it again in version 2, or "
+            "as Parquet"
+        )
     content, named = kind_by_content(head), kind_by_name(path)
     if content in ("parquet", "arrow"):
         return content
     if content != "text" and content not in COMPRESSED:
         what = content if content != "safetensors" else "a model"
-        raise SourceError(f"{path}: this is {what}, not a table; remove it, or write it as Parquet or CSV")
+        raise SourceError(
+            f"{path}: this is {what}, not a table; remove it, or write it as Parquet "
+            "or CSV"
+        )
     if named in ("parquet", "arrow"):
-        raise SourceError(f"{path}: the name says {named}, but this is {content}; write the file again or rename it")
+        raise SourceError(
+            f"{path}: the name says {named}, but this is {content}; write the file "
+            "again or rename it"
+        )
     return named or "csv"
 
 
 def _expanded(entry: str) -> list[Path]:
     """Files of one path, folder or pattern."""
     if re.match(r"[a-z][a-z0-9+.-]+://", entry, re.IGNORECASE):
-        raise SourceError(f"{entry}: files are read from this machine only; copy them, or mount what holds them")
+        raise SourceError(
+            f"{entry}: files are read from this machine only; copy them, or mount "
+            "what holds them"
+        )
     if os.path.isdir(entry):
         return _files_in(Path(entry))
     if os.path.lexists(entry) or not glob.has_magic(entry):
         FileState.of(entry)
         return [Path(entry)]
-    found = [path for path in sorted(map(Path, glob.glob(entry, recursive=True))) if _is_meant(path, Path(entry))]
+    found = [
+        path
+        for path in sorted(map(Path, glob.glob(entry, recursive=True)))
+        if _is_meant(path, Path(entry))
+    ]
     if "**" not in entry:  # which finds what is in the folders as well
-        found = [file for path in found for file in (_files_in(path) if path.is_dir() else [path])]
+        found = [
+            file
+            for path in found
+            for file in (_files_in(path) if path.is_dir() else [path])
+        ]
     found = [path for path in found if not path.is_dir()]
     if not found:
-        raise SourceError(f"{entry}: no file matches the pattern; check the folder and the spelling")
+        raise SourceError(
+            f"{entry}: no file matches the pattern; check the folder and the spelling"
+        )
     return found
 
 
 def _is_meant(path: Path, pattern: Path) -> bool:
-    """Whether a path that matches is neither hidden nor set aside, or the pattern says so."""
+    """Whether a path that matches is neither hidden nor set aside, or the pattern
+    says so.
+    """
     found = [part for part in path.parts if part not in pattern.parts]
-    return pattern.name.startswith(SKIPPED) or not any(part.startswith(SKIPPED) for part in found)
+    return pattern.name.startswith(SKIPPED) or not any(
+        part.startswith(SKIPPED) for part in found
+    )
 
 
 def _files_in(folder: Path) -> list[Path]:
     """Files of a folder and of the folders in it, sorted."""
     files = sorted(_walk(folder, ()))
     if not files:
-        raise SourceError(f"{folder}: the folder holds no table; hidden files and files that begin with _ are ignored")
+        raise SourceError(
+            f"{folder}: the folder holds no table; hidden files and files that begin "
+            "with _ are ignored"
+        )
     for file in files:
         if kind_of(file) in ("csv", "libsvm") and kind_by_name(file) is None:
-            cure = "remove it, put _ in front of its name, or give a pattern such as 'rows/*.csv'"
-            raise SourceError(f"{file}: a file of another kind in a folder of tables; {cure}")
+            cure = (
+                "remove it, put _ in front of its name, or give a pattern such as "
+                "'rows/*.csv'"
+            )
+            raise SourceError(
+                f"{file}: a file of another kind in a folder of tables; {cure}"
+            )
     return files
 
 
 def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
     real = os.path.realpath(folder)
     if real in above:
-        raise SourceError(f"{folder}: a symbolic link to a folder that it lies in; remove the link")
+        raise SourceError(
+            f"{folder}: a symbolic link to a folder that it lies in; remove the link"
+        )
     try:
         entries = list(folder.iterdir())
     except OSError as error:
-        raise SourceError(f"{folder}: {reason(error)}; give a folder that can be read") from error
+        raise SourceError(
+            f"{folder}: {reason(error)}; give a folder that can be read"
+        ) from error
     for entry in entries:
         if entry.name.startswith(SKIPPED):
             continue
         if entry.is_dir():
             if HIVE.fullmatch(entry.name):
-                cure = f"open it with pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive')"
-                raise SourceError(f"{entry}: the name of the folder holds the value of a column; {cure}")
+                cure = (
+                    f"open it with pyarrow.dataset.dataset({str(folder)!r}, "
+                    "partitioning='hive')"
+                )
+                raise SourceError(
+                    f"{entry}: the name of the folder holds the value of a column; "
+                    f"{cure}"
+                )
             yield from _walk(entry, (*above, real))
         else:
             FileState.of(entry)
@@ -211,7 +280,9 @@ def _check_once(files: Sequence[Path]) -> None:
         before = seen.setdefault(os.path.realpath(file), file)
         if before is not file:
             what = "is given twice" if before == file else f"and {before} are one file"
-            raise SourceError(f"{file} {what}, whose rows would count twice; leave one of them out")
+            raise SourceError(
+                f"{file} {what}, whose rows would count twice; leave one of them out"
+            )
 
 
 def _check_kinds(files: Sequence[Path]) -> None:
@@ -219,11 +290,14 @@ def _check_kinds(files: Sequence[Path]) -> None:
     for file in files:
         kind = kind_of(file)
         if kind != first:
-            raise SourceError(f"{file}: {kind}, but {files[0]} is {first}; give tables of one kind")
+            raise SourceError(
+                f"{file}: {kind}, but {files[0]} is {first}; give tables of one kind"
+            )
 
 
 class TemporaryFolder:
-    """A folder that is deleted with the object; a copy in another process is its path alone, and does not own it.
+    """A folder that is deleted with the object; a copy in another process is its path
+    alone, and does not own it.
 
     Attributes
     ----------

@@ -1,4 +1,6 @@
-"""Rows of parts: split into inputs, targets and weights, checked, and cut into blocks of equal size."""
+"""Rows of parts: split into inputs, targets and weights, checked, and cut into
+blocks of equal size.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,22 @@ from numpy.typing import NDArray
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.table_input import as_numbers, checked_matrix
 from bochner.scores.measures import MOST
-from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
+from bochner.sources.base import (
+    READ_BYTES,
+    Batch,
+    Part,
+    RowError,
+    SourceError,
+    infinite_value,
+    take_rows,
+)
 from bochner.sources.paths import reason
 from bochner.sources.schema import fitted, require
 
 
 class PartChecksum:
-    """Number and CRC-32 of rows that come batch by batch: of the bytes of each column, and of where values are missing.
+    """Number and CRC-32 of rows that come batch by batch: of the bytes of each column,
+    and of where values are missing.
 
     Attributes
     ----------
@@ -70,7 +81,9 @@ class PartChecksum:
 
     def _add_bytes(self, name: str, what: str, values: Any) -> None:
         if isinstance(values, np.ndarray) and values.dtype == object:
-            values = "".join(f"{value!r}\n" for value in values.ravel()).encode(errors="surrogatepass")
+            values = "".join(f"{value!r}\n" for value in values.ravel()).encode(
+                errors="surrogatepass"
+            )
         elif isinstance(values, np.ndarray):
             values = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         self._sums[name, what] = crc32(values, self._sums.get((name, what), 0))
@@ -86,26 +99,44 @@ class PartChecksum:
         if not len(array):
             return
         kind = array.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
+        if (
+            pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or kind == pa.string_view()
+        ):
             self._add_text(name, array.cast(pa.large_string()))
         elif pa.types.is_boolean(kind):
             self._add_bytes(name, "", array.to_numpy(zero_copy_only=False))
         elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
             width = kind.bit_width // 8
-            self._add_bytes(name, "", array.buffers()[1][width * array.offset : width * (array.offset + len(array))])
+            self._add_bytes(
+                name,
+                "",
+                array.buffers()[1][
+                    width * array.offset : width * (array.offset + len(array))
+                ],
+            )
 
     def _add_text(self, name: str, array: pa.Array) -> None:
         _, offsets, content = array.buffers()
-        edges = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+        edges = np.frombuffer(offsets, np.int64)[
+            array.offset : array.offset + len(array) + 1
+        ]
         self._add_bytes(name, "length", np.diff(edges))
-        self._add_bytes(name, "", b"" if content is None else content[int(edges[0]) : int(edges[-1])])
+        self._add_bytes(
+            name,
+            "",
+            b"" if content is None else content[int(edges[0]) : int(edges[-1])],
+        )
 
 
 AnyRows = TypeVar("AnyRows", bound=NamedTuple)
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of a part, as of `Batch`, and their numbers in it, shape (b,)."""
+    """Consecutive rows of a part, as of `Batch`, and their numbers in it, shape
+    (b,).
+    """
 
     X: Any
     y: NDArray | None
@@ -124,14 +155,15 @@ class Roles:
     Attributes
     ----------
     target : tuple of str, or None
-        Columns to predict; None where targets come apart from the table, or are not wanted.
+        Columns to predict; None where targets come apart from the table, or are not
+        wanted.
     weight : str or None
         Column of weights.
     one_target : bool
         Whether y is of shape (b,), not (b, K).
     without : {"refuse", "drop", "keep"}
-        What becomes of rows whose target is missing or infinite; those that are kept have NaN or None for a missing
-        one, and an infinite one is refused.
+        What becomes of rows whose target is missing or infinite; those that are kept
+        have NaN or None for a missing one, and an infinite one is refused.
     """
 
     target: tuple[str, ...] | None = None
@@ -145,17 +177,20 @@ class Roles:
         return (*(self.target or ()), *([self.weight] if self.weight else []))
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
-        """Take targets and weights out of the table of a batch, whose first row has that number.
+        """Take targets and weights out of the table of a batch, whose first row has
+        that number.
 
         Returns
         -------
         Rows
-            y holds float64, int64 or bool numbers, or objects; weight is float64 of shape (b,), or None.
+            y holds float64, int64 or bool numbers, or objects; weight is float64 of
+            shape (b,), or None.
 
         Raises
         ------
         SourceError
-            Where a target is missing, infinite or a date, or a weight is negative; and for columns that are not there.
+            Where a target is missing, infinite or a date, or a weight is negative; and
+            for columns that are not there.
         """
         X, number = batch.X, np.arange(first, first + batch.X.shape[0])
         y, bad = self._targets(batch)
@@ -163,7 +198,11 @@ class Roles:
         if isinstance(X, pa.Table):
             X = X.drop_columns(list(self.columns))
         if bad is not None and self.without == "keep":
-            bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if y.dtype.kind == "f" else None
+            bad = (
+                np.isinf(y.reshape(len(y), -1)).any(axis=1)
+                if y.dtype.kind == "f"
+                else None
+            )
         if bad is None or not bad.any():
             return Rows(X, y, weight, number)
         if self.without != "drop":
@@ -175,24 +214,40 @@ class Roles:
         if self.target is None:
             return (None, None) if batch.y is None else _read_array(np.asarray(batch.y))
         if batch.y is not None:
-            raise SourceError(f"the rows come with their own targets; leave out the name {self.target[0]!r}")
+            raise SourceError(
+                "the rows come with their own targets; leave out the name "
+                f"{self.target[0]!r}"
+            )
         columns = [_read_target(_column(batch.X, name), name) for name in self.target]
         bad = np.logical_or.reduce([gaps for _, gaps in columns])
-        y = np.column_stack([_marked(*column) if self.without == "keep" else column[0] for column in columns])
+        y = np.column_stack(
+            [
+                _marked(*column) if self.without == "keep" else column[0]
+                for column in columns
+            ]
+        )
         return (y[:, 0] if self.one_target else y), bad
 
     def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
         """Weights; SourceError for those that are negative, infinite or missing."""
         if self.weight is None:
-            weight = None if batch.weight is None else _weight_array(np.asarray(batch.weight))
+            weight = (
+                None
+                if batch.weight is None
+                else _weight_array(np.asarray(batch.weight))
+            )
         else:
-            weight = _as_floats(_column(batch.X, self.weight), f"the weights {self.weight!r}")
+            weight = _as_floats(
+                _column(batch.X, self.weight), f"the weights {self.weight!r}"
+            )
         if weight is None:
             return None
         bad = ~((weight >= 0) & (weight <= MOST))
         if bad.any():
             row = first_row(bad)
-            what = "the weight" if self.weight is None else f"the weight {self.weight!r}"
+            what = (
+                "the weight" if self.weight is None else f"the weight {self.weight!r}"
+            )
             bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
             raise RowError(f"{what} is {weight[row]} in ", first + row, bounds)
         return weight
@@ -201,21 +256,30 @@ class Roles:
         row = first_row(bad)
         values = np.atleast_1d(y[row])
         if values.dtype.kind == "f" and np.isinf(values).any():
-            raise RowError("the target is infinite in ", first + row, "; drop such rows, or clip their targets")
+            raise RowError(
+                "the target is infinite in ",
+                first + row,
+                "; drop such rows, or clip their targets",
+            )
         if self.target is None:
             raise RowError("the target is missing in ", first + row, "; drop such rows")
-        cure = f"open_source(..., where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
+        cure = (
+            "open_source(..., "
+            f"where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
+        )
         none = " and in all rows after it" if bad.all() and first == 0 else ""
         raise RowError(
             f"the target {', '.join(map(repr, self.target))} is missing in ",
             first + row,
-            f"{none}; drop such rows, leave them out with {cure}, or learn from them too with a SemiSupervised "
+            f"{none}; drop such rows, leave them out with {cure}, or learn from them "
+            "too with a SemiSupervised "
             "estimator",
         )
 
 
 def inputs(schema: Any, roles: Roles) -> Any:
-    """The schema without targets and weights; SourceError where these are not in it, or nothing is left.
+    """The schema without targets and weights; SourceError where these are not in it, or
+    nothing is left.
 
     Parameters
     ----------
@@ -226,23 +290,34 @@ def inputs(schema: Any, roles: Roles) -> Any:
     named = roles.columns
     if isinstance(schema, int):
         if named:
-            raise SourceError(f"the columns have no names, so none is {named[0]!r}; give the targets as an array")
+            raise SourceError(
+                f"the columns have no names, so none is {named[0]!r}; give the "
+                "targets as an array"
+            )
         return schema
     require(schema.names, named)
     left = pa.schema([field for field in schema if field.name not in named])
     if not len(left):
-        raise SourceError(f"the table has no columns but {', '.join(map(repr, named))}; none is left to learn from")
+        raise SourceError(
+            f"the table has no columns but {', '.join(map(repr, named))}; none is "
+            "left to learn from"
+        )
     return left
 
 
 def _column(X: Any, name: str) -> pa.ChunkedArray:
     if not isinstance(X, pa.Table):
-        raise SourceError(f"the columns have no names, so none is {name!r}; give the targets as an array")
+        raise SourceError(
+            f"the columns have no names, so none is {name!r}; give the targets as an "
+            "array"
+        )
     require(X.column_names, [name])
     return X.column(name)
 
 
-def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, NDArray[np.bool_]]:
+def _read_target(
+    column: pa.ChunkedArray, name: str
+) -> tuple[NDArray, NDArray[np.bool_]]:
     """Values of a column of targets, and where there are none."""
     import pyarrow.compute as pc
 
@@ -260,10 +335,14 @@ def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, NDArray[n
     if is_a.is_boolean(kind):
         return pc.fill_null(column, False).to_numpy(), gaps
     if is_a.is_integer(kind):
-        return _cast(pc.fill_null(column, 0), pa.int64(), f"the target {name!r}").to_numpy(), gaps
+        return _cast(
+            pc.fill_null(column, 0), pa.int64(), f"the target {name!r}"
+        ).to_numpy(), gaps
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return column.to_numpy().astype(object, copy=False), gaps
-    raise SourceError(f"column {name!r}: targets must be numbers, text or booleans, not {kind}")
+    raise SourceError(
+        f"column {name!r}: targets must be numbers, text or booleans, not {kind}"
+    )
 
 
 def _marked(values: NDArray, gaps: NDArray[np.bool_]) -> NDArray:
@@ -295,9 +374,14 @@ def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
 
 
 def _weight_array(weight: NDArray) -> NDArray[np.float64]:
-    """Weights that came apart from the rows; SourceError where there is not one number for each row."""
+    """Weights that came apart from the rows; SourceError where there is not one
+    number for each row.
+    """
     if weight.ndim != 1:
-        raise SourceError(f"the weights must be one number for each row, not an array of {weight.ndim} dimensions")
+        raise SourceError(
+            "the weights must be one number for each row, not an array of "
+            f"{weight.ndim} dimensions"
+        )
     try:
         return weight.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
@@ -313,13 +397,21 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedAr
     try:
         return column.cast(kind, safe=pa.types.is_integer(kind))
     except pa.ArrowException as error:
-        raise SourceError(f"{what} cannot be read as numbers: {reason(error)}") from error
+        raise SourceError(
+            f"{what} cannot be read as numbers: {reason(error)}"
+        ) from error
 
 
 MOST_PIECES = 256  # of a block, before they become one
 
 
-def part_rows(part: Part, schema: Any, roles: Roles, tally: PartChecksum, n_bytes: int = READ_BYTES) -> Generator[Rows]:
+def part_rows(
+    part: Part,
+    schema: Any,
+    roles: Roles,
+    tally: PartChecksum,
+    n_bytes: int = READ_BYTES,
+) -> Generator[Rows]:
     """Yield the rows of a part, split by their roles.
 
     Parameters
@@ -336,14 +428,17 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: PartChecksum, n_byte
     Raises
     ------
     SourceError
-        Naming the part, for rows that are not as the schema or the roles want them, for arrays of anything but finite
-        numbers, and where there are not as many rows as the part has said.
+        Naming the part, for rows that are not as the schema or the roles want them, for
+        arrays of anything but finite numbers, and where there are not as many rows as
+        the part has said.
     """
     for batch in part.read(n_bytes):
         try:
             first = tally.n_read
             batch = batch._replace(X=_conformed(batch.X, schema, first))
-            tally.add(batch, content=getattr(part, "file", None) is None)  # parts refuse files that have changed
+            tally.add(
+                batch, content=getattr(part, "file", None) is None
+            )  # parts refuse files that have changed
             rows = roles.rows(batch, first)
             _refuse_infinite(part, rows.X, rows.number)
         except ValueError as error:
@@ -353,7 +448,8 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: PartChecksum, n_byte
             yield rows
     if part.n_rows not in (None, tally.n_read):
         raise SourceError(
-            f"{part.name}: {tally.n_read:,} rows came where there were {part.n_rows:,} before; do not change the data "
+            f"{part.name}: {tally.n_read:,} rows came where there were "
+            f"{part.n_rows:,} before; do not change the data "
             "while they are read, and start again"
         )
 
@@ -367,7 +463,9 @@ def _located(part: Part, error: ValueError) -> SourceError:
 
 
 def finite_batches(part: Part) -> Iterator[Batch]:
-    """Yield the rows of a part; SourceError, with the line, at the first infinite value in lines of text."""
+    """Yield the rows of a part; SourceError, with the line, at the first infinite
+    value in lines of text.
+    """
     first = 0
     for batch in part.read():
         number = np.arange(first, first + batch.X.shape[0])
@@ -380,7 +478,8 @@ def finite_batches(part: Part) -> Iterator[Batch]:
 
 
 def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
-    """Raise RowError at the first infinite value of lines of text; others are refused where they are encoded.
+    """Raise RowError at the first infinite value of lines of text; others are refused
+    where they are encoded.
 
     Parameters
     ----------
@@ -389,29 +488,40 @@ def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
     number : array of shape (b,)
         Of the rows in the part.
     """
-    if hasattr(part, "line") and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
+    if (
+        hasattr(part, "line")
+        and isinstance(X, pa.Table)
+        and (infinite := infinite_value(X))
+    ):
         raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
 
 
 def _conformed(X: Any, schema: Any, first: int) -> Any:
-    """A batch with the columns of a schema, in their order and of their types; columns of no type stay as they come.
+    """A batch with the columns of a schema, in their order and of their types; columns
+    of no type stay as they come.
 
-    Arrays and sparse matrices must be such as those in memory must, and arrays of numbers: text in later rows would
-    change what their columns are.
+    Arrays and sparse matrices must be such as those in memory must, and arrays of
+    numbers: text in later rows would change what their columns are.
     """
     if not isinstance(X, pa.Table):
         width = schema if isinstance(schema, int) else len(schema)
         if X.shape[1] != width:
-            raise SourceError(f"the rows have {X.shape[1]:,} columns where {width:,} are expected")
+            raise SourceError(
+                f"the rows have {X.shape[1]:,} columns where {width:,} are expected"
+            )
         X = checked_matrix(X, first)
         if X.dtype == object and (X := as_numbers(X)).dtype == object:
-            raise SourceError("X is an array of text or other objects; pass a data frame.")
+            raise SourceError(
+                "X is an array of text or other objects; pass a data frame."
+            )
         return X
     if isinstance(schema, int) or X.schema.equals(schema):
         return X
     missing = [name for name in schema.names if name not in X.column_names]
     if missing:
-        raise SourceError(f"column {missing[0]!r} is missing; give all rows the same columns")
+        raise SourceError(
+            f"column {missing[0]!r} is missing; give all rows the same columns"
+        )
     return fitted(X, schema)
 
 
@@ -436,28 +546,52 @@ def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
 
 
 def joined(pieces: Sequence[AnyRows], copied: bool = False) -> AnyRows:
-    """Consecutive rows, such as batches or blocks, as one; tables, on request, in one piece of memory."""
+    """Consecutive rows, such as batches or blocks, as one; tables, on request, in
+    one piece of memory.
+    """
     rows: Any = pieces[0]
     if len(pieces) > 1:
-        rows = rows._make(None if values[0] is None else concat(values) for values in zip(*pieces, strict=True))
-    return rows._replace(X=rows.X.combine_chunks()) if copied and isinstance(rows.X, pa.Table) else rows
+        rows = rows._make(
+            None if values[0] is None else concat(values)
+            for values in zip(*pieces, strict=True)
+        )
+    return (
+        rows._replace(X=rows.X.combine_chunks())
+        if copied and isinstance(rows.X, pa.Table)
+        else rows
+    )
 
 
 def concat(blocks: Sequence[Any]) -> Any:
-    """Tables, or matrices and arrays, one below the other; a sparse matrix where one is."""
+    """Tables, or matrices and arrays, one below the other; a sparse matrix where one
+    is.
+    """
     if len(blocks) == 1:
         return blocks[0]
     if isinstance(blocks[0], pa.Table):
         return _concat_tables(blocks)
-    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+    return (
+        sp.vstack(blocks, format="csr")
+        if any(map(sp.issparse, blocks))
+        else np.concatenate(blocks)
+    )
 
 
 def _concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables below each other whose columns may lack a type, or hold text in one and its codes in another."""
+    """Tables below each other whose columns may lack a type, or hold text in one and
+    its codes in another.
+    """
     if any(table.schema != tables[0].schema for table in tables):
-        tables = [table.cast(pa.schema([_decoded(field) for field in table.schema])) for table in tables]
+        tables = [
+            table.cast(pa.schema([_decoded(field) for field in table.schema]))
+            for table in tables
+        ]
     return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _decoded(field: pa.Field) -> pa.Field:
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+    return (
+        field.with_type(field.type.value_type)
+        if pa.types.is_dictionary(field.type)
+        else field
+    )

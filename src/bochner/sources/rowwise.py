@@ -1,7 +1,8 @@
-"""Methods of models on rows of any kind: arrays of any library, files and other sources, collections of Dask.
+"""Methods of models on rows of any kind: arrays of any library, files and other
+sources, collections of Dask.
 
-A method is written for rows in memory. `rowwise` lets it take all others: the answer is of the kind of the rows, or
-goes to a file block by block.
+A method is written for rows in memory. `rowwise` lets it take all others: the answer is
+of the kind of the rows, or goes to a file block by block.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
 from bochner.notices import once, quiet
 from bochner.sources.base import SourceError, TableSource
-from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
+from bochner.sources.dask_parts import (
+    blocks_of,
+    is_collection,
+    is_frame_of_dask,
+    open_collection,
+    whole_rows,
+)
 from bochner.sources.opening import is_streamed, open_source
 from bochner.sources.paths import FileState
 from bochner.sources.rows import concat, finite_batches
@@ -48,7 +55,9 @@ PLAIN = frozenset({bool, int, float, str, NoneType})
 
 
 def require_fitted(model: Any) -> None:
-    """Raise NotFittedError where scikit-learn does, whose own check takes as long as a prediction for a row."""
+    """Raise NotFittedError where scikit-learn does, whose own check takes as long as
+    a prediction for a row.
+    """
     known = getattr(model, "__sklearn_is_fitted__", None)
     if known is None or not known():
         check_is_fitted(model)
@@ -59,24 +68,30 @@ def rowwise(
     names: Callable[[Any], Any] | None = None,
     takes_files: bool = True,
 ) -> Callable[[Method], Method]:
-    """Let a method of a fitted model, written for rows in memory, take rows of any kind as its first argument.
+    """Let a method of a fitted model, written for rows in memory, take rows of any kind
+    as its first argument.
 
-    - Tensors of PyTorch: the answer is one too, on the device and in the precision of the rows.
-    - Files and other sources of `open_source`: read block by block, answers one below the other.
-    - Collections of Dask: the answer is one of Dask, not computed yet. Of a data frame it is a series or a data frame
-      with its index, where `columns` are given.
-    - A method with a parameter `out` writes its answer to this file, a CSV or Parquet file by its name, block by block,
-      and returns the path.
+    - Tensors of PyTorch: the answer is one too, on the device and in the precision of
+      the rows.
+    - Files and other sources of `open_source`: read block by block, answers one below
+      the other.
+    - Collections of Dask: the answer is one of Dask, not computed yet. Of a data frame
+      it is a series or a data frame with its index, where `columns` are given.
+    - A method with a parameter `out` writes its answer to this file, a CSV or Parquet
+      file by its name, block by block, and returns the path.
 
     Parameters
     ----------
     columns : str, or callable that makes names of a model, optional
-        Name of the column of answers in files and data frames, or of each of their columns. Of several targets the
-        columns are name_0, name_1, ...; beside a pair of answers, the second one is "std".
+        Name of the column of answers in files and data frames, or of each of their
+        columns. Of several targets the columns are name_0, name_1, ...; beside a pair
+        of answers, the second one is "std".
     names : callable, optional
-        Names of the columns of the rows that a model needs, or None; by default its `feature_names_in_`.
+        Names of the columns of the rows that a model needs, or None; by default its
+        `feature_names_in_`.
     takes_files : bool
-        Whether the method takes files and other sources; else it refuses them itself, as what is no array.
+        Whether the method takes files and other sources; else it refuses them itself,
+        as what is no array.
 
     Raises
     ------
@@ -95,11 +110,17 @@ def rowwise(
             given = *arguments, *named.values()
             common = type(X) is np.ndarray or library_of(X) is not None
             if out is None and common and PLAIN.issuperset(map(type, given)):
-                return method(self, X, *arguments, **named)  # to look for other kinds takes longer than to answer
+                return method(
+                    self, X, *arguments, **named
+                )  # to look for other kinds takes longer than to answer
             is_away = is_streamed(X) if takes_files else is_collection(X)
             if out is None and not is_away:
                 return in_memory(self, X, *arguments, **named)
-            needed = getattr(self, "feature_names_in_", None) if names is None else names(self)
+            needed = (
+                getattr(self, "feature_names_in_", None)
+                if names is None
+                else names(self)
+            )
             work = MethodCall.of(self, method.__name__, arguments, named)
             labels = columns(self) if callable(columns) else columns
             columns_of = None if labels is None else partial(_columns, labels)
@@ -114,7 +135,8 @@ def rowwise(
 
 @dataclass(frozen=True, eq=False)
 class MethodCall:
-    """A method of a model below its decorator `rowwise`, with what is given to it beside the rows.
+    """A method of a model below its decorator `rowwise`, with what is given to it
+    beside the rows.
 
     Attributes
     ----------
@@ -131,7 +153,13 @@ class MethodCall:
     named: Mapping[str, Any]
 
     @classmethod
-    def of(cls, model: Any, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> MethodCall:
+    def of(
+        cls,
+        model: Any,
+        method: str,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+    ) -> MethodCall:
         """The call, on the model as it is now."""
         bare = getattr(model, "_without_sums", None)
         return cls(copy(model) if bare is None else bare(), method, arguments, named)
@@ -139,11 +167,17 @@ class MethodCall:
     def __call__(self, rows: Any) -> Any:
         """What the method makes of rows in memory."""
         method = getattr(type(self.model), self.method)
-        return getattr(method, "__wrapped__", method)(self.model, rows, *self.arguments, **self.named)
+        return getattr(method, "__wrapped__", method)(
+            self.model, rows, *self.arguments, **self.named
+        )
 
 
-def _of_blocks(X: Any, call: MethodCall, names: Any, columns_of: Columns | None, out: Any) -> Any:
-    """The answers for all rows of a source, one below the other, or the path of the file that they are written to."""
+def _of_blocks(
+    X: Any, call: MethodCall, names: Any, columns_of: Columns | None, out: Any
+) -> Any:
+    """The answers for all rows of a source, one below the other, or the path of the
+    file that they are written to.
+    """
     if out is None:
         source = _opened(X, names)
         with closing(prefetched(_rows(source))) as batches:
@@ -151,12 +185,19 @@ def _of_blocks(X: Any, call: MethodCall, names: Any, columns_of: Columns | None,
         if not found:
             raise SourceError(f"{source.what}: there are no rows")
         several = isinstance(found[0], tuple)
-        return tuple(map(concat, zip(*found, strict=True))) if several else concat(found)
+        return (
+            tuple(map(concat, zip(*found, strict=True))) if several else concat(found)
+        )
     if not isinstance(out, str | os.PathLike):
-        raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
+        raise TypeError(
+            "out must be the path of a CSV or Parquet file to write to, got "
+            f"{type(out).__name__}."
+        )
     assert columns_of is not None
     source = _opened(to_host(X) if is_foreign(X) else X, names)
-    write_predictions(source, lambda rows: columns_of(call(inputs_of(rows, names))), out)
+    write_predictions(
+        source, lambda rows: columns_of(call(inputs_of(rows, names))), out
+    )
     return Path(out)
 
 
@@ -167,7 +208,8 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
-        Arrays of any library. Of a collection no rows are gathered: predictions and targets are.
+        Arrays of any library. Of a collection no rows are gathered: predictions and
+        targets are.
     y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
     sample_weight : array of shape (n,), optional
 
@@ -182,10 +224,17 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     if is_collection(X):
         import dask
 
-        y, sample_weight = (X[values] if isinstance(values, str) else values for values in (y, sample_weight))
+        y, sample_weight = (
+            X[values] if isinstance(values, str) else values
+            for values in (y, sample_weight)
+        )
         found, y, sample_weight = dask.compute(found, y, sample_weight)
     y, sample_weight = values_of(y), unmasked(sample_weight)
-    return float((accuracy_score if is_classifier(self) else r2_score)(y, found, sample_weight=sample_weight))
+    return float(
+        (accuracy_score if is_classifier(self) else r2_score)(
+            y, found, sample_weight=sample_weight
+        )
+    )
 
 
 def class_columns(model: Any) -> list[str]:
@@ -219,8 +268,13 @@ def write_predictions(
     advance : callable
         Is told how many rows are done after each block.
     """
-    if os.path.exists(out) and any(os.path.samefile(path, out) for path in _files(source)):
-        raise ValueError(f"{os.fspath(out)}: the rows are read from this file; give another name to write to.")
+    if os.path.exists(out) and any(
+        os.path.samefile(path, out) for path in _files(source)
+    ):
+        raise ValueError(
+            f"{os.fspath(out)}: the rows are read from this file; give another name "
+            "to write to."
+        )
 
     def answers(batches: Iterator[Any]) -> Iterator[Mapping[str, Any]]:
         for X in batches:
@@ -232,7 +286,8 @@ def write_predictions(
 
 
 def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Columns name_what, or name_what_k for each of several targets; without a name what, or what_k.
+    """Columns name_what, or name_what_k for each of several targets; without a name
+    what, or what_k.
 
     Parameters
     ----------
@@ -245,7 +300,9 @@ def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, N
     several = [values for values in found.values() if values.ndim > 1]
     for k in range(several[0].shape[1] if several else 1):
         for what, values in found.items():
-            columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = values[:, k] if several else values
+            columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = (
+                values[:, k] if several else values
+            )
     return columns
 
 
@@ -255,7 +312,9 @@ def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
         return X
     if not is_collection(X):
         return open_source(X, columns=None if names is None else list(names))
-    selection = None if names is None or not is_frame_of_dask(X) else Selection(tuple(names))
+    selection = (
+        None if names is None or not is_frame_of_dask(X) else Selection(tuple(names))
+    )
     return open_collection(X, selection=selection, counts_rows=False)
 
 
@@ -278,15 +337,22 @@ def inputs_of(X: Any, names: Sequence[str] | None) -> Any:
     if names is None or not isinstance(X, pa.Table):
         return X
     if absent := [name for name in names if name not in X.column_names]:
-        raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
+        raise SourceError(
+            f"the model needs columns that are missing: {', '.join(map(repr, absent))}"
+        )
     return X.select(list(names))
 
 
-def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: Columns | None = None) -> Any:
+def dask_map(
+    X: Any,
+    call: MethodCall,
+    names: Sequence[str] | None,
+    columns_of: Columns | None = None,
+) -> Any:
     """The results of a call on the rows of a collection, not computed yet.
 
-    The model travels once, and each block is mapped in one thread. What comes of it is found out on rows that stand for
-    those to come.
+    The model travels once, and each block is mapped in one thread. What comes of it is
+    found out on rows that stand for those to come.
 
     Parameters
     ----------
@@ -296,12 +362,15 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
     names : sequence of str or None
         Columns that the model needs.
     columns_of : callable, optional
-        Columns by name of such an array, for results of data frames that are data frames.
+        Columns by name of such an array, for results of data frames that are data
+        frames.
 
     Returns
     -------
-    Dask array; of a data frame, with `columns_of`, a Dask series of one column, or else a Dask data frame
-        Of arrays the sizes of chunks are those of X. Series and frames have the index of X.
+    Dask array; of a data frame, with `columns_of`, a Dask series of one column, or else
+    a Dask data frame
+        Of arrays the sizes of chunks are those of X. Series and frames have the index
+        of X.
 
     Raises
     ------
@@ -310,7 +379,9 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
     """
     from dask import delayed
 
-    model = delayed(call, name=f"{type(call.model).__name__}-{uuid4().hex}", traverse=False)
+    model = delayed(
+        call, name=f"{type(call.model).__name__}-{uuid4().hex}", traverse=False
+    )
     if is_frame_of_dask(X):
         X = _named(X, names)
         rows = _rows_like(X)
@@ -318,7 +389,9 @@ def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: 
             example = call(rows)
         if columns_of is not None:
             empty = _as_frame(example, columns_of, rows.index).iloc[:0]
-            return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
+            return X.map_partitions(
+                _frame_of_block, model, columns_of, empty, meta=empty
+            )
         return X.map_partitions(_array_of_block, model, example[:0], meta=example[:0])
     return _array_of_blocks(whole_rows(X), model, call(_example(X))[:0], call.method)
 
@@ -340,13 +413,21 @@ def _named(X: Any, names: Sequence[str] | None) -> Any:
         return X
     labels = {str(label): label for label in X.columns}
     if absent := [name for name in names if name not in labels]:
-        raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
+        raise SourceError(
+            f"the model needs columns that are missing: {', '.join(map(repr, absent))}"
+        )
     X = X[[labels[name] for name in names]]
-    return X if all(isinstance(label, str) for label in labels.values()) else X.rename(columns=str)
+    return (
+        X
+        if all(isinstance(label, str) for label in labels.values())
+        else X.rename(columns=str)
+    )
 
 
 def _rows_like(X: Any) -> Any:
-    """Rows like those of a frame: made up, but where there are columns of objects, of which only values tell more."""
+    """Rows like those of a frame: made up, but where there are columns of objects,
+    of which only values tell more.
+    """
     if not any(str(kind) == "object" for kind in X.dtypes):
         return X._meta_nonempty
     return next(blocks_of(X), X._meta_nonempty).iloc[:1]
@@ -365,7 +446,9 @@ def _array_of_block(rows: Any, call: MethodCall, empty: Any) -> Any:
         return call(rows)
 
 
-def _frame_of_block(rows: Any, call: MethodCall, columns_of: Columns, empty: Any) -> Any:
+def _frame_of_block(
+    rows: Any, call: MethodCall, columns_of: Columns, empty: Any
+) -> Any:
     if not len(rows):
         return empty.set_axis(rows.index)
     with at_most(1):

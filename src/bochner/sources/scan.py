@@ -1,4 +1,6 @@
-"""One pass over all rows of a table: everything that must be known of them before any choice is made."""
+"""One pass over all rows of a table: everything that must be known of them before
+any choice is made.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.hashes import mixed
-from bochner.data.table_statistic import MOST_CATEGORIES, Summary, TableStatistic, rounded
+from bochner.data.table_statistic import (
+    MOST_CATEGORIES,
+    Summary,
+    TableStatistic,
+    rounded,
+)
 from bochner.data.weights import unit_weights
 from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, in_threads, pause, shards
@@ -41,7 +48,8 @@ SPARE = 1.25  # times as many rows as are wanted are held
 
 
 class RowSample:
-    """The rows with the smallest hashes of a seed and their number, in their order; those of two tables add up.
+    """The rows with the smallest hashes of a seed and their number, in their order;
+    those of two tables add up.
 
     Parameters
     ----------
@@ -49,12 +57,15 @@ class RowSample:
         Rows, at most.
     seed : int
     n_rows : int or None
-        Of the whole table, where that is known: rows that will hardly be among the smallest are not even collected,
-        so that each of many samples of parts is small.
+        Of the whole table, where that is known: rows that will hardly be among the
+        smallest are not even collected, so that each of many samples of parts is small.
     """
 
     def __init__(self, size: int, seed: int, n_rows: int | None = None) -> None:
-        self.size, self.salt = size, np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+        self.size, self.salt = (
+            size,
+            np.random.default_rng(seed).integers(2**63, dtype=np.uint64),
+        )
         self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
         self._pieces: list[Rows] = []
         self._hashes: list[NDArray[np.uint64]] = []
@@ -85,7 +96,9 @@ class RowSample:
             self._shrink()
         return Batch(*self._pieces[0][:3])
 
-    def _keep(self, rows: Rows, hashes: NDArray[np.uint64], kept: NDArray[np.bool_]) -> None:
+    def _keep(
+        self, rows: Rows, hashes: NDArray[np.uint64], kept: NDArray[np.bool_]
+    ) -> None:
         """Copy the rows that are drawn."""
         index = np.flatnonzero(kept)
         if not len(index):
@@ -105,9 +118,11 @@ class RowSample:
 
 
 def sure_limit(size: int, n_rows: int) -> int:
-    """A number below which lie the `size` smallest of so many random ones of 64 bits, but once in 10^15 times.
+    """A number below which lie the `size` smallest of so many random ones of 64 bits,
+    but once in 10^15 times.
 
-    Their number below it is binomial, with mean m = s + 8 sqrt(s) + 64, which exceeds s by 8 deviations.
+    Their number below it is binomial, with mean m = s + 8 sqrt(s) + 64, which exceeds s
+    by 8 deviations.
     """
     mean = size + 8 * math.sqrt(size) + 64
     return ALL if mean >= n_rows else int(mean / n_rows * 2.0**64)
@@ -136,9 +151,11 @@ class TableSummary:
         Of the rows that have been looked at.
     drawn : RowSample
     most_categories : int
-        Of a column, to be counted; beyond that the heaviest are found, see `TableStatistic`.
+        Of a column, to be counted; beyond that the heaviest are found, see
+        `TableStatistic`.
     counts : list of int or None
-        Rows of each part; None where these are not known, as not all rows have been looked at.
+        Rows of each part; None where these are not known, as not all rows have been
+        looked at.
     checksums : list of int or None
         Of the content of each part; None where not all rows have been looked at.
     """
@@ -162,7 +179,9 @@ class TableSummary:
 
     @property
     def sample(self) -> Batch:
-        """Rows with the smallest hashes of a seed and their number, in their order; X without targets and weights."""
+        """Rows with the smallest hashes of a seed and their number, in their order;
+        X without targets and weights.
+        """
         return self.drawn.batch
 
     def add(self, rows: Rows, first: int) -> None:
@@ -175,7 +194,9 @@ class TableSummary:
         self.drawn.add(rows, first)
         self.n_seen += len(number)
         self.weight += float(len(number) if weight is None else weight.sum())
-        self.largest_weight = max(self.largest_weight, 1.0 if weight is None else float(weight.max()))
+        self.largest_weight = max(
+            self.largest_weight, 1.0 if weight is None else float(weight.max())
+        )
 
     def end_part(self, tally: PartChecksum) -> None:
         """Note how many rows a part has, and their checksum."""
@@ -184,15 +205,22 @@ class TableSummary:
         self.checksums.append(tally.checksum)
 
     def cut_short(self, counts: list[int | None]) -> None:
-        """Note that not all rows have been looked at, and the rows of each part that are known without."""
+        """Note that not all rows have been looked at, and the rows of each part that
+        are known without.
+        """
         self.counts, self.checksums = counts, [None] * len(counts)
 
     def settle(self) -> None:
-        """Round what was added up, so that neither parts nor their order change anything that is chosen by it."""
+        """Round what was added up, so that neither parts nor their order change
+        anything that is chosen by it.
+        """
         self.table = replace(self.table, summary=self.table.summary.rounded())
         self.targets = None if self.targets is None else self.targets.rounded()
         if self.classes is not None:
-            self.classes = {label: float(rounded(weight, weight)) for label, weight in self.classes.items()}
+            self.classes = {
+                label: float(rounded(weight, weight))
+                for label, weight in self.classes.items()
+            }
         self.weight = float(rounded(self.weight, self.weight))
 
     def __iadd__(self, other: TableSummary) -> TableSummary:
@@ -204,7 +232,10 @@ class TableSummary:
             self._add_labels(other.classes)
         self.counts += other.counts
         self.checksums += other.checksums
-        self.n_seen, self.n_dropped = self.n_seen + other.n_seen, self.n_dropped + other.n_dropped
+        self.n_seen, self.n_dropped = (
+            self.n_seen + other.n_seen,
+            self.n_dropped + other.n_dropped,
+        )
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
@@ -217,10 +248,16 @@ class TableSummary:
             self._add_labels(label_weights(columns[:, 0], weight))
             return
         if y.dtype == object:
-            raise SourceError("the target holds text; for classes use KernelMachineClassifier")
+            raise SourceError(
+                "the target holds text; for classes use KernelMachineClassifier"
+            )
         counts = weight > 0
         values = columns.astype(np.float64)
-        summary = Summary.of(values, weight) if counts.all() else Summary.of(values[counts], weight[counts])
+        summary = (
+            Summary.of(values, weight)
+            if counts.all()
+            else Summary.of(values[counts], weight[counts])
+        )
         self.targets = _sum(self.targets, summary)
 
     def _add_labels(self, weights: dict[Any, float]) -> None:
@@ -229,7 +266,8 @@ class TableSummary:
             classes[label] = classes.get(label, 0.0) + weight
         if len(classes) > MOST_LABELS:
             raise SourceError(
-                f"the target has more than {MOST_LABELS:,} different labels; for numbers use KernelMachineRegressor"
+                f"the target has more than {MOST_LABELS:,} different labels; for "
+                "numbers use KernelMachineRegressor"
             )
 
 
@@ -247,16 +285,23 @@ def label_weights(y: NDArray, weight: NDArray) -> dict[Any, float]:
         codes = np.array([place[label] for label in y.tolist()])
     else:
         labels, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    return dict(zip(labels, np.bincount(codes, weight, len(labels)).tolist(), strict=True))
+    return dict(
+        zip(labels, np.bincount(codes, weight, len(labels)).tolist(), strict=True)
+    )
 
 
 LOOK_ENTRIES, SPARSE_ROWS = 1 << 21, 1 << 14  # of a block
 FEWEST_ROWS, MOST_ROWS = 1 << 6, 1 << 16
-CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32  # of a category on all threads; of all categories
+CATEGORY_BYTES, CATEGORIES_BYTES = (
+    512,
+    1 << 32,
+)  # of a category on all threads; of all categories
 CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
 
 
-Shard = tuple[Sequence[Part], int]  # consecutive parts, and the number of their first row
+Shard = tuple[
+    Sequence[Part], int
+]  # consecutive parts, and the number of their first row
 
 
 @dataclass(frozen=True)
@@ -310,7 +355,9 @@ class ScanPart:
             first += tally.n_read
         return overview
 
-    def _add_part(self, overview: TableSummary, part: Part, rows: Iterator[Rows], first: int) -> bool:
+    def _add_part(
+        self, overview: TableSummary, part: Part, rows: Iterator[Rows], first: int
+    ) -> bool:
         """Look at the rows of a part; whether no more are wanted."""
         for block in rebatch(rows, self.rows):
             pause()
@@ -319,7 +366,9 @@ class ScanPart:
             try:
                 overview.add(block, first)
             except ValueError as error:
-                raise SourceError(f"{part.name}, counted from row {block.number[0]:,}: {error}") from error
+                raise SourceError(
+                    f"{part.name}, counted from row {block.number[0]:,}: {error}"
+                ) from error
             self.advance(len(block.number))
             if overview.n_seen == self.most:
                 return True
@@ -335,10 +384,12 @@ def scan(
     advance: Advance = no_advance,
     engine: Engine = LOCAL,
 ) -> TableSummary:
-    """Look at all rows once, on all threads; or at the first ones only, where these stand for all.
+    """Look at all rows once, on all threads; or at the first ones only, where these
+    stand for all.
 
-    The same rows are drawn, and every figure has the same bits, on any number of threads and workers and in whatever
-    batches the parts come. Where the parts do not know how many rows they have, they are looked at one after the other.
+    The same rows are drawn, and every figure has the same bits, on any number of
+    threads and workers and in whatever batches the parts come. Where the parts do not
+    know how many rows they have, they are looked at one after the other.
 
     Parameters
     ----------
@@ -351,7 +402,8 @@ def scan(
     size : int
         Rows of the sample, at most.
     advance : callable, optional
-        Called with the number of rows done after each block, or after each shard that is done elsewhere.
+        Called with the number of rows done after each block, or after each shard that
+        is done elsewhere.
     engine : Engine
         What looks at all rows; the first ones are looked at here.
 
@@ -362,8 +414,8 @@ def scan(
     Raises
     ------
     SourceError
-        Naming the part and the row, for columns, targets and weights from which nothing can be learned, and where there
-        are no rows.
+        Naming the part and the row, for columns, targets and weights from which nothing
+        can be learned, and where there are no rows.
     """
     left = inputs(source.schema, roles)
     counts, partly = [part.n_rows for part in source.parts], source.sample is not None
@@ -373,11 +425,25 @@ def scan(
     items = [(source.parts[a:b], int(firsts[a])) for a, b in edges]
     X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
     table = TableStatistic.of(sp.csr_array(X) if source.sparse else X)
-    drawn = RowSample(size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None)
+    drawn = RowSample(
+        size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
+    )
     most = counted_categories(left, current().memory_limit)
     empty = TableSummary(table, None, {} if labels else None, drawn, most)
-    work = ScanPart(source.schema, roles, empty, _block_rows(source), len(items) == 1, source.sample, advance)
-    overview = reduce(LOCAL, items, work) if partly or not engine.is_remote else _scan_elsewhere(engine, items, work)
+    work = ScanPart(
+        source.schema,
+        roles,
+        empty,
+        _block_rows(source),
+        len(items) == 1,
+        source.sample,
+        advance,
+    )
+    overview = (
+        reduce(LOCAL, items, work)
+        if partly or not engine.is_remote
+        else _scan_elsewhere(engine, items, work)
+    )
     if partly:
         overview.cut_short(counts if roles.without != "drop" else [None] * len(counts))
     _require_rows(overview, source)
@@ -390,23 +456,39 @@ def _block_rows(source: TableSource) -> int:
     if source.sparse:
         return SPARSE_ROWS
     columns = source.schema if isinstance(source.schema, int) else len(source.schema)
-    return 1 << (min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length() - 1)
+    return 1 << (
+        min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length()
+        - 1
+    )
 
 
-def _scan_elsewhere(engine: Engine, items: Sequence[Shard], work: ScanPart) -> TableSummary:
-    """The same work in other processes, each of which reads ahead; what is done is told of here."""
+def _scan_elsewhere(
+    engine: Engine, items: Sequence[Shard], work: ScanPart
+) -> TableSummary:
+    """The same work in other processes, each of which reads ahead; what is done is
+    told of here.
+    """
     rows = [sum(part.n_rows or 0 for part in parts) for parts, _ in items]
     there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
     return reduce(engine, items, there, advance=lambda k: work.advance(rows[k]))
 
 
 def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int:
-    """How many categories of a column are counted, such that all columns together stay within their share of memory."""
+    """How many categories of a column are counted, such that all columns together
+    stay within their share of memory.
+    """
     if isinstance(schema, int):
         return MOST_CATEGORIES
     texts = sum(not pa.types.is_primitive(field.type) for field in schema)
-    free = CATEGORIES_BYTES if memory_limit is None else int(CATEGORIES_SHARE * memory_limit)
-    return max(min(free // (CATEGORY_BYTES * max(texts, 1)), MOST_CATEGORIES), FEWEST_CATEGORIES)
+    free = (
+        CATEGORIES_BYTES
+        if memory_limit is None
+        else int(CATEGORIES_SHARE * memory_limit)
+    )
+    return max(
+        min(free // (CATEGORY_BYTES * max(texts, 1)), MOST_CATEGORIES),
+        FEWEST_CATEGORIES,
+    )
 
 
 def _require_rows(overview: TableSummary, source: TableSource) -> None:
@@ -414,7 +496,10 @@ def _require_rows(overview: TableSummary, source: TableSource) -> None:
         why = "every target is missing" if overview.n_dropped else "there are no rows"
         raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
     if not overview.weight:
-        raise SourceError(f"{source.what}: the weight is zero in every row; at least one must be positive")
+        raise SourceError(
+            f"{source.what}: the weight is zero in every row; at least one must be "
+            "positive"
+        )
     try:
         require_scale(overview.largest_weight)
     except ValueError as error:
@@ -427,7 +512,8 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
     Returns
     -------
     Batch
-        X is a pyarrow.Table, an array or a CSR matrix; y an array, and weight one or None.
+        X is a pyarrow.Table, an array or a CSR matrix; y an array, and weight one or
+        None.
 
     Raises
     ------
@@ -440,8 +526,14 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
     def read(k: int) -> list[Rows]:
         return list(part_rows(source.parts[k], source.schema, roles, tallies[k]))
 
-    pieces = [rows for part in in_threads(read, range(len(source.parts))) for rows in part]
+    pieces = [
+        rows for part in in_threads(read, range(len(source.parts))) for rows in part
+    ]
     if not pieces:
-        why = "every target is missing" if any(tally.n_read for tally in tallies) else "there are no rows"
+        why = (
+            "every target is missing"
+            if any(tally.n_read for tally in tallies)
+            else "there are no rows"
+        )
         raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
     return Batch(*joined(pieces)[:3])

@@ -1,4 +1,6 @@
-"""Columns and rows that are wanted of a table, and one schema for tables of many files or batches."""
+"""Columns and rows that are wanted of a table, and one schema for tables of many
+files or batches.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,15 @@ class Selection:
     where : pyarrow.compute.Expression or None
         Keeps the rows for which it is true; may use columns that are not kept.
     named : tuple of str
-        Those that are no index of the rows, as they have a part of their own, such as targets.
+        Those that are no index of the rows, as they have a part of their own, such as
+        targets.
     """
 
     columns: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
-    where: pc.Expression | None = field(default=None, compare=False)  # whose == is no comparison
+    where: pc.Expression | None = field(
+        default=None, compare=False
+    )  # whose == is no comparison
     named: tuple[str, ...] = ()
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
@@ -46,7 +51,8 @@ class Selection:
         Raises
         ------
         SourceError
-            Where names repeat, a column is asked for that the table does not have, or none is left.
+            Where names repeat, a column is asked for that the table does not have, or
+            none is left.
         """
         if problem := names_problem(schema.names):
             raise SourceError(problem)
@@ -60,18 +66,39 @@ class Selection:
 
     def kept(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are kept, which are not checked."""
-        return [name for name in dict.fromkeys(self.columns or names) if name not in self.exclude]
+        return [
+            name
+            for name in dict.fromkeys(self.columns or names)
+            if name not in self.exclude
+        ]
 
     def needed(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that must be read of a table with this schema: those that are kept, then others of `where`."""
+        """The columns that must be read of a table with this schema: those that are
+        kept, then others of `where`.
+        """
         kept = self.schema(schema)
         if self.where is None:
             return kept
-        others = [column.remove_metadata() for column in schema if column.name not in kept.names]
-        return pa.schema([*kept, *(column for column in others if _uses(self.where, column.name, schema))])
+        others = [
+            column.remove_metadata()
+            for column in schema
+            if column.name not in kept.names
+        ]
+        return pa.schema(
+            [
+                *kept,
+                *(
+                    column
+                    for column in others
+                    if _uses(self.where, column.name, schema)
+                ),
+            ]
+        )
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """The wanted rows and columns of a table that has the needed ones; in its order of rows."""
+        """The wanted rows and columns of a table that has the needed ones; in its
+        order of rows.
+        """
         if self.where is not None:
             table = _filtered(table, self.where)
         return table.select(self.kept(table.column_names))
@@ -82,37 +109,60 @@ class Selection:
         if self.where is None:
             return every
         name = "".join(table.column_names) + "_"
-        return _filtered(table.append_column(name, pa.array(every)), self.where)[name].to_numpy()
+        return _filtered(table.append_column(name, pa.array(every)), self.where)[
+            name
+        ].to_numpy()
 
     def index(self, names: Iterable[str]) -> list[str]:
-        """Those of some columns that are left out where they are the index of a data frame."""
-        return [] if self.columns is not None else [name for name in names if name not in (*self.exclude, *self.named)]
+        """Those of some columns that are left out where they are the index of a data
+        frame.
+        """
+        return (
+            []
+            if self.columns is not None
+            else [name for name in names if name not in (*self.exclude, *self.named)]
+        )
 
     def without(self, names: Iterable[str]) -> Selection:
         """The same that leaves out more columns."""
         return replace(self, exclude=(*self.exclude, *names))
 
     def among(self, names: Iterable[str]) -> Selection:
-        """The same for a table with these columns, where those to leave out may be in other tables only."""
+        """The same for a table with these columns, where those to leave out may be
+        in other tables only.
+        """
         there = set(names)
-        return replace(self, exclude=tuple(name for name in self.exclude if name in there))
+        return replace(
+            self, exclude=tuple(name for name in self.exclude if name in there)
+        )
 
 
 def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> None:
-    """Refuse a name that is not among those of a table, with those that come near it."""
+    """Refuse a name that is not among those of a table, with those that come near
+    it.
+    """
     names = list(names)
     for name in wanted:
         if name not in names:
             near = get_close_matches(str(name), names, 3)
-            cure = f"did you mean {listed(near, last=' or ')}?" if near else f"there are {listed(names)}"
+            cure = (
+                f"did you mean {listed(near, last=' or ')}?"
+                if near
+                else f"there are {listed(names)}"
+            )
             raise SourceError(f"{place}no column {name!r}; {cure}")
 
 
 def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
     if not isinstance(where, pc.Expression):
-        raise SourceError(f"where must be an expression such as pyarrow.compute.field('x') > 0, got {where!r}")
+        raise SourceError(
+            "where must be an expression such as pyarrow.compute.field('x') > 0, "
+            f"got {where!r}"
+        )
     if "FieldPath(" in str(where):
-        raise SourceError(f"where: {where} refers to columns by their numbers; use their names")
+        raise SourceError(
+            f"where: {where} refers to columns by their numbers; use their names"
+        )
     try:
         _filtered(schema.empty_table(), where)
     except pa.ArrowException as error:
@@ -131,7 +181,9 @@ def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
 
 
 def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
-    """Rows for which the condition is true, in their order: in this thread, as `Table.filter` is not."""
+    """Rows for which the condition is true, in their order: in this thread, as
+    `Table.filter` is not.
+    """
     from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
 
     steps = [
@@ -141,23 +193,27 @@ def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
     return Declaration.from_sequence(steps).to_table(use_threads=False)
 
 
-def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = None) -> pa.Schema:
+def unified(
+    schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = None
+) -> pa.Schema:
     """One schema for tables that have the same columns, in any order.
 
-    Types that differ become the one that holds both: of whole numbers and of floats the wider, floats of both, text of
-    text and categories, anything of nothing but nulls.
+    Types that differ become the one that holds both: of whole numbers and of floats the
+    wider, floats of both, text of text and categories, anything of nothing but nulls.
 
     Parameters
     ----------
     schemas : pairs of a name for messages and a schema
         The order of columns is that of the first.
     asked : pyarrow.Schema, optional
-        Types that columns are to have whatever they have in the files; it may leave columns out.
+        Types that columns are to have whatever they have in the files; it may leave
+        columns out.
 
     Raises
     ------
     SourceError
-        Where a column is missing, is there in some tables only, or changes its type; names the file and the column.
+        Where a column is missing, is there in some tables only, or changes its type;
+        names the file and the column.
     """
     asked = pa.schema([]) if asked is None else asked
     pairs = iter(schemas)
@@ -167,24 +223,41 @@ def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = 
     for name, other in pairs:
         _check_names(first, schema, name, other)
         if schema.types != [other.field(column).type for column in schema.names]:
-            columns = [(column.name, column.type, other.field(column.name).type) for column in schema]
-            schema = pa.schema([_wider(first, name, column, a, b, column in asked.names) for column, a, b in columns])
-    return pa.schema([asked.field(column.name) if column.name in asked.names else column for column in schema])
+            columns = [
+                (column.name, column.type, other.field(column.name).type)
+                for column in schema
+            ]
+            schema = pa.schema(
+                [
+                    _wider(first, name, column, a, b, column in asked.names)
+                    for column, a, b in columns
+                ]
+            )
+    return pa.schema(
+        [
+            asked.field(column.name) if column.name in asked.names else column
+            for column in schema
+        ]
+    )
 
 
 def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
-    """The table with the columns and types of a schema; columns of no type stay as they come.
+    """The table with the columns and types of a schema; columns of no type stay as they
+    come.
 
     Raises
     ------
     SourceError
-        Where a value does not fit the type; names the place, if one is given, and the column.
+        Where a value does not fit the type; names the place, if one is given, and the
+        column.
     """
     table = table.select(schema.names)
     if table.schema.types == schema.types:
         return table
     columns = zip(schema, table.columns, strict=True)
-    return pa.table([_cast(values, column, place) for column, values in columns], names=schema.names)
+    return pa.table(
+        [_cast(values, column, place) for column, values in columns], names=schema.names
+    )
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
@@ -201,12 +274,20 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
     if pa.types.is_null(column.type):
         return values
     try:
-        if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(
+            column.type
+        ):
             values = values.cast(values.type.value_type)
         return values.cast(column.type)
     except pa.ArrowException as error:
-        what = f"column {column.name!r} does not fit its type {column.type} ({reason(error)})"
-        cure = f"it holds {values.type} values: give all rows one type, or another one in schema="
+        what = (
+            f"column {column.name!r} does not fit its type {column.type} "
+            f"({reason(error)})"
+        )
+        cure = (
+            f"it holds {values.type} values: give all rows one type, or another "
+            "one in schema="
+        )
         raise SourceError(f"{place}{': ' if place else ''}{what}; {cure}") from error
 
 
@@ -214,17 +295,26 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
     there, wanted = set(other.names), set(schema.names)
     missing = [column for column in schema.names if column not in there]
     if missing:
-        raise SourceError(f"{name}: there is no column {listed(missing)}, which {first} has; add it, or exclude it")
+        raise SourceError(
+            f"{name}: there is no column {listed(missing)}, which {first} has; add "
+            "it, or exclude it"
+        )
     more = [column for column in other.names if column not in wanted]
     if more:
-        raise SourceError(f"{name}: column {listed(more)} is not in {first}; exclude it")
+        raise SourceError(
+            f"{name}: column {listed(more)} is not in {first}; exclude it"
+        )
 
 
-def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool) -> pa.Field:
+def _wider(
+    first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool
+) -> pa.Field:
     """A field of the type that holds the values of two, the first of which is plain."""
     b, empty = plain(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
-        a, b = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b))
+        a, b = (
+            kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)
+        )
     try:
         if empty or _is_bytes(a) == _is_bytes(b):
             one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
@@ -233,7 +323,10 @@ def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, a
         pass
     if asked:
         return pa.field(column, a)
-    raise SourceError(f"{name}: column {column!r} is {b}, but {a} in {first}; give its type in schema=, or exclude it")
+    raise SourceError(
+        f"{name}: column {column!r} is {b}, but {a} in {first}; give its type in "
+        "schema=, or exclude it"
+    )
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -260,27 +353,48 @@ class Layout(NamedTuple):
         """That of a batch."""
         X = batch.X
         schema = X.schema if isinstance(X, pa.Table) else X.shape[1]
-        return cls(schema, sp.issparse(X), batch.y is not None, batch.weight is not None)
+        return cls(
+            schema, sp.issparse(X), batch.y is not None, batch.weight is not None
+        )
 
     def require(self, batch: Batch, place: str) -> None:
-        """Raise SourceError where a later batch is of another kind, or has another number of columns."""
+        """Raise SourceError where a later batch is of another kind, or has another
+        number of columns.
+        """
         other = Layout.of(batch)
         kinds = [_kind(one) for one in (self, other)]
         if kinds[0] != kinds[1]:
-            raise SourceError(f"{place}: {kinds[1]}, but the first batch is {kinds[0]}; yield batches of one kind")
+            raise SourceError(
+                f"{place}: {kinds[1]}, but the first batch is {kinds[0]}; yield "
+                "batches of one kind"
+            )
         if isinstance(self.schema, int) and self.schema != other.schema:
-            raise SourceError(f"{place}: {other.schema} columns, but the first batch has {self.schema}; fix the batch")
+            raise SourceError(
+                f"{place}: {other.schema} columns, but the first batch has "
+                f"{self.schema}; fix the batch"
+            )
 
 
 def _kind(layout: Layout) -> str:
-    table = "a table" if isinstance(layout.schema, pa.Schema) else "a sparse matrix" if layout.sparse else "an array"
-    more = [what for what, there in (("y", layout.with_y), ("weights", layout.with_weight)) if there]
+    table = (
+        "a table"
+        if isinstance(layout.schema, pa.Schema)
+        else "a sparse matrix"
+        if layout.sparse
+        else "an array"
+    )
+    more = [
+        what
+        for what, there in (("y", layout.with_y), ("weights", layout.with_weight))
+        if there
+    ]
     return " with ".join([table, " and ".join(more)] if more else [table])
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns and rows that are wanted of batches: of arrays all, as their columns have no names.
+    """Columns and rows that are wanted of batches: of arrays all, as their columns have
+    no names.
 
     Attributes
     ----------
@@ -296,16 +410,29 @@ class Columns:
     asked: pa.Schema
 
     @classmethod
-    def of(cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None) -> Columns:
-        """Those of batches with the layout of the first; SourceError where some are wanted of arrays."""
+    def of(
+        cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None
+    ) -> Columns:
+        """Those of batches with the layout of the first; SourceError where some are
+        wanted of arrays.
+        """
         selection, schema = selection or Selection(), layout.schema
         if isinstance(schema, pa.Schema):
             require(schema.names, pa.schema(asked or ()).names, "schema: ")
             needed = selection.needed(schema)
-            asked = pa.schema([column for column in asked or () if column.name in needed.names])
-            return cls(selection, layout._replace(schema=unified([("the first batch", needed)], asked)), asked)
+            asked = pa.schema(
+                [column for column in asked or () if column.name in needed.names]
+            )
+            return cls(
+                selection,
+                layout._replace(schema=unified([("the first batch", needed)], asked)),
+                asked,
+            )
         if not takes_all(selection) or asked is not None:
-            raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
+            raise SourceError(
+                "columns of arrays have no names; leave out columns=, exclude=, "
+                "where= and schema="
+            )
         return cls(selection, layout, pa.schema([]))
 
     @property
@@ -317,17 +444,25 @@ class Columns:
         """The schema of what is wanted; the number of columns of arrays."""
         if isinstance(self.types, int):
             return self.types
-        return pa.schema([self.types.field(name) for name in self.selection.kept(self.types.names)])
+        return pa.schema(
+            [self.types.field(name) for name in self.selection.kept(self.types.names)]
+        )
 
     def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema | int:
-        """The schema of what has been taken of all batches, of the different ones that it had."""
+        """The schema of what has been taken of all batches, of the different ones
+        that it had.
+        """
         if isinstance(self.types, int):
             return self.types
         names = schemas[0][1].names
-        return unified(schemas, pa.schema([column for column in self.asked if column.name in names]))
+        return unified(
+            schemas,
+            pa.schema([column for column in self.asked if column.name in names]),
+        )
 
     def take(self, batch: Batch, place: str) -> Batch:
-        """What is wanted of a batch; wider types where those of the first are too narrow.
+        """What is wanted of a batch; wider types where those of the first are too
+        narrow.
 
         Raises
         ------
@@ -340,16 +475,22 @@ class Columns:
         batch = batch._replace(X=self._fitted(batch.X, self.types, place))
         if self.selection.where is not None:
             batch = batch.take(self.selection.rows(batch.X))
-        return batch._replace(X=batch.X.select(self.selection.kept(batch.X.column_names)))
+        return batch._replace(
+            X=batch.X.select(self.selection.kept(batch.X.column_names))
+        )
 
     def _fitted(self, table: pa.Table, types: pa.Schema, place: str) -> pa.Table:
-        """The columns that are needed, in types that hold the values of the first batch and of this one."""
+        """The columns that are needed, in types that hold the values of the first
+        batch and of this one.
+        """
         there = []
         for k, name in enumerate(table.column_names):
             if name in types.names and table[k].null_count == len(table):
                 nulls = pa.nulls(len(table), types.field(name).type)
                 table = table.set_column(k, name, pa.chunked_array([nulls]))
-            is_new = self.selection.columns is None and name not in self.selection.exclude  # which is refused
+            is_new = (
+                self.selection.columns is None and name not in self.selection.exclude
+            )  # which is refused
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
         return fitted(table, unified(pairs, self.asked), place)
@@ -357,4 +498,6 @@ class Columns:
 
 def takes_all(selection: Selection) -> bool:
     """Whether no column and no row is left out."""
-    return selection.columns is None and not selection.exclude and selection.where is None
+    return (
+        selection.columns is None and not selection.exclude and selection.where is None
+    )

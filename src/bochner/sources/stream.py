@@ -1,4 +1,6 @@
-"""Rows of a table, read anew in each pass and encoded as numbers, block by block, before a map sees them."""
+"""Rows of a table, read anew in each pass and encoded as numbers, block by block,
+before a map sees them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ WHOLE_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class PartRange:
-    """Consecutive parts of a source, with nothing else of it: what is sent to those who read them.
+    """Consecutive parts of a source, with nothing else of it: what is sent to those who
+    read them.
 
     Attributes
     ----------
@@ -44,9 +47,13 @@ class PartRange:
 
 
 def even_ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Cut consecutive things into so many ranges at most, of about the same size: where they begin and stop."""
+    """Cut consecutive things into so many ranges at most, of about the same size:
+    where they begin and stop.
+    """
     ends = np.cumsum(sizes)
-    inner = [int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)]
+    inner = [
+        int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)
+    ]
     return list(pairwise(sorted({0, *inner, len(sizes)})))
 
 
@@ -54,7 +61,8 @@ def even_ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
 class StreamSource:
     """Rows of a table that is read again in every pass; a `Source`.
 
-    Blocks have as many rows as is asked for whatever the parts and their batches are, but at the end of a span.
+    Blocks have as many rows as is asked for whatever the parts and their batches are,
+    but at the end of a span.
 
     Attributes
     ----------
@@ -67,13 +75,15 @@ class StreamSource:
     counts : tuple of int or None
         Rows of each part; None where these are not known.
     checksums : tuple of int or None
-        Of each part, with which what is read is compared; None where these are not known.
+        Of each part, with which what is read is compared; None where these are not
+        known.
     gathered : ArraySource
         A sample of the rows in memory, encoded already; what `sample` draws from.
     total_weight : float or None
         None where it is not known.
     ahead : bool
-        Whether a thread reads the next rows while the present ones are worked on: for a single consumer.
+        Whether a thread reads the next rows while the present ones are worked on: for a
+        single consumer.
     read_bytes : int
         Of what is read at a time, about.
     """
@@ -111,21 +121,41 @@ class StreamSource:
     def part_range(self, first: int, stop: int) -> PartRange:
         """Consecutive parts, to be sent."""
         part = slice(first, stop)
-        return PartRange(self.table.parts[part], self.counts[part], self.checksums[part])
+        return PartRange(
+            self.table.parts[part], self.counts[part], self.checksums[part]
+        )
 
     def part_ranges(self, most: int) -> list[PartRange]:
-        """All parts, in so many groups of consecutive ones at most, of about as many rows each."""
-        sizes = [1] * self.n_parts if self.n_rows is None else [count or 0 for count in self.counts]
+        """All parts, in so many groups of consecutive ones at most, of about as many
+        rows each.
+        """
+        sizes = (
+            [1] * self.n_parts
+            if self.n_rows is None
+            else [count or 0 for count in self.counts]
+        )
         return [self.part_range(*edges) for edges in even_ranges(sizes, most)]
 
     def without_parts(self) -> StreamSource:
-        """The same without parts, and with one row of the sample: what is sent once for all spans of it."""
+        """The same without parts, and with one row of the sample: what is sent once
+        for all spans of it.
+        """
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
         table = replace(self.table, parts=(), owner=None)
-        return replace(self, table=table, counts=(), checksums=(), gathered=first, total_weight=None, ahead=True)
+        return replace(
+            self,
+            table=table,
+            counts=(),
+            checksums=(),
+            gathered=first,
+            total_weight=None,
+            ahead=True,
+        )
 
     def with_parts(self, span: PartRange) -> StreamSource:
-        """The rows of a span, in the process that reads them; SourceError where it cannot see their files."""
+        """The rows of a span, in the process that reads them; SourceError where it
+        cannot see their files.
+        """
         require_seen(span.parts)
         return self._with(span)
 
@@ -143,14 +173,18 @@ class StreamSource:
         """
         starts: list[int] = []
         done = 0
-        with closing(prefetched(self._rows(starts)) if self.ahead else self._rows(starts)) as read:
+        with closing(
+            prefetched(self._rows(starts)) if self.ahead else self._rows(starts)
+        ) as read:
             for X, y, weight, number in rebatch(read, rows):
                 n = len(number)
                 try:
                     X = self.encode(X)
                 except ValueError as error:
                     name = self.table.parts[bisect_right(starts, done) - 1].name
-                    raise SourceError(f"{name}, counted from row {number[0]:,}: {error}") from error
+                    raise SourceError(
+                        f"{name}, counted from row {number[0]:,}: {error}"
+                    ) from error
                 y = np.empty((n, 0)) if y is None else self.targets(y)
                 yield Block(X, y, unit_weights(n) if weight is None else weight)
                 done += n
@@ -161,7 +195,9 @@ class StreamSource:
         return block._replace(weight=np.ascontiguousarray(block.weight))
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
-        """A source of at most `size` of the rows, drawn by their weights from the sample in memory."""
+        """A source of at most `size` of the rows, drawn by their weights from the
+        sample in memory.
+        """
         return self.gathered.sample(size, rng)
 
     def _rows(self, starts: list[int]) -> Generator[Rows]:
@@ -170,13 +206,21 @@ class StreamSource:
         for k, part in enumerate(self.table.parts):
             starts.append(done)
             tally = PartChecksum()
-            yield from part_rows(part, self.table.schema, self.roles, tally, self.read_bytes)
+            yield from part_rows(
+                part, self.table.schema, self.roles, tally, self.read_bytes
+            )
             done += tally.n_kept
-            if self.counts[k] not in (None, tally.n_kept) or self.checksums[k] not in (None, tally.checksum):
+            if self.counts[k] not in (None, tally.n_kept) or self.checksums[k] not in (
+                None,
+                tally.checksum,
+            ):
                 raise SourceError(
-                    f"{part.name}: the rows or their order differ from the first pass; give the same rows each time"
+                    f"{part.name}: the rows or their order differ from the first "
+                    "pass; give the same rows each time"
                 )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the owner of temporary files, which stay with the process that made them."""
+        """All but the owner of temporary files, which stay with the process that
+        made them.
+        """
         return vars(self) | {"table": replace(self.table, owner=None)}

@@ -1,4 +1,6 @@
-"""Files of text as bytes: where lines begin, the rows of delimited text, and a stream that leaves some of them out."""
+"""Files of text as bytes: where lines begin, the rows of delimited text, and a
+stream that leaves some of them out.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,20 @@ class FileRange:
     def name(self) -> str:
         """The file, and the bytes in it."""
         whole = self.start == 0 and self.stop == self.file.size
-        return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
+        return (
+            self.file.path
+            if whole
+            else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
+        )
 
     @contextmanager
     def opened_bytes(self) -> Iterator[Any]:
         """A stream of the bytes."""
         if self.compression:
-            with arrow_file(self.file.path) as file, pa.CompressedInputStream(file, self.compression) as stream:
+            with (
+                arrow_file(self.file.path) as file,
+                pa.CompressedInputStream(file, self.compression) as stream,
+            ):
                 yield stream
         else:
             with arrow_file(self.file.path) as file:
@@ -54,19 +63,27 @@ class FileRange:
 
     def lines_above(self) -> int:
         """Number of lines before the first."""
-        return sum(chunk.count(b"\n") for chunk in chunks(self.file.path, 0, self.start))
+        return sum(
+            chunk.count(b"\n") for chunk in chunks(self.file.path, 0, self.start)
+        )
 
     def damaged(self, error: OSError) -> SourceError:
-        """What is wrong where the bytes cannot be read; SourceError at once where the file is another one by now."""
+        """What is wrong where the bytes cannot be read; SourceError at once where
+        the file is another one by now.
+        """
         self.file.check(self.name)
-        what = f"damaged {self.compression} file" if self.compression else "damaged file"
+        what = (
+            f"damaged {self.compression} file" if self.compression else "damaged file"
+        )
         return SourceError(f"{self.file.path}: {what} ({reason(error)}); copy it again")
 
 
 def line_starts(path: str, size: int, step: int) -> list[int]:
-    """Byte positions of starts of lines, about `step` apart, with 0 in front and the size at the end.
+    """Byte positions of starts of lines, about `step` apart, with 0 in front and the
+    size at the end.
 
-    They depend on the file alone. A file of one line, or of none that ends soon, is not cut.
+    They depend on the file alone. A file of one line, or of none that ends soon, is not
+    cut.
     """
     step, starts = max(step, -(-size // MOST_CUTS)), [0]
     with open(path, "rb") as file:
@@ -90,11 +107,15 @@ def chunks(path: str, start: int = 0, stop: int | None = None) -> Iterator[bytes
 
 
 BOM, ROW_CHUNK = b"\xef\xbb\xbf", 1 << 20
-CLOSING = re.compile(rb'(?:[^"]+|"")*+"')  # a quoted field, from behind the quote that opens it
+CLOSING = re.compile(
+    rb'(?:[^"]+|"")*+"'
+)  # a quoted field, from behind the quote that opens it
 
 
 class Row(NamedTuple):
-    """A row of text: its first line, counted from 1, its first byte, and all of its bytes."""
+    """A row of text: its first line, counted from 1, its first byte, and all of its
+    bytes.
+    """
 
     line: int
     start: int
@@ -102,12 +123,16 @@ class Row(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """The bytes without the end of the line, and without the mark that some files begin with."""
+        """The bytes without the end of the line, and without the mark that some
+        files begin with.
+        """
         return self.text.strip(b"\r\n").removeprefix(BOM)
 
 
 def rows_of(stream: Any, separator: str) -> Iterator[Row]:
-    """Yield the rows of delimited text as Arrow parses them: with line breaks in quoted fields, without blank lines."""
+    """Yield the rows of delimited text as Arrow parses them: with line breaks in
+    quoted fields, without blank lines.
+    """
     opening = re.compile(rb'(?:^|%s)"' % re.escape(separator.encode()))
     position, text, open_quote, line, start = 0, b"", False, 1, 0
     for number, more in enumerate(io.BufferedReader(stream, ROW_CHUNK), 1):
@@ -115,7 +140,9 @@ def rows_of(stream: Any, separator: str) -> Iterator[Row]:
             text, line, start = b"", number, position
         position += len(more)
         text += more
-        open_quote = _ends_open(more.removeprefix(BOM) if number == 1 else more, open_quote, opening)
+        open_quote = _ends_open(
+            more.removeprefix(BOM) if number == 1 else more, open_quote, opening
+        )
         if not open_quote and text.strip(b"\r\n"):
             yield Row(line, start, text)
     if open_quote:
@@ -123,19 +150,25 @@ def rows_of(stream: Any, separator: str) -> Iterator[Row]:
 
 
 def _ends_open(line: bytes, open_quote: bool, opening: re.Pattern[bytes]) -> bool:
-    """Whether a quoted field goes on after a line; a quote within a field that has none in front is a character."""
+    """Whether a quoted field goes on after a line; a quote within a field that has
+    none in front is a character.
+    """
     if b'"' not in line:
         return open_quote
     place = 0
     while True:
-        found = CLOSING.match(line, place) if open_quote else opening.search(line, place)
+        found = (
+            CLOSING.match(line, place) if open_quote else opening.search(line, place)
+        )
         if found is None:
             return open_quote
         place, open_quote = found.end(), not open_quote
 
 
 class Without(io.RawIOBase):
-    """A stream of bytes without some ranges of it, each given by its first byte and its length."""
+    """A stream of bytes without some ranges of it, each given by its first byte and
+    its length.
+    """
 
     def __init__(self, stream: Any, gaps: Iterable[tuple[int, int]]) -> None:
         self._stream, self._gaps, self._position = stream, sorted(gaps, reverse=True), 0
@@ -145,10 +178,15 @@ class Without(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes, up to the next gap at most; their number."""
+        """Fill a buffer with the next bytes, up to the next gap at most; their
+        number.
+        """
         while self._gaps and self._gaps[-1][0] == self._position:
             self._position += len(self._stream.read(self._gaps.pop()[1]))
-        most = min(len(buffer), self._gaps[-1][0] - self._position if self._gaps else len(buffer))
+        most = min(
+            len(buffer),
+            self._gaps[-1][0] - self._position if self._gaps else len(buffer),
+        )
         found = self._stream.read(most)
         buffer[: len(found)] = found
         self._position += len(found)

@@ -1,4 +1,6 @@
-"""Writes a table to a file batch by batch, so that it need never be in memory as a whole."""
+"""Writes a table to a file batch by batch, so that it need never be in memory as a
+whole.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,11 @@ from bochner.sources.paths import arrow_file
 from bochner.whole_files import replacing
 
 
-def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]) -> int:
-    """Write batches of rows to a CSV or Parquet file, which appears once it is complete; the number of rows.
+def write_table(
+    batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]
+) -> int:
+    """Write batches of rows to a CSV or Parquet file, which appears once it is
+    complete; the number of rows.
 
     Parameters
     ----------
@@ -27,7 +32,8 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.
     Raises
     ------
     ValueError
-        Where the name asks for no known kind, later batches have other columns than the first, or there is none.
+        Where the name asks for no known kind, later batches have other columns than the
+        first, or there is none.
     OSError
         Where the file cannot be written.
     """
@@ -38,11 +44,18 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.
     with replacing(path) as temporary, ExitStack() as stack:
         file = stack.enter_context(arrow_file(temporary, "wb"))
         for columns in batches:
-            table = columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
+            table = (
+                columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
+            )
             if writer is None:
-                schema, writer = table.schema, _opened(file, kind, Path(path).suffix.lower(), table.schema, stack)
+                schema, writer = (
+                    table.schema,
+                    _opened(file, kind, Path(path).suffix.lower(), table.schema, stack),
+                )
             if table.column_names != schema.names:
-                raise ValueError(f"{path}: columns {table.column_names} follow on {schema.names}")
+                raise ValueError(
+                    f"{path}: columns {table.column_names} follow on {schema.names}"
+                )
             writer.write_table(table.cast(schema))
             n_rows += table.num_rows
         if writer is None:
@@ -50,7 +63,9 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.
     return n_rows
 
 
-def _opened(file: pa.NativeFile, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack) -> Any:
+def _opened(
+    file: pa.NativeFile, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack
+) -> Any:
     """A writer of tables, which is closed with the stack."""
     if kind == "parquet":
         from pyarrow.parquet import ParquetWriter
@@ -59,6 +74,10 @@ def _opened(file: pa.NativeFile, kind: str, suffix: str, schema: pa.Schema, stac
     from pyarrow import csv
 
     compression = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
-    stream = stack.enter_context(pa.CompressedOutputStream(file, compression)) if compression else file
+    stream = (
+        stack.enter_context(pa.CompressedOutputStream(file, compression))
+        if compression
+        else file
+    )
     options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
     return stack.enter_context(csv.CSVWriter(stream, schema, write_options=options))

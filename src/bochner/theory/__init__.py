@@ -1,4 +1,6 @@
-"""The two convergence claims of Rahimi and Recht (2007) as tools: bounds, the sizes they ask for, measured errors."""
+"""The two convergence claims of Rahimi and Recht (2007) as tools: bounds, the sizes
+they ask for, measured errors.
+"""
 
 from bochner.theory.approximation import KernelError, kernel_error
 from bochner.theory.bounds import (
@@ -12,7 +14,11 @@ from bochner.theory.bounds import (
     required_grids,
     spectral_variance,
 )
-from bochner.theory.dimension import StatisticalComponents, effective_dimension, statistical_components
+from bochner.theory.dimension import (
+    StatisticalComponents,
+    effective_dimension,
+    statistical_components,
+)
 
 __all__ = [
     "KernelError",

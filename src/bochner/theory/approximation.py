@@ -22,12 +22,21 @@ from bochner.kernels import Kernel
 from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
-from bochner.theory.pair_kernels import Pairs, bias_and_variance, exact_values, inner_products, pairwise
+from bochner.theory.pair_kernels import (
+    Pairs,
+    bias_and_variance,
+    exact_values,
+    inner_products,
+    pairwise,
+)
 from bochner.theory.region import Region, region_of
 
 
-def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool) -> tuple[float | None, str]:
-    """Error that no pair exceeds with a probability of `confidence`, and which claim says so, or why none does.
+def guarantee(
+    leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool
+) -> tuple[float | None, str]:
+    """Error that no pair exceeds with a probability of `confidence`, and which claim
+    says so, or why none does.
 
     Parameters
     ----------
@@ -45,33 +54,52 @@ def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: 
         claim, size, name = _claim(leaf.features, region_of(leaf.rows(X()), None, None))
     except (TypeError, ValueError) as error:
         return None, str(error)
-    return leaf.weight * leaf.features.kernel.variance * least_error(claim, size, 1 - confidence), name
+    return leaf.weight * leaf.features.kernel.variance * least_error(
+        claim, size, 1 - confidence
+    ), name
 
 
 def _no_claim(features: Any, new_bins: bool) -> str:
     """Why there is no claim about a map; empty where there may be one."""
     if isinstance(features, FourierFeatures):
         if features.sampling == "leverage":
-            return "Claim 1 is about frequencies of the kernel's own distribution, not drawn by leverage"
+            return (
+                "Claim 1 is about frequencies of the kernel's own distribution, "
+                "not drawn by leverage"
+            )
         mixed = 0 < len(features.offsets_) < features.frequencies_.shape[1]
         return "Claim 1 is about an even number of components" if mixed else ""
     if isinstance(features, BinningFeatures):
         if features.n_buckets is not None:
-            return "Claim 2 is about separate bins, not about hashed bins that share buckets"
+            return (
+                "Claim 2 is about separate bins, not about hashed bins that share "
+                "buckets"
+            )
         if features.column_share < 1:
             return "Claim 2 is about grids that split every column"
-        occupied = "Claim 2 is about rows in bins that training rows occupy, and some rows are in new ones"
+        occupied = (
+            "Claim 2 is about rows in bins that training rows occupy, and "
+            "some rows are in new ones"
+        )
         return occupied if new_bins else ""
     return f"no claim about {type(features).__name__}"
 
 
-def _claim(features: FourierFeatures | BinningFeatures, region: Region) -> tuple[LogBound, int, str]:
+def _claim(
+    features: FourierFeatures | BinningFeatures, region: Region
+) -> tuple[LogBound, int, str]:
     """Claim, size and name; ValueError where the claim says nothing of the kernel."""
     if isinstance(features, BinningFeatures):
-        return binning_claim(features.kernel, region, "brackets"), len(features.values_), "Claim 2, by brackets"
+        return (
+            binning_claim(features.kernel, region, "brackets"),
+            len(features.values_),
+            "Claim 2, by brackets",
+        )
     paired = not len(features.offsets_)
     name = "Claim 1" if paired else "Claim 1 with offsets"
-    name += "" if features.sampling == "iid" else ", which is about independent frequencies"
+    name += (
+        "" if features.sampling == "iid" else ", which is about independent frequencies"
+    )
     return fourier_claim(features.kernel, region, paired), features.n_features_out, name
 
 
@@ -87,7 +115,9 @@ def draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray,
     if total <= n_pairs:
         return np.array(np.triu_indices(n, 1)), 1.0
     numbers = rng.choice(total, n_pairs, replace=False)
-    second = np.floor((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # pairs (i, j), i < j, by rising j
+    second = np.floor((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(
+        np.int64
+    )  # pairs (i, j), i < j, by rising j
     second -= second * (second - 1) // 2 > numbers
     return np.array([numbers - second * (second - 1) // 2, second]), n_pairs / total
 
@@ -114,12 +144,28 @@ class Measured(NamedTuple):
     new_bins: bool
 
 
-def measure(features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool) -> Measured:
-    """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
+def measure(
+    features: Any,
+    prepare: Callable[[Any], Any],
+    X: Any,
+    pairs: NDArray,
+    exact: Pairs,
+    own: bool,
+) -> Measured:
+    """Go through the pairs in blocks; `exact` takes rows as the map does where the
+    kernel is its own.
+    """
     known = bias_and_variance(features) if own else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
-    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))
+    block = max(
+        1,
+        min(
+            MOST_PAIRS,
+            BLOCK_ENTRIES
+            // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns),
+        ),
+    )
     full = _entries(features)
     values, errors, expected, new_bins = [], [], [], False
     for a in range(0, pairs.shape[1], block):
@@ -131,15 +177,27 @@ def measure(features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray
         if known is not None:
             bias, variance = known(U, V)
             expected.append(bias**2 + variance)
-        new_bins = new_bins or any(full and part.nnz < full * part.shape[0] for part in Z)
+        new_bins = new_bins or any(
+            full and part.nnz < full * part.shape[0] for part in Z
+        )
     together = None if known is None else np.concatenate(expected)
-    return Measured(np.concatenate(values), np.concatenate(errors), together, int(probe.shape[1]), new_bins)
+    return Measured(
+        np.concatenate(values),
+        np.concatenate(errors),
+        together,
+        int(probe.shape[1]),
+        new_bins,
+    )
 
 
 def _entries(features: Any) -> int:
-    """Entries of a row whose bins are all occupied, where the map is one of numbered bins; else 0."""
+    """Entries of a row whose bins are all occupied, where the map is one of numbered
+    bins; else 0.
+    """
     first, *others = (leaf.features for leaf in leaves(features))
-    numbered = isinstance(first, BinningFeatures) and first.n_buckets is None and not others
+    numbered = (
+        isinstance(first, BinningFeatures) and first.n_buckets is None and not others
+    )
     return len(first.values_) if numbered else 0
 
 
@@ -193,11 +251,13 @@ class KernelError:
     maximum : float
         Largest absolute error over the measured pairs.
     beyond : float
-        With that confidence at most this share of all pairs has an error above `maximum`.
+        With that confidence at most this share of all pairs has an error above
+        `maximum`.
     groups : tuple of ErrorGroup
         Errors by the exact kernel value, from distant rows to close ones.
     bound : float or None
-        Error that no pair exceeds with probability `confidence` over draws of the map, by Claim 1 or Claim 2.
+        Error that no pair exceeds with probability `confidence` over draws of the map,
+        by Claim 1 or Claim 2.
     claim : str
         Which claim gives the bound, or why there is none.
 
@@ -230,26 +290,45 @@ class KernelError:
     claim: str
 
     def __str__(self) -> str:
-        size = f"{self.n_components:,} columns" + (f" of {self.n_grids:,} grids" if self.n_grids else "")
+        size = f"{self.n_components:,} columns" + (
+            f" of {self.n_grids:,} grids" if self.n_grids else ""
+        )
         share = f"{self.confidence:.4g}"
-        lines = [f"{self.features}, {size}: error on {self.n_pairs:,} pairs of rows, confidence {share}"]
+        lines = [
+            f"{self.features}, {size}: error on {self.n_pairs:,} pairs of rows, "
+            f"confidence {share}"
+        ]
         for name, value, (low, high) in (
             ("mean |error|", self.mean_absolute, self.mean_absolute_interval),
             ("rms error", self.root_mean_square, self.root_mean_square_interval),
             ("bias", self.bias, self.bias_interval),
         ):
             lines.append(f"  {name:<13}{value:>10.3g}   {low:.3g} to {high:.3g}")
-        lines.append(f"  {'maximum':<13}{self.maximum:>10.3g}   at most {self.beyond:.2g} of all pairs err more")
+        lines.append(
+            f"  {'maximum':<13}{self.maximum:>10.3g}   at most {self.beyond:.2g} of "
+            "all pairs err more"
+        )
         if self.bound is None:
-            lines.append(fill(f"no guarantee: {self.claim}", 96, initial_indent="  ", subsequent_indent="    "))
+            lines.append(
+                fill(
+                    f"no guarantee: {self.claim}",
+                    96,
+                    initial_indent="  ",
+                    subsequent_indent="    ",
+                )
+            )
         else:
             lines.append(f"  {'guaranteed':<13}{self.bound:>10.3g}   {self.claim}")
-        lines += ["", f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}"]
+        lines += [
+            "",
+            f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}",
+        ]
         known = all(group.expected is not None for group in self.groups)
         lines[-1] += f"{'expected':>12}" if known else ""
         for group in self.groups:
             between = f"{group.low:.4g} to {group.high:.4g}"
-            line = f"  {between:<22}{group.n_pairs:>8,}{group.mean_absolute:>14.3g}{group.root_mean_square:>12.3g}"
+            line = f"  {between:<22}{group.n_pairs:>8,}"
+            line += f"{group.mean_absolute:>14.3g}{group.root_mean_square:>12.3g}"
             lines.append(line + (f"{group.expected:>12.3g}" if known else ""))
         return "\n".join(lines)
 
@@ -259,11 +338,23 @@ class KernelError:
 
         rows = [
             row("mean absolute error", self.mean_absolute, self.mean_absolute_interval),
-            row("root mean square error", self.root_mean_square, self.root_mean_square_interval),
+            row(
+                "root mean square error",
+                self.root_mean_square,
+                self.root_mean_square_interval,
+            ),
             row("bias", self.bias, self.bias_interval),
-            ("largest error", number(self.maximum), f"at most {self.beyond:.2g} of all pairs err more"),
+            (
+                "largest error",
+                number(self.maximum),
+                f"at most {self.beyond:.2g} of all pairs err more",
+            ),
         ]
-        rows += [] if self.bound is None else [("guaranteed", number(self.bound), self.claim)]
+        rows += (
+            []
+            if self.bound is None
+            else [("guaranteed", number(self.bound), self.claim)]
+        )
         caption = f"Error of {self.features} on {self.n_pairs:,} pairs of rows"
         interval = f"{100 * self.confidence:.4g} % interval"
         groups = [
@@ -275,7 +366,10 @@ class KernelError:
             for one in self.groups
         ]
         head = ("k(x, y)", "pairs", "mean absolute error", "root mean square error")
-        parts = table(caption, ("quantity", "value", interval), rows), table("By the kernel value", head, groups)
+        parts = (
+            table(caption, ("quantity", "value", interval), rows),
+            table("By the kernel value", head, groups),
+        )
         return tag("br").join(parts)
 
 
@@ -288,25 +382,31 @@ def kernel_error(
     confidence: float = 0.95,
     random_state: Any = None,
 ) -> KernelError:
-    """Measure how far the inner products of a fitted map are from the kernel, on pairs of the given rows.
+    """Measure how far the inner products of a fitted map are from the kernel, on pairs
+    of the given rows.
 
-    Pairs are drawn at random. With at least 2 `n_pairs` rows no row is in two pairs, so that errors are independent
-    given the map, and the intervals are for pairs of rows from the same distribution. With fewer rows pairs share rows,
-    and the intervals are for the n (n - 1) / 2 pairs of X. If there are at most `n_pairs` of these, all are measured,
-    and the figures are exact. Neither Z nor a kernel matrix of all rows is ever held.
+    Pairs are drawn at random. With at least 2 `n_pairs` rows no row is in two pairs, so
+    that errors are independent given the map, and the intervals are for pairs of rows
+    from the same distribution. With fewer rows pairs share rows, and the intervals are
+    for the n (n - 1) / 2 pairs of X. If there are at most `n_pairs` of these, all are
+    measured, and the figures are exact. Neither Z nor a kernel matrix of all rows is
+    ever held.
 
-    The bound is given for comparison. It is for the worst pair of a whole region and holds before the map is drawn,
-    whereas the measured figures are for this draw of the map.
+    The bound is given for comparison. It is for the worst pair of a whole region and
+    holds before the map is drawn, whereas the measured figures are for this draw of the
+    map.
 
     Parameters
     ----------
-    features : fitted transformer, or fitted KernelMachineRegressor or KernelMachineClassifier
-        Of `bochner`, or any with ``transform`` whose inner products estimate a kernel, such as scikit-learn's
-        `RBFSampler` and `Nystroem`.
+    features : fitted transformer or machine
+        Of `bochner`, or any with ``transform`` whose inner products estimate a kernel,
+        such as scikit-learn's `RBFSampler` and `Nystroem`.
     X : array, sparse matrix or data frame of shape (n, d)
-        Rows that `features` accepts. Use rows that the map was not fitted on to measure its error on new rows.
+        Rows that `features` accepts. Use rows that the map was not fitted on to measure
+        its error on new rows.
     kernel : Kernel or callable (X, Y) -> array of shape (n, m), optional
-        The kernel that the map estimates, for rows of X; needed if the map does not know it.
+        The kernel that the map estimates, for rows of X; needed if the map does not
+        know it.
     n_pairs : int, default=10_000
     confidence : float, default=0.95
     random_state : int, Generator or None, default=None
@@ -327,8 +427,9 @@ def kernel_error(
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007 (the bounds). Sutherland and
-    Schneider, "On the Error of Random Fourier Features", UAI 2015, section 2 (the expected errors).
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007 (the
+    bounds). Sutherland and Schneider, "On the Error of Random Fourier Features", UAI
+    2015, section 2 (the expected errors).
 
     Examples
     --------
@@ -339,7 +440,10 @@ def kernel_error(
     >>> X = np.random.default_rng(0).standard_normal((2000, 2))
     >>> features = BinningFeatures(Laplacian(2.0), 400, random_state=0).fit(X)
     >>> error = kernel_error(features, X, n_pairs=1000, random_state=0)
-    >>> error.n_pairs, error.mean_absolute < error.root_mean_square < error.maximum < error.bound
+    >>> (
+    ...     error.n_pairs,
+    ...     error.mean_absolute < error.root_mean_square < error.maximum < error.bound,
+    ... )
     (1000, True)
     """
     check_count(n_pairs, "n_pairs")
@@ -348,31 +452,46 @@ def kernel_error(
     if hasattr(features, "fit"):
         check_is_fitted(features)
     if kernel is not None and not callable(kernel):
-        raise TypeError(f"kernel must be one of bochner.kernels or a callable of (X, Y), got {kernel!r}.")
+        raise TypeError(
+            "kernel must be one of bochner.kernels or a callable of (X, Y), got "
+            f"{kernel!r}."
+        )
     inner, prepare = _opened(features)
     if not hasattr(inner, "transform"):
         raise TypeError(
-            f"features must be a fitted map with a method transform, such as FourierFeatures().fit(X), got "
+            "features must be a fitted map with a method transform, such as "
+            "FourierFeatures().fit(X), got "
             f"{type(features).__name__}."
         )
     parts = list(leaves(inner))
     single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)
     known = kernel_of(single.features)
-    own = kernel is None or (isinstance(kernel, Kernel) and single.features is features and kernel == known)
+    own = kernel is None or (
+        isinstance(kernel, Kernel) and single.features is features and kernel == known
+    )
     exact = exact_values(inner) if kernel is None or own else pairwise(kernel)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     n = _num_samples(X)
     if n < 2:
-        raise ValueError(f"X has {n} row; the error is measured on pairs of different rows.")
+        raise ValueError(
+            f"X has {n} row; the error is measured on pairs of different rows."
+        )
     pairs, share = draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
     measured = measure(inner, prepare, X, pairs, exact, own)
-    bound, claim = None, "the claims are about the map's own kernel, and another was given"
+    bound, claim = (
+        None,
+        "the claims are about the map's own kernel, and another was given",
+    )
     if own or known is None:
-        bound, claim = guarantee(single, lambda: prepare(X), float(confidence), measured.new_bins)
+        bound, claim = guarantee(
+            single, lambda: prepare(X), float(confidence), measured.new_bins
+        )
     return KernelError(
         features=type(single.features).__name__,
         n_components=measured.width,
-        n_grids=len(single.features.values_) if isinstance(single.features, BinningFeatures) else None,
+        n_grids=len(single.features.values_)
+        if isinstance(single.features, BinningFeatures)
+        else None,
         n_pairs=pairs.shape[1],
         confidence=float(confidence),
         **_summary(measured.errors, float(confidence), share),
@@ -383,14 +502,18 @@ def kernel_error(
 
 
 def _opened(source: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The map of a fitted model, and what turns rows into its rows; a map by itself takes rows as they are."""
+    """The map of a fitted model, and what turns rows into its rows; a map by itself
+    takes rows as they are.
+    """
     if hasattr(source, "encoder_") and hasattr(source, "features_"):
         return source.features_, lambda X: source.encoder_.encode(X, dtype=np.float64)
     return source, lambda X: X
 
 
 def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]:
-    """Mean absolute error, root mean square error and bias with their intervals, the maximum and what it says."""
+    """Mean absolute error, root mean square error and bias with their intervals, the
+    maximum and what it says.
+    """
     size = np.abs(errors)
     mean, (mean_low, mean_high) = _mean(size, confidence, known)
     square, (low, high) = _mean(errors**2, confidence, known)
@@ -399,22 +522,33 @@ def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]
         "mean_absolute": mean,
         "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
         "root_mean_square": float(np.sqrt(square)),
-        "root_mean_square_interval": (float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))),
+        "root_mean_square_interval": (
+            float(np.sqrt(max(low, 0.0))),
+            float(np.sqrt(high)),
+        ),
         "bias": bias,
         "bias_interval": bias_interval,
         "maximum": float(size.max()),
-        "beyond": 0.0 if known == 1 else float(-np.expm1(np.log1p(-confidence) / len(errors))),
+        "beyond": 0.0
+        if known == 1
+        else float(-np.expm1(np.log1p(-confidence) / len(errors))),
     }
 
 
 def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Interval]:
-    """Mean and its interval by the Student t distribution, narrower by the share of the population that is known."""
+    """Mean and its interval by the Student t distribution, narrower by the share of
+    the population that is known.
+    """
     mean, n = float(values.mean()), len(values)
     if known == 1:
         return mean, (mean, mean)
     if n < 2:
         return mean, (-np.inf, np.inf)
-    half = student.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) * np.sqrt((1 - known) / n)
+    half = (
+        student.ppf((1 + confidence) / 2, n - 1)
+        * values.std(ddof=1)
+        * np.sqrt((1 - known) / n)
+    )
     return mean, (float(mean - half), float(mean + half))
 
 

@@ -16,15 +16,23 @@ from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import estimated_kernel, leaves
 from bochner.kernels import Kernel
 
-Matrix = Callable[[Any, Any], NDArray]  # from rows and other rows, a number for each row and each other one
-Pairs = Callable[[Any, Any], NDArray]  # from rows and as many others, a number for each pair of them
+Matrix = Callable[
+    [Any, Any], NDArray
+]  # from rows and other rows, a number for each row and each other one
+Pairs = Callable[
+    [Any, Any], NDArray
+]  # from rows and as many others, a number for each pair of them
 GRAM = 64  # rows of the kernel matrices of which the diagonals are taken
 
 
 def exact_values(features: Any) -> Pairs:
-    """The kernel that a map estimates, of pairs of its rows; TypeError where it is not known."""
+    """The kernel that a map estimates, of pairs of its rows; TypeError where it is
+    not known.
+    """
     parts = [(leaf, _values(leaf.features)) for leaf in leaves(features)]
-    return lambda A, B: np.sum([leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0)
+    return lambda A, B: np.sum(
+        [leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0
+    )
 
 
 def _values(features: Any) -> Pairs:
@@ -38,7 +46,10 @@ def pairwise(kernel: Matrix) -> Pairs:
 
     def values(A: Any, B: Any) -> NDArray:
         A, B = dense(A), dense(B)
-        blocks = [np.diagonal(kernel(A[a : a + GRAM], B[a : a + GRAM])) for a in range(0, len(A), GRAM)]
+        blocks = [
+            np.diagonal(kernel(A[a : a + GRAM], B[a : a + GRAM]))
+            for a in range(0, len(A), GRAM)
+        ]
         return np.concatenate(blocks).astype(np.float64)
 
     return values
@@ -52,20 +63,27 @@ def dense(X: Any) -> NDArray[np.float64]:
 def inner_products(A: Any, B: Any) -> NDArray[np.float64]:
     """Inner products of rows and as many others, in float64."""
     if sp.issparse(A):
-        return np.asarray(A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)).ravel()
+        return np.asarray(
+            A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)
+        ).ravel()
     return np.einsum("ij,ij->i", np.asarray(A, np.float64), np.asarray(B, np.float64))
 
 
-BiasAndVariance = Callable[[Any, Any], tuple[NDArray, NDArray]]  # bias and variance of z(x)'z(y), for each pair of rows
+BiasAndVariance = Callable[
+    [Any, Any], tuple[NDArray, NDArray]
+]  # bias and variance of z(x)'z(y), for each pair of rows
 
 
 def bias_and_variance(features: Any) -> BiasAndVariance | None:
-    """Bias and variance of z(x)'z(y) over independent draws of frequencies or grids; None where they are not known.
+    """Bias and variance of z(x)'z(y) over independent draws of frequencies or grids;
+    None where they are not known.
 
-    A frequency of weight u gives u cos(w'D), of variance u^2 ((1 + k(2 D)) / 2 - k(D)^2); one with a random offset
-    u^2 / 2 more, of cos(w'(x + y) + 2 b). A grid gives u for rows in one bin, which they are with probability k; in
-    one of B buckets they are with probability p = k + (1 - k) / B, so that the variance is u^2 p (1 - p) and the bias
-    p - k of the kernel. Each of the terms of a kernel has draws by itself, and so has each of the maps side by side.
+    A frequency of weight u gives u cos(w'D), of variance u^2 ((1 + k(2 D)) / 2 -
+    k(D)^2); one with a random offset u^2 / 2 more, of cos(w'(x + y) + 2 b). A grid
+    gives u for rows in one bin, which they are with probability k; in one of B buckets
+    they are with probability p = k + (1 - k) / B, so that the variance is u^2 p (1 - p)
+    and the bias p - k of the kernel. Each of the terms of a kernel has draws by itself,
+    and so has each of the maps side by side.
     """
     parts = [(leaf, _of_single(leaf.features)) for leaf in leaves(features)]
     known = [(leaf, own) for leaf, own in parts if own is not None]
@@ -85,31 +103,58 @@ def _of_single(features: Any) -> BiasAndVariance | None:
         return lambda A, B: (np.zeros(A.shape[0]), np.zeros(A.shape[0]))
     if isinstance(features, FourierFeatures) and features.sampling != "leverage":
         m, lone = features.frequencies_.shape[1], len(features.offsets_)
-        return _over_terms(features.kernel, m, lambda k, k2: (np.zeros_like(k), (1 + k2) / 2 - k**2), lone / 2)
-    if isinstance(features, BinningFeatures) and features.column_share == 1 and not features._smooth.any():
+        return _over_terms(
+            features.kernel,
+            m,
+            lambda k, k2: (np.zeros_like(k), (1 + k2) / 2 - k**2),
+            lone / 2,
+        )
+    if (
+        isinstance(features, BinningFeatures)
+        and features.column_share == 1
+        and not features._smooth.any()
+    ):
         by_chance = 1 / features.n_buckets if features.n_buckets else 0.0
-        return _over_terms(features.kernel, len(features.values_), lambda k, k2: _meetings(k, by_chance), 0.0)
+        return _over_terms(
+            features.kernel,
+            len(features.values_),
+            lambda k, k2: _meetings(k, by_chance),
+            0.0,
+        )
     return None
 
 
 def _meetings(k: NDArray, by_chance: float) -> tuple[NDArray, NDArray]:
-    """Bias and variance of one grid's estimate, whose bins share a column with the probability `by_chance`."""
+    """Bias and variance of one grid's estimate, whose bins share a column with the
+    probability `by_chance`.
+    """
     bias = (1 - k) * by_chance
     return bias, (k + bias) * (1 - k - bias)
 
 
 def _over_terms(
-    kernel: Kernel, draws: int, of_term: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], more: float
+    kernel: Kernel,
+    draws: int,
+    of_term: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]],
+    more: float,
 ) -> BiasAndVariance:
-    """Bias and variance of the sum of the terms' estimates, which share the draws in proportion to their variances."""
+    """Bias and variance of the sum of the terms' estimates, which share the draws in
+    proportion to their variances.
+    """
     total = kernel.variance
-    terms = [(variance, [pairwise(leaf) for leaf in factors]) for variance, factors in kernel.terms()]
+    terms = [
+        (variance, [pairwise(leaf) for leaf in factors])
+        for variance, factors in kernel.terms()
+    ]
 
     def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
         A, B = dense(A), dense(B)
         bias, squares = np.zeros(len(A)), np.full(len(A), more * total**2 / draws**2)
         for variance, factors in terms:
-            at, twice = (np.prod([factor(U, V) for factor in factors], axis=0) for U, V in ((A, B), (2 * A, 2 * B)))
+            at, twice = (
+                np.prod([factor(U, V) for factor in factors], axis=0)
+                for U, V in ((A, B), (2 * A, 2 * B))
+            )
             off, own = of_term(at, twice)
             bias += variance * off
             squares += variance * total / draws * np.maximum(own, 0.0)

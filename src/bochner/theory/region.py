@@ -15,11 +15,14 @@ from bochner.kernels.base import check_count, check_positive
 
 
 def check_components(n_components: Any, paired: bool) -> None:
-    """Raise TypeError or ValueError unless `n_components` is a number of columns, even where they are paired."""
+    """Raise TypeError or ValueError unless `n_components` is a number of columns,
+    even where they are paired.
+    """
     check_count(n_components, "n_components")
     if paired and n_components % 2:
         raise ValueError(
-            f"n_components must be even where cosines and sines are paired, got {n_components}: use "
+            "n_components must be even where cosines and sines are paired, got "
+            f"{n_components}: use "
             f"{n_components + 1}, or paired=False."
         )
 
@@ -60,7 +63,9 @@ class Region:
     def box(self) -> tuple[NDArray, NDArray]:
         """Least and largest value of each column, shape (d,)."""
         assert self.rows is not None
-        return self.rows.min(axis=0).astype(np.float64), self.rows.max(axis=0).astype(np.float64)
+        return self.rows.min(axis=0).astype(np.float64), self.rows.max(axis=0).astype(
+            np.float64
+        )
 
     def ranges(self) -> NDArray[np.float64]:
         """Range of each column, shape (d,)."""
@@ -70,15 +75,18 @@ class Region:
         return high - low
 
     def diameter(self, units: NDArray) -> float:
-        """Largest distance of two rows whose columns are multiplied by `units`, shape (d,).
+        """Largest distance of two rows whose columns are multiplied by `units`, shape
+        (d,).
 
-        Exact up to 2,000 rows; else at most twice it, the lesser of the diagonal of the box around the rows and of
-        twice the largest distance from its centre.
+        Exact up to 2,000 rows; else at most twice it, the lesser of the diagonal of the
+        box around the rows and of twice the largest distance from its centre.
         """
         if self.rows is None:
             return float(self.known * np.max(units))
         low, high = self.box()
-        size = float(np.max((high - low) * units))  # taken out, so that squares stay finite
+        size = float(
+            np.max((high - low) * units)
+        )  # taken out, so that squares stay finite
         if size == 0:
             return 0.0
         centre, scale = low + (high - low) / 2, units / size
@@ -88,21 +96,30 @@ class Region:
             apart = np.add.outer(squares, squares) - 2 * (U @ U.T)
             return size * float(np.sqrt(apart.max()))
         chunks = (self.rows[a : a + CHUNK] for a in range(0, len(self.rows), CHUNK))
-        radius = max(float(np.linalg.norm((rows - centre) * scale, axis=1).max()) for rows in chunks)
+        radius = max(
+            float(np.linalg.norm((rows - centre) * scale, axis=1).max())
+            for rows in chunks
+        )
         return size * min(float(np.linalg.norm((high - low) * scale)), 2 * radius)
 
 
-def region_of(X: ArrayLike | None, diameter: float | None, n_features: int | None) -> Region:
+def region_of(
+    X: ArrayLike | None, diameter: float | None, n_features: int | None
+) -> Region:
     """Rows, or a diameter and a number of columns, checked."""
     if X is None:
         if diameter is None or n_features is None:
             raise TypeError("Give the rows X, or else both diameter and n_features.")
         check_count(n_features, "n_features")
         if not isinstance(diameter, Real) or not 0 <= float(diameter) < np.inf:
-            raise ValueError(f"diameter must be a finite number from 0 on, got {diameter!r}.")
+            raise ValueError(
+                f"diameter must be a finite number from 0 on, got {diameter!r}."
+            )
         return Region(int(n_features), None, float(diameter))
     if diameter is not None or n_features is not None:
-        raise TypeError("X determines diameter and n_features: give either X or these two.")
+        raise TypeError(
+            "X determines diameter and n_features: give either X or these two."
+        )
     rows = dense_rows(X)
     return Region(rows.shape[1], rows)
 
@@ -110,12 +127,21 @@ def region_of(X: ArrayLike | None, diameter: float | None, n_features: int | Non
 def dense_rows(X: Any) -> NDArray:
     """Rows as a finite array of shape (n, d), float32 or float64."""
     if sp.issparse(X):
-        raise TypeError("X is sparse; the extent of rows needs a dense array: pass X.toarray(), or a diameter.")
+        raise TypeError(
+            "X is sparse; the extent of rows needs a dense array: pass X.toarray(), "
+            "or a diameter."
+        )
     rows = np.asarray(X)
     if rows.dtype != np.float32:
         rows = np.asarray(rows, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"X must have rows and columns, got shape {rows.shape}. A single row is [[...]].")
+        raise ValueError(
+            f"X must have rows and columns, got shape {rows.shape}. A single row is "
+            "[[...]]."
+        )
     if not np.isfinite(rows).all():
-        raise ValueError("X has values that are missing or infinite: drop those rows, or impute the values.")
+        raise ValueError(
+            "X has values that are missing or infinite: drop those rows, or impute "
+            "the values."
+        )
     return rows

@@ -1,4 +1,6 @@
-"""What all models of rows without targets share: rows of any kind, encoded, seen through a drawn map."""
+"""What all models of rows without targets share: rows of any kind, encoded, seen
+through a drawn map.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class RowModel(BaseKernelEstimator):
     Attributes
     ----------
     learned : str
-        The attribute without which it is not fitted, as where a fit has failed after a look at the columns.
+        The attribute without which it is not fitted, as where a fit has failed after a
+        look at the columns.
     """
 
     learned: ClassVar[str]
@@ -52,8 +55,16 @@ class RowModel(BaseKernelEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.learned)
 
-    def _open(self, X: Any, sample_weight: Any, seed: int, dtype: DTypeLike = np.float32, y: Any = None) -> TrainingSet:
-        """Rows of any kind to learn from: arrays, frames, sparse matrices, files, collections.
+    def _open(
+        self,
+        X: Any,
+        sample_weight: Any,
+        seed: int,
+        dtype: DTypeLike = np.float32,
+        y: Any = None,
+    ) -> TrainingSet:
+        """Rows of any kind to learn from: arrays, frames, sparse matrices, files,
+        collections.
 
         Parameters
         ----------
@@ -84,25 +95,37 @@ class RowModel(BaseKernelEstimator):
         return None
 
     def _targets_of(self, seen: Any) -> Callable[[NDArray], NDArray]:
-        """How targets are read as numbers, shape (b, K), after a look at all of them: an array or a `TableSummary`."""
+        """How targets are read as numbers, shape (b, K), after a look at all of
+        them: an array or a `TableSummary`.
+        """
         return as_it_is
 
-    def _mapped(self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32) -> NDArray:
+    def _mapped(
+        self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32
+    ) -> NDArray:
         """What ``work(rows)`` makes of blocks of encoded rows, one after the other."""
         X = checked_rows(self, X, reset=False)
         source = rows_to_map(self.encoder_, X, dtype)
         return np.concatenate([work(block.X) for block in source.blocks(1 << 16)])
 
 
-def map_for(features: Any, kernel: Any, sample: ArraySource, seed: int, n_landmarks: int = LANDMARKS) -> FeatureMap:
+def map_for(
+    features: Any,
+    kernel: Any,
+    sample: ArraySource,
+    seed: int,
+    n_landmarks: int = LANDMARKS,
+) -> FeatureMap:
     """A map, not drawn yet.
 
     Parameters
     ----------
     features : FeatureMap, transformer or "auto"
-        "auto" is landmarks of the kernel, or Fourier features if the kernel has no formula.
+        "auto" is landmarks of the kernel, or Fourier features if the kernel has no
+        formula.
     kernel : Kernel or "auto"
-        "auto" is a Gaussian whose lengthscale is set by the median distance between rows.
+        "auto" is a Gaussian whose lengthscale is set by the median distance between
+        rows.
     sample : ArraySource
         Encoded rows.
     seed : int
@@ -115,18 +138,30 @@ def map_for(features: Any, kernel: Any, sample: ArraySource, seed: int, n_landma
     """
     if isinstance(kernel, str):
         if kernel != "auto":
-            raise ValueError(f"kernel must be 'auto' or a kernel such as Gaussian(2.0), got {kernel!r}.")
+            raise ValueError(
+                "kernel must be 'auto' or a kernel such as Gaussian(2.0), got "
+                f"{kernel!r}."
+            )
     elif not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be 'auto' or a kernel such as Gaussian(2.0), got {kernel!r:.200}.")
+        raise TypeError(
+            "kernel must be 'auto' or a kernel such as Gaussian(2.0), got "
+            f"{kernel!r:.200}."
+        )
     if not isinstance(features, str):
         if isinstance(kernel, Kernel):
-            raise ValueError("A kernel was given beside a map: give the kernel to the map, features=Map(kernel).")
+            raise ValueError(
+                "A kernel was given beside a map: give the kernel to the map, "
+                "features=Map(kernel)."
+            )
         drawn = seeded(features, seed)
         if not is_dense(drawn):
             require_hashed(drawn, MOST_COLUMNS)
         return drawn
     if features != "auto":
-        raise ValueError(f"features must be 'auto' or a map such as FourierFeatures(), got {features!r}.")
+        raise ValueError(
+            "features must be 'auto' or a map such as FourierFeatures(), got "
+            f"{features!r}."
+        )
     chosen = kernel if isinstance(kernel, Kernel) else median_gaussian(sample, seed)
     landmarks = NystroemFeatures(chosen, n_landmarks)
     exact = has_exact_kernel(LeafMap(1.0, (), landmarks))

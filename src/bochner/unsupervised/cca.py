@@ -1,4 +1,6 @@
-"""Kernel canonical correlations of two tables, from the joint moments of the features of both."""
+"""Kernel canonical correlations of two tables, from the joint moments of the
+features of both.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from bochner.data.weights import checked_weight
 from bochner.design.moments import Moments
@@ -18,7 +24,13 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.training import CheckedRows, Given, TrainingSet, columns_apart, rows_to_map
+from bochner.inputs.training import (
+    CheckedRows,
+    Given,
+    TrainingSet,
+    columns_apart,
+    rows_to_map,
+)
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (
@@ -30,7 +42,10 @@ from bochner.unsupervised.paired_tables import (
     sum_halves,
 )
 
-ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}  # of the largest variance
+ROUNDING = {
+    np.dtype(np.float32): 1e-7,
+    np.dtype(np.float64): 1e-14,
+}  # of the largest variance
 ALPHAS = np.geomspace(1e-6, 10, 15)
 FEWEST_HALVED = 20  # rows, of which there are halves to validate by
 LANDMARKS = 1000
@@ -38,28 +53,32 @@ DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
-    """Kernel canonical correlation analysis: directions in two feature spaces whose scores are most correlated.
+    """Kernel canonical correlation analysis: directions in two feature spaces whose
+    scores are most correlated.
 
-    With z and u the features of rows x and y, C their covariances and g a ridge penalty, the directions are
-    (C_zz + g_z I)^-1/2 and (C_uu + g_u I)^-1/2 times the singular vectors of (C_zz + g_z I)^-1/2 C_zu
-    (C_uu + g_u I)^-1/2 (Bach and Jordan, 2002; on random features Lopez-Paz et al., 2014). All three come from one
-    pass over the rows, and no n x n matrix is made.
+    With z and u the features of rows x and y, C their covariances and g a ridge
+    penalty, the directions are (C_zz + g_z I)^-1/2 and (C_uu + g_u I)^-1/2 times the
+    singular vectors of (C_zz + g_z I)^-1/2 C_zu (C_uu + g_u I)^-1/2 (Bach and Jordan,
+    2002; on random features Lopez-Paz et al., 2014). All three come from one pass over
+    the rows, and no n x n matrix is made.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of pairs of directions, at most the number of features of either table.
     kernel, y_kernel : Kernel or "auto", default="auto"
-        Kernels of the rows of X and of y. "auto" is a Gaussian that is exp(-1) at the median distance between rows.
+        Kernels of the rows of X and of y. "auto" is a Gaussian that is exp(-1) at the
+        median distance between rows.
     features, y_features : FeatureMap, transformer or "auto", default="auto"
-        Feature maps of both tables. "auto" is `NystroemFeatures` of the kernel with 1,000 landmarks; another map brings
-        its own kernel.
+        Feature maps of both tables. "auto" is `NystroemFeatures` of the kernel with
+        1,000 landmarks; another map brings its own kernel.
     alpha : float or "auto", default="auto"
-        Ridge penalty relative to the mean variance of the features: g_z = alpha tr(C_zz) / D. "auto" selects it between
-        1e-6 and 10, by two-fold cross-validation of the correlation.
+        Ridge penalty relative to the mean variance of the features: g_z = alpha
+        tr(C_zz) / D. "auto" selects it between 1e-6 and 10, by two-fold
+        cross-validation of the correlation.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks and of the halves of the cross-validation.
     verbose : int, default=0
@@ -68,12 +87,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Attributes
     ----------
     correlations_ : array of shape (K,)
-        Correlations of the scores of the training rows. They are too optimistic for small alpha; `score` measures
-        them on other rows.
+        Correlations of the scores of the training rows. They are too optimistic for
+        small alpha; `score` measures them on other rows.
     alpha_ : float
         Ridge penalty that was used.
     alphas_, alpha_scores_ : arrays of shape (A,)
-        Penalties that were tried, and their mean correlations on held-out rows. Only for alpha="auto".
+        Penalties that were tried, and their mean correlations on held-out rows. Only
+        for alpha="auto".
     x_weights_, y_weights_ : arrays of shape (D, K) and (E, K)
         Directions, in feature space.
     x_mean_, y_mean_ : arrays of shape (D,) and (E,)
@@ -85,13 +105,14 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Raises
     ------
     ValueError
-        At fit: parameters out of range, tables with different numbers of rows, weights of one source alone. At
-        transform: other columns.
+        At fit: parameters out of range, tables with different numbers of rows, weights
+        of one source alone. At transform: other columns.
 
     References
     ----------
-    Bach and Jordan, "Kernel Independent Component Analysis", JMLR 2002. Lopez-Paz, Sra, Smola, Ghahramani and
-    Schoelkopf, "Randomized Nonlinear Component Analysis", ICML 2014.
+    Bach and Jordan, "Kernel Independent Component Analysis", JMLR 2002. Lopez-Paz, Sra,
+    Smola, Ghahramani and Schoelkopf, "Randomized Nonlinear Component Analysis", ICML
+    2014.
 
     See Also
     --------
@@ -106,12 +127,18 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     >>> X = np.column_stack([np.cos(angle), rng.standard_normal(1000)])
     >>> Y = np.column_stack([angle, rng.standard_normal(1000)])
     >>> model = KernelCCA(n_components=1, random_state=0).fit(X[:800], Y[:800])
-    >>> bool(model.score(X[800:], Y[800:]) > 0.95), bool(abs(np.corrcoef(X[:, 0], Y[:, 0])[0, 1]) < 0.1)
+    >>> (
+    ...     bool(model.score(X[800:], Y[800:]) > 0.95),
+    ...     bool(abs(np.corrcoef(X[:, 0], Y[:, 0])[0, 1]) < 0.1),
+    ... )
     (True, True)
     """
 
     learned = "y_weights_"
-    _allowed: ClassVar = {"n_components": ("a positive integer",), "alpha": ("a number of at least 0", "auto")}
+    _allowed: ClassVar = {
+        "n_components": ("a positive integer",),
+        "alpha": ("a number of at least 0", "auto"),
+    }
 
     correlations_: NDArray[np.float64]
     x_weights_: NDArray[np.float64]
@@ -146,11 +173,12 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+        X : array, sparse matrix, data frame or source of shape (n, d)
             Files and collections are read in two passes.
         y : the same of shape (n, e), or names of columns of X
-            A second table of the same rows, in the same order; one column may be an array of shape (n,). Two sources
-            are read on all threads and workers where their parts have the same rows, as those of one table do.
+            A second table of the same rows, in the same order; one column may be an
+            array of shape (n,). Two sources are read on all threads and workers where
+            their parts have the same rows, as those of one table do.
         sample_weight : array of shape (n,) or str, optional
             A name is that of a column; of sources both have it.
 
@@ -162,8 +190,14 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         seed = self._seed()
         first, second = given_pair(X, y, sample_weight)
         x, other, dtype = self._tables(first, second, seed)
-        self.encoder_, self.features_ = x.encoder, self._map(x, (self.features, self.kernel), seed)
-        self.y_encoder_, self.y_features_ = other.encoder, self._map(other, (self.y_features, self.y_kernel), seed + 1)
+        self.encoder_, self.features_ = (
+            x.encoder,
+            self._map(x, (self.features, self.kernel), seed),
+        )
+        self.y_encoder_, self.y_features_ = (
+            other.encoder,
+            self._map(other, (self.y_features, self.y_kernel), seed + 1),
+        )
         pairs, maps = Pairs(x.source, other.source), (self.features_, self.y_features_)
         with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
             halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
@@ -171,58 +205,89 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self._solve(halves, len(np.unique(distinct)) >= FEWEST_HALVED)
         return self
 
-    def _tables(self, first: Given, second: Given, seed: int) -> tuple[TrainingSet, TrainingSet, np.dtype]:
-        """Both tables, and the precision of their features, double where their rows are few."""
+    def _tables(
+        self, first: Given, second: Given, seed: int
+    ) -> tuple[TrainingSet, TrainingSet, np.dtype]:
+        """Both tables, and the precision of their features, double where their rows
+        are few.
+        """
         if first.stream is None or second.stream is None:
             X, y = checked_rows(self, first.X, reset=True), second.X
             check_consistent_length(X, y)
-            weight, dtype = checked_weight(first.weight, X), np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
-            return *self._encoded(CheckedRows(X, weight=weight), CheckedRows(y, weight=weight), dtype), dtype
+            weight, dtype = (
+                checked_weight(first.weight, X),
+                np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4"),
+            )
+            return *self._encoded(
+                CheckedRows(X, weight=weight), CheckedRows(y, weight=weight), dtype
+            ), dtype
         streams = first.stream.without_sample(), second.stream.without_sample()
         x, other = (
-            CheckedRows.of(one, seed, verbose=self.verbose, what=what) for one, what in zip(streams, "Xy", strict=True)
+            CheckedRows.of(one, seed, verbose=self.verbose, what=what)
+            for one, what in zip(streams, "Xy", strict=True)
         )
         if x.n_seen != other.n_seen:
             raise ValueError(
-                f"X and y have inconsistent numbers of rows, {x.n_seen:,} and {other.n_seen:,}: give two "
+                f"X and y have inconsistent numbers of rows, {x.n_seen:,} and "
+                f"{other.n_seen:,}: give two "
                 "tables of the same rows."
             )
         validate_data(self, x.X, reset=True, skip_check_array=True)
         dtype = np.dtype(np.float32)
         return *self._encoded(x, other, dtype), dtype
 
-    def _encoded(self, first: CheckedRows, second: CheckedRows, dtype: np.dtype) -> tuple[TrainingSet, TrainingSet]:
+    def _encoded(
+        self, first: CheckedRows, second: CheckedRows, dtype: np.dtype
+    ) -> tuple[TrainingSet, TrainingSet]:
         """Both tables encoded, rows of the first one with their hashes."""
         x, y = (rows.encoder(self.standardize) for rows in (first, second))
         other = second.encoded(y, dtype, encode=partial(y.encode, dtype=dtype))
         return first.encoded(x, dtype, encode=HashedEncode(x, dtype)), other
 
-    def _map(self, table: TrainingSet, wanted: tuple[Any, Any], seed: int) -> FeatureMap:
+    def _map(
+        self, table: TrainingSet, wanted: tuple[Any, Any], seed: int
+    ) -> FeatureMap:
         """The drawn map of one table."""
         features = table.drawn(map_for(*wanted, table.sample, seed, LANDMARKS), seed)
         if features.dense is None:
-            raise ValueError("KernelCCA needs dense features on both sides: give FourierFeatures or NystroemFeatures.")
+            raise ValueError(
+                "KernelCCA needs dense features on both sides: give FourierFeatures "
+                "or NystroemFeatures."
+            )
         return features
 
     def _solve(self, halves: Halves, judged: bool) -> None:
-        """Choose the ridge penalty by the halves, if there are enough rows, and solve for all rows."""
+        """Choose the ridge penalty by the halves, if there are enough rows, and
+        solve for all rows.
+        """
         first, second, alpha = halves.first, halves.second, self.alpha
         moments = first + second
         known = Covariances.of(moments)
-        for name, C, mean in (("X", known.xx, known.x_mean), ("y", known.yy, known.y_mean)):
+        for name, C, mean in (
+            ("X", known.xx, known.x_mean),
+            ("y", known.yy, known.y_mean),
+        ):
             if not np.trace(C) > ROUNDING[first.dtype] * (mean @ mean):
                 raise ValueError(
-                    f"All rows of {name} are equal (as with 1 sample), and nothing is correlated with what does not "
+                    f"All rows of {name} are equal (as with 1 sample), and nothing "
+                    "is correlated with what does not "
                     "vary: give rows that differ."
                 )
         if alpha == "auto" and judged:
-            alpha, self.alpha_scores_ = choose_ridge((first, second), ALPHAS, self.n_components)
+            alpha, self.alpha_scores_ = choose_ridge(
+                (first, second), ALPHAS, self.n_components
+            )
             self.alphas_ = ALPHAS.copy()
         alpha = 0.1 if alpha == "auto" else float(alpha)
-        found = CanonicalPairs(known, moments.dtype).directions(alpha, self.n_components)
+        found = CanonicalPairs(known, moments.dtype).directions(
+            alpha, self.n_components
+        )
         self.alpha_, self.x_mean_, self.y_mean_ = alpha, known.x_mean, known.y_mean
         self.correlations_ = known.correlations(*found)
-        self.x_weights_, self.y_weights_ = found.x.astype(moments.dtype), found.y.astype(moments.dtype)
+        self.x_weights_, self.y_weights_ = (
+            found.x.astype(moments.dtype),
+            found.y.astype(moments.dtype),
+        )
 
     @any_arrays
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -254,7 +319,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         y = second_table(y)
         self.y_encoder_.caution_unseen(y)
         rows = rows_to_map(self.y_encoder_, y, self.y_weights_.dtype)
-        return np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
+        return np.concatenate(
+            [self._y_scores(block.X) for block in rows.blocks(1 << 16)]
+        )
 
     @any_arrays
     def score(self, X: Any, y: Any) -> float:
@@ -322,24 +389,39 @@ class Covariances(NamedTuple):
         whole = moments.matrix[:-1, :-1] / moments.weight - np.outer(mean, mean)
         return cls(whole[:D, :D], whole[D:, D:], whole[:D, D:], mean[:D], mean[D:])
 
-    def correlations(self, x_weights: NDArray, y_weights: NDArray) -> NDArray[np.float64]:
-        """Correlation of each pair of directions, the columns of both; 0 where one of them does not vary."""
+    def correlations(
+        self, x_weights: NDArray, y_weights: NDArray
+    ) -> NDArray[np.float64]:
+        """Correlation of each pair of directions, the columns of both; 0 where one
+        of them does not vary.
+        """
         both = np.einsum("dk,dk->k", x_weights, self.xy @ y_weights)
-        squares = [np.einsum("dk,dk->k", w, C @ w) for w, C in ((x_weights, self.xx), (y_weights, self.yy))]
+        squares = [
+            np.einsum("dk,dk->k", w, C @ w)
+            for w, C in ((x_weights, self.xx), (y_weights, self.yy))
+        ]
         scale = np.sqrt(np.maximum(squares[0], 0) * np.maximum(squares[1], 0))
         return np.divide(both, scale, out=np.zeros(len(both)), where=scale > 0)
 
 
 class Whitened:
-    """Covariances C as V diag(s) V', from which (C + g I)^-1/2 follows for any g, without what is rounding."""
+    """Covariances C as V diag(s) V', from which (C + g I)^-1/2 follows for any g,
+    without what is rounding.
+    """
 
     def __init__(self, covariance: NDArray, rounding: float) -> None:
         values, vectors = eigh(covariance)
         kept = values > rounding * max(float(values[-1]), 0.0)
-        self.values, self.vectors, self.mean_variance = values[kept], vectors[:, kept], max(values.mean(), 0.0)
+        self.values, self.vectors, self.mean_variance = (
+            values[kept],
+            vectors[:, kept],
+            max(values.mean(), 0.0),
+        )
 
     def root(self, alpha: float) -> NDArray[np.float64]:
-        """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D, rank)."""
+        """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D,
+        rank).
+        """
         return self.vectors / np.sqrt(self.values + alpha * self.mean_variance)
 
 
@@ -351,20 +433,26 @@ class Directions(NamedTuple):
 
 
 class CanonicalPairs:
-    """The directions of the largest correlations for any ridge penalty (Bach and Jordan, 2002).
+    """The directions of the largest correlations for any ridge penalty (Bach and
+    Jordan, 2002).
 
-    With R = V (s + g)^-1/2 of each view the matrix M = R_x' C_xy R_y has the correlations as singular values, and its
-    singular vectors, times R_x and R_y, are the directions.
+    With R = V (s + g)^-1/2 of each view the matrix M = R_x' C_xy R_y has the
+    correlations as singular values, and its singular vectors, times R_x and R_y, are
+    the directions.
     """
 
     @single_threaded_blas()
     def __init__(self, covariances: Covariances, dtype: np.dtype) -> None:
         self.covariances = covariances
-        self.x, self.y = (Whitened(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy))
+        self.x, self.y = (
+            Whitened(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
+        )
 
     @single_threaded_blas()
     def directions(self, alpha: float, n_components: int) -> Directions:
-        """The leading pairs, of regularised variance 1, the largest entry of each x positive."""
+        """The leading pairs, of regularised variance 1, the largest entry of each x
+        positive.
+        """
         x_root, y_root = self.x.root(alpha), self.y.root(alpha)
         M = x_root.T @ self.covariances.xy @ y_root
         K = min(n_components, *M.shape)
@@ -375,13 +463,18 @@ class CanonicalPairs:
         lengths = np.linalg.norm(other, axis=0)
         other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
         x, y = x_root @ (other if turned else own), y_root @ (own if turned else other)
-        signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)]) if len(x) else np.ones(K)
+        signs = (
+            np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)]) if len(x) else np.ones(K)
+        )
         signs = np.where(signs == 0, 1, signs)
         return Directions(x * signs, y * signs)
 
 
-def choose_ridge(halves: tuple[Moments, Moments], alphas: NDArray, n_components: int) -> tuple[float, NDArray]:
-    """The ridge penalty whose directions of each half of the rows have the largest correlations on the other half.
+def choose_ridge(
+    halves: tuple[Moments, Moments], alphas: NDArray, n_components: int
+) -> tuple[float, NDArray]:
+    """The ridge penalty whose directions of each half of the rows have the largest
+    correlations on the other half.
 
     Both are known from the moments alone.
 
@@ -393,7 +486,9 @@ def choose_ridge(halves: tuple[Moments, Moments], alphas: NDArray, n_components:
         Mean correlations.
     """
     known = [Covariances.of(half) for half in halves]
-    pairs = [CanonicalPairs(own, half.dtype) for own, half in zip(known, halves, strict=True)]
+    pairs = [
+        CanonicalPairs(own, half.dtype) for own, half in zip(known, halves, strict=True)
+    ]
     scores = np.zeros(len(alphas))
     for k, alpha in enumerate(alphas.tolist()):
         for own, other in ((0, 1), (1, 0)):

@@ -17,7 +17,13 @@ from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import leading, product
-from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
+from bochner.features import (
+    AnchorFeatures,
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    MetricFeatures,
+)
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed, hashed_bins
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
@@ -30,19 +36,37 @@ from bochner.unsupervised.base import RowModel
 
 NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
-MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = 1000, 10, 3  # rows that each has; of fewer a graph falls apart
+MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = (
+    1000,
+    10,
+    3,
+)  # rows that each has; of fewer a graph falls apart
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
-MOST_ROWS = 100_000  # that k-means looks at; all others go to the nearest of its centres
-LEAST_DEGREE = 0.05  # of the mean one, as estimated degrees of rows that are far from all others may be negative
-ROUNDING = 1e-7  # of all squares of the features, below which a variance is one of rounding
-FEWEST_DIRECTIONS, FOR_EACH = 32, 4  # of the principal ones in which kernel k-means runs, and for each cluster
+MOST_ROWS = (
+    100_000  # that k-means looks at; all others go to the nearest of its centres
+)
+# Of the mean one, as estimated degrees of rows that are far from all others may be
+# negative
+LEAST_DEGREE = 0.05
+ROUNDING = (
+    1e-7  # of all squares of the features, below which a variance is one of rounding
+)
+FEWEST_DIRECTIONS, FOR_EACH = (
+    32,
+    4,
+)  # of the principal ones in which kernel k-means runs, and for each cluster
 
 
 class Clusterer(ClusterMixin, RowModel):
-    """What clusterings share: k-means of coordinates of the rows, which are the features times a matrix."""
+    """What clusterings share: k-means of coordinates of the rows, which are the
+    features times a matrix.
+    """
 
     learned = "labels_"
-    _allowed: ClassVar = {"n_clusters": ("a positive integer",), "n_init": ("a positive integer",)}
+    _allowed: ClassVar = {
+        "n_clusters": ("a positive integer",),
+        "n_init": ("a positive integer",),
+    }
 
     features: Any
     n_clusters: int
@@ -87,7 +111,11 @@ class Clusterer(ClusterMixin, RowModel):
         self._require_rows(rows)
         self.features_ = rows.drawn(map_of(self.features, rows, seed), seed)
         self._find_directions(rows, self.features_)
-        blocks = Blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
+        blocks = Blocks(
+            rows.source,
+            Design(rows.source, self.features_).block_rows,
+            np.dtype(np.float32),
+        )
         parts = [(self._coordinates(X), weight) for X, _, weight in blocks]
         self.embedding_ = np.concatenate([U for U, _ in parts])
         weight = np.concatenate([weight for _, weight in parts])
@@ -101,7 +129,8 @@ class Clusterer(ClusterMixin, RowModel):
         counted = int(np.count_nonzero(rows.sample.weights))
         if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
             raise ValueError(
-                f"n_clusters is {self.n_clusters}, and X has {counted} row{'s' * (counted != 1)} with weight: take "
+                f"n_clusters is {self.n_clusters}, and X has {counted} "
+                f"row{'s' * (counted != 1)} with weight: take "
                 "fewer clusters."
             )
 
@@ -117,12 +146,16 @@ class Clusterer(ClusterMixin, RowModel):
         """Tell what else there is to the clusters, given the weights of the rows."""
 
     def _centres(self, U: NDArray, weight: NDArray, seed: int) -> NDArray:
-        """Centres of k-means on a sample of the rows that have weight; on one thread, whose sums have one order."""
+        """Centres of k-means on a sample of the rows that have weight; on one
+        thread, whose sums have one order.
+        """
         from sklearn.cluster import KMeans
 
         rows = np.flatnonzero(weight)
         if len(rows) > MOST_ROWS:
-            rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False))
+            rows = np.sort(
+                np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False)
+            )
         means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
         with threadpool_limits(1):
             return means.fit(U[rows], sample_weight=weight[rows]).cluster_centers_
@@ -133,13 +166,17 @@ class Clusterer(ClusterMixin, RowModel):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+        X : array, sparse matrix, data frame or source of shape (n, d)
             Of a collection they are a Dask array, not computed yet.
         """
-        return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
+        return self._mapped(
+            X, lambda rows: nearest(self._coordinates(rows), self.centers_)
+        )
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the training rows, or others given as `X`, by cluster; see `ClusterDisplay.from_estimator`."""
+        """Draw the training rows, or others given as `X`, by cluster; see
+        `ClusterDisplay.from_estimator`.
+        """
         from bochner.display.unsupervised_displays import ClusterDisplay
 
         return ClusterDisplay.from_estimator(self, **options).plot(ax)
@@ -148,23 +185,25 @@ class Clusterer(ClusterMixin, RowModel):
 class SpectralClustering(Clusterer):
     """Spectral clustering without the matrix of all pairs of rows.
 
-    The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees are one; for other maps
-    D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading eigenvectors of the n x n matrix are Z P, where P is computed
-    from a D x D matrix that is summed in one or two passes. K-means clusters their rows, scaled to length one. New rows
-    are mapped by the same formula.
+    The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees
+    are one; for other maps D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading
+    eigenvectors of the n x n matrix are Z P, where P is computed from a D x D matrix
+    that is summed in one or two passes. K-means clusters their rows, scaled to length
+    one. New rows are mapped by the same formula.
 
     Parameters
     ----------
     n_clusters : int, default=8
-    features : "anchors", "fourier", "binning", a feature map or a scikit-learn transformer, default="anchors"
-        "anchors" takes one for every three rows, up to 1,000. They follow bent and thin clusters, as graphs of
-        neighbours do. "fourier" and "binning" get their lengthscale from the median distance between rows, and find
-        similar clusters to kernel k-means.
+    features : str, feature map or scikit-learn transformer, default="anchors"
+        "anchors" takes one for every three rows, up to 1,000. They follow bent and thin
+        clusters, as graphs of neighbours do. "fourier" and "binning" get their
+        lengthscale from the median distance between rows, and find similar clusters to
+        kernel k-means.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the features and of k-means.
     verbose : int, default=0
@@ -188,15 +227,16 @@ class SpectralClustering(Clusterer):
     Raises
     ------
     ValueError
-        At fit: numbers of clusters or runs that are not positive, more clusters than rows; an unknown name of features.
+        At fit: numbers of clusters or runs that are not positive, more clusters than
+        rows; an unknown name of features.
     NotFittedError
         At predict, before fit.
 
     References
     ----------
-    Ng, Jordan and Weiss, "On Spectral Clustering", NIPS 2001. Chen and Cai, "Large Scale Spectral Clustering with
-    Landmark-Based Representation", AAAI 2011. Wu et al., "Scalable Spectral Clustering Using Random Binning Features",
-    KDD 2018.
+    Ng, Jordan and Weiss, "On Spectral Clustering", NIPS 2001. Chen and Cai, "Large
+    Scale Spectral Clustering with Landmark-Based Representation", AAAI 2011. Wu et al.,
+    "Scalable Spectral Clustering Using Random Binning Features", KDD 2018.
 
     Examples
     --------
@@ -233,13 +273,18 @@ class SpectralClustering(Clusterer):
         if is_anchored(features):
             graph = AnchorGraph(sum_graph(rows.design(features)))
             self.eigenvalues_, vectors = graph.eigenvectors(k)
-            self.projection_ = graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
+            self.projection_ = (
+                graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
+            )
             return
         total, weights = np.zeros(features.n_features_out), 0.0
         for Z, weight in mapped(rows, features):
             total += Z.T @ weight.astype(np.float64)
             weights += float(weight.sum())
-        least, gram = LEAST_DEGREE * float(total @ total) / weights, np.zeros((len(total), len(total)))
+        least, gram = (
+            LEAST_DEGREE * float(total @ total) / weights,
+            np.zeros((len(total), len(total))),
+        )
         for Z, weight in mapped(rows, features):
             gram += _gram(Z, weight / np.maximum(Z @ total, least))
         self.eigenvalues_, vectors = leading(gram, k)
@@ -247,26 +292,28 @@ class SpectralClustering(Clusterer):
 
     def _coordinates(self, X: Any) -> NDArray:
         U = self.features_.dot(X, self.projection_.astype(X.dtype))
-        return U / np.maximum(np.linalg.norm(U, axis=1, keepdims=True), np.finfo(U.dtype).tiny)
+        return U / np.maximum(
+            np.linalg.norm(U, axis=1, keepdims=True), np.finfo(U.dtype).tiny
+        )
 
 
 class KernelKMeans(Clusterer):
     """K-means in feature space, which finds clusters that are compact by the kernel.
 
-    The centres lie almost in the span of the leading principal components of the features, and the distances in the
-    other components are the same for all centres. So k-means runs on 32 components, or on 4 for each cluster if these
-    are more.
+    The centres lie almost in the span of the leading principal components of the
+    features, and the distances in the other components are the same for all centres. So
+    k-means runs on 32 components, or on 4 for each cluster if these are more.
 
     Parameters
     ----------
     n_clusters : int, default=8
-    features : "fourier", "binning", "anchors", a feature map or a scikit-learn transformer, default="fourier"
+    features : str, feature map or scikit-learn transformer, default="fourier"
         A map given by name gets its lengthscale from the median distance between rows.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the features and of k-means.
     verbose : int, default=0
@@ -293,13 +340,15 @@ class KernelKMeans(Clusterer):
     Raises
     ------
     ValueError
-        At fit: numbers of clusters or runs that are not positive, more clusters than rows; an unknown name of features.
+        At fit: numbers of clusters or runs that are not positive, more clusters than
+        rows; an unknown name of features.
     NotFittedError
         At predict, before fit.
 
     References
     ----------
-    Chitta, Jin and Jain, "Efficient Kernel Clustering Using Random Fourier Features", ICDM 2012.
+    Chitta, Jin and Jain, "Efficient Kernel Clustering Using Random Fourier Features",
+    ICDM 2012.
 
     Examples
     --------
@@ -322,7 +371,9 @@ class KernelKMeans(Clusterer):
         self.components_ = found[:, kept] if kept.any() else np.zeros((len(centred), 1))
         self._left = max(float(np.trace(centred) - values[kept].sum()), 0.0)
 
-    def _sums(self, rows: TrainingSet, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
+    def _sums(
+        self, rows: TrainingSet, features: FeatureMap
+    ) -> tuple[NDArray, NDArray, float]:
         """Z'WZ, Z'w and the sum of the weights w."""
         design = rows.design(features)
         if is_anchored(features):
@@ -331,7 +382,11 @@ class KernelKMeans(Clusterer):
         if features.dense is not None or hashed_bins(features) is not None:
             moments = design.moments()
             return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
-        gram, sums, total = np.zeros((features.n_features_out,) * 2), np.zeros(features.n_features_out), 0.0
+        gram, sums, total = (
+            np.zeros((features.n_features_out,) * 2),
+            np.zeros(features.n_features_out),
+            0.0,
+        )
         for Z, weight in mapped(rows, features):
             gram += _gram(Z, weight)
             sums += Z.T @ weight.astype(np.float64)
@@ -340,11 +395,15 @@ class KernelKMeans(Clusterer):
 
     def _coordinates(self, X: Any) -> NDArray:
         components = self.components_.astype(X.dtype)
-        return self.features_.dot(X, components) - self.mean_.astype(X.dtype) @ components
+        return (
+            self.features_.dot(X, components) - self.mean_.astype(X.dtype) @ components
+        )
 
     def _finish(self, weight: NDArray) -> None:
         self.cluster_centers_ = self.mean_ + self.centers_ @ self.components_.T
-        apart = np.square(self.embedding_ - self.centers_[self.labels_]).sum(axis=1, dtype=np.float64)
+        apart = np.square(self.embedding_ - self.centers_[self.labels_]).sum(
+            axis=1, dtype=np.float64
+        )
         self.inertia_ = float(weight @ apart) + self._left
 
 
@@ -352,7 +411,9 @@ def nearest(U: NDArray, centres: NDArray) -> NDArray[np.int32]:
     """Number of the nearest centre of each row, shape (n,)."""
     centres = centres.astype(U.dtype)
     scores = product(U, np.ascontiguousarray(centres.T))
-    return np.argmax(scores - np.square(centres).sum(axis=1) / 2, axis=1).astype(np.int32)
+    return np.argmax(scores - np.square(centres).sum(axis=1) / 2, axis=1).astype(
+        np.int32
+    )
 
 
 def _gram(Z: Any, weight: NDArray) -> NDArray:
@@ -364,14 +425,16 @@ def _gram(Z: Any, weight: NDArray) -> NDArray:
 
 
 def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
-    """Return a map that is not drawn yet: a copy of the one given, or one by name, of the scale of the rows.
+    """Return a map that is not drawn yet: a copy of the one given, or one by name, of
+    the scale of the rows.
 
-    A Gaussian kernel gets the lengthscale with which it is exp(-1) at the median squared distance of two rows, a
-    Laplacian one that with which it is exp(-1) at their median L1 distance. So no pair is all that counts, nor none.
+    A Gaussian kernel gets the lengthscale with which it is exp(-1) at the median
+    squared distance of two rows, a Laplacian one that with which it is exp(-1) at their
+    median L1 distance. So no pair is all that counts, nor none.
 
     Parameters
     ----------
-    features : FeatureMap, scikit-learn transformer, or one of "anchors", "fourier", "binning"
+    features : FeatureMap, scikit-learn transformer or str
     rows : TrainingSet
     seed : int
         Of a map that has none.
@@ -386,7 +449,10 @@ def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
     if features == "binning":
         kernel = Laplacian(median_distance(*paired_rows(rows.sample, seed), p=1))
         return bounded(BinningFeatures(kernel, random_state=seed))
-    raise ValueError(f"features must be a feature map or one of {', '.join(map(repr, NAMES))}, got {features!r}.")
+    raise ValueError(
+        f"features must be a feature map or one of {', '.join(map(repr, NAMES))}, "
+        f"got {features!r}."
+    )
 
 
 def bounded(features: FeatureMap) -> FeatureMap:
@@ -395,12 +461,27 @@ def bounded(features: FeatureMap) -> FeatureMap:
     while isinstance(inner, MetricFeatures):
         inner = inner.features
     if isinstance(inner, ConcatenatedFeatures):
-        return ConcatenatedFeatures([bounded(as_map(part)) for part in inner.maps], inner.weights)
-    return hashed(features, MOST_COLUMNS) if isinstance(inner, BinningFeatures) and not inner.n_buckets else features
+        return ConcatenatedFeatures(
+            [bounded(as_map(part)) for part in inner.maps], inner.weights
+        )
+    return (
+        hashed(features, MOST_COLUMNS)
+        if isinstance(inner, BinningFeatures) and not inner.n_buckets
+        else features
+    )
 
 
 def mapped(rows: TrainingSet, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
-    """Yield features of blocks of the rows, an array or sparse rows of shape (b, D), and the weights."""
+    """Yield features of blocks of the rows, an array or sparse rows of shape (b, D),
+    and the weights.
+    """
     block_rows = Design(rows.source, features).block_rows
     for X, _, weight in Blocks(rows.source, block_rows, np.dtype(np.float32)):
-        yield (features.transform(X) if features.dense is None else features.dense.rows(X)), weight
+        yield (
+            (
+                features.transform(X)
+                if features.dense is None
+                else features.dense.rows(X)
+            ),
+            weight,
+        )

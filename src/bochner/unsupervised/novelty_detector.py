@@ -1,4 +1,6 @@
-"""Novelty detection: rows unlike the training rows, by the leverages of Fourier features and by empty bins."""
+"""Novelty detection: rows unlike the training rows, by the leverages of Fourier
+features and by empty bins.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from bochner.engines.algebra import product
 from bochner.engines.local import in_threads
 from bochner.features.base import DenseFeatures, Rows
 from bochner.features.binning import BinningFeatures
-from bochner.features.distances import median, median_distance, pair_distances, paired_rows
+from bochner.features.distances import (
+    median,
+    median_distance,
+    pair_distances,
+    paired_rows,
+)
 from bochner.features.fourier import FourierFeatures
 from bochner.inputs.training import TrainingSet
 from bochner.kernels import Gaussian, Laplacian
@@ -31,47 +38,59 @@ DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
 DOUBLE_ROWS = 4096
-FINEST, NARROW = 0.4, 4  # lengthscale of bins over the median distance; how much finer ones are looked at for that
+# Lengthscale of bins over the median distance; how much finer ones are looked at for
+# that
+FINEST, NARROW = (
+    0.4,
+    4,
+)
 MEETING = 0.0015  # share of pairs that share a bin of these, at least
 HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
 REFERENCE_ROWS = 16384  # among which a row's place is found
 
 
 class NoveltyDetector(OutlierMixin, RowModel):
-    """Detect rows that are unlike the training rows, in two passes over any number of rows.
+    """Detect rows that are unlike the training rows, in two passes over any number of
+    rows.
 
-    Two measures of novelty are computed for a row x with Fourier features z(x), m their mean and C their covariance:
+    Two measures of novelty are computed for a row x with Fourier features z(x), m their
+    mean and C their covariance:
 
-    - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel function, or the posterior variance
-      of a Gaussian process: it is large far from the training rows, where predictions are uncertain;
-    - how unfamiliar its bins are: minus the mean over random grids of count / (count + 0.1), where count is the number
-      of training rows in the row's bin. A single training row makes a bin familiar, so sparse but ordinary regions are
-      not flagged.
+    - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel
+      function, or the posterior variance of a Gaussian process: it is large far from
+      the training rows, where predictions are uncertain;
+    - how unfamiliar its bins are: minus the mean over random grids of count / (count +
+      0.1), where count is the number of training rows in the row's bin. A single
+      training row makes a bin familiar, so sparse but ordinary regions are not flagged.
 
-    Each measure becomes the share of training rows that are at least as novel when they are left out themselves. Beyond
-    the most novel one its logarithm is extrapolated by a straight line. The score is the smaller of the two logarithms,
-    so a row is novel if either measure says so.
+    Each measure becomes the share of training rows that are at least as novel when they
+    are left out themselves. Beyond the most novel one its logarithm is extrapolated by
+    a straight line. The score is the smaller of the two logarithms, so a row is novel
+    if either measure says so.
 
     Parameters
     ----------
     contamination : "auto" or float, default="auto"
-        Share of the training rows that `predict` reports as novel, above 0 and at most 0.5. "auto" takes all training
-        rows as normal and sets the threshold by `false_alarms`. Up to 16,384 training rows are recognised and scored
-        as if they had been left out, so that new rows like them are reported as often.
+        Share of the training rows that `predict` reports as novel, above 0 and at most
+        0.5. "auto" takes all training rows as normal and sets the threshold by
+        `false_alarms`. Up to 16,384 training rows are recognised and scored as if they
+        had been left out, so that new rows like them are reported as often.
     false_alarms : float, default=0.02
-        Share of new rows like the training rows that is reported as novel, above 0 and at most 0.5, for
-        contamination="auto".
+        Share of new rows like the training rows that is reported as novel, above 0 and
+        at most 0.5, for contamination="auto".
     n_components : int, default=1000
         Number D of Fourier features.
     n_grids : int, default=200
         Number P of grids of bins.
     scale : float, default=1.0
-        Factor on the lengthscales, which are set by the distances between pairs of rows.
+        Factor on the lengthscales, which are set by the distances between pairs of
+        rows.
     ridge : float, default=1e-8
-        Ridge term of the covariance, relative to the total variance of the features about 0, which is 1.
+        Ridge term of the covariance, relative to the total variance of the features
+        about 0, which is 1.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the features, the grids and the samples.
     verbose : int, default=0
@@ -87,9 +106,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
     familiarity_ : array of shape (number of bins, 1)
         count / (count + 0.1) of each bin.
     leverage_table_, bin_table_ : arrays of shape (m, 2)
-        Values of each measure, and the logarithm of the share of the training rows that are at least as novel.
+        Values of each measure, and the logarithm of the share of the training rows that
+        are at least as novel.
     known_ : array of shape (n,) or None
-        Hashes of the training rows, ascending, if `contamination` is a number and there are at most 16,384 rows.
+        Hashes of the training rows, ascending, if `contamination` is a number and there
+        are at most 16,384 rows.
     known_scores_ : array of shape (n,) or None
         Their scores, each as if the row had been left out.
     encoder_ : TableEncoder
@@ -98,13 +119,15 @@ class NoveltyDetector(OutlierMixin, RowModel):
     Raises
     ------
     ValueError
-        If `contamination`, `false_alarms`, `scale` or `ridge` is out of range, or rows cannot be encoded.
+        If `contamination`, `false_alarms`, `scale` or `ridge` is out of range, or rows
+        cannot be encoded.
 
     References
     ----------
-    Lasserre and Pauwels, "The Empirical Christoffel Function in Statistics and Machine Learning", 2019. Askari, Yang
-    and El Ghaoui, "Kernel-based Outlier Detection using the Inverse Christoffel Function", arXiv:1806.06775. Sathe and
-    Aggarwal, "Subspace Histograms for Outlier Detection in Linear Time", 2018.
+    Lasserre and Pauwels, "The Empirical Christoffel Function in Statistics and Machine
+    Learning", 2019. Askari, Yang and El Ghaoui, "Kernel-based Outlier Detection using
+    the Inverse Christoffel Function", arXiv:1806.06775. Sathe and Aggarwal, "Subspace
+    Histograms for Outlier Detection in Linear Time", 2018.
 
     Examples
     --------
@@ -112,7 +135,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
     >>> from bochner import NoveltyDetector
     >>> rng = np.random.default_rng(0)
     >>> angle = rng.uniform(0, 2 * np.pi, 2000)
-    >>> ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((2000, 2))
+    >>> ring = np.column_stack(
+    ...     [np.cos(angle), np.sin(angle)]
+    ... ) + 0.05 * rng.standard_normal((2000, 2))
     >>> detector = NoveltyDetector(random_state=0).fit(ring)
     >>> detector.predict([[1.0, 0.0], [0.0, 0.0], [3.0, 3.0]]).tolist()
     [1, -1, -1]
@@ -155,19 +180,22 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `open_source` opens
-            Files, folders and collections are read in three passes: for statistics, for the features, and for the bins.
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            Files, folders and collections are read in three passes: for statistics, for
+            the features, and for the bins.
         y : ignored
         sample_weight : array of shape (n,), or str, optional
-            A weight of w counts as w equal rows, up to the noise of the pairs of rows that choose the lengthscales; a
-            name is that of a column.
+            A weight of w counts as w equal rows, up to the noise of the pairs of rows
+            that choose the lengthscales; a name is that of a column.
 
         Returns
         -------
         self
         """
         self._begin()
-        share = None if isinstance(self.contamination, str) else float(self.contamination)
+        share = (
+            None if isinstance(self.contamination, str) else float(self.contamination)
+        )
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
         self._double = rows.n_rows <= DOUBLE_ROWS
@@ -179,19 +207,25 @@ class NoveltyDetector(OutlierMixin, RowModel):
         counts = count_rows(rows.design(self.bins_, self._dtype))
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
         left = self._left_out(sample, weight, counts)
-        self.leverage_table_, self.bin_table_ = (tail_table(own, weight) for own in left)
+        self.leverage_table_, self.bin_table_ = (
+            tail_table(own, weight) for own in left
+        )
         self.known_ = self.known_scores_ = None
         known = share is None or rows.n_rows <= REFERENCE_ROWS
         scores = self._combined(*left) if known else self.score_encoded(sample)
         if known and share is not None:
             self.known_, first = np.unique(row_hashes(sample), return_index=True)
             self.known_scores_ = scores[first]
-        self.offset_ = share_below(scores, weight, float(self.false_alarms) if share is None else share)
+        self.offset_ = share_below(
+            scores, weight, float(self.false_alarms) if share is None else share
+        )
         return self
 
     @property
     def _dtype(self) -> type[np.floating]:
-        """Precision of the features: double where there were few rows, of which each moves the leverages much."""
+        """Precision of the features: double where there were few rows, of which each
+        moves the leverages much.
+        """
         return np.float64 if self._double else np.float32
 
     def _draw_maps(self, rows: TrainingSet, seed: int) -> None:
@@ -209,8 +243,12 @@ class NoveltyDetector(OutlierMixin, RowModel):
         moments = rows.design(self.features_, self._dtype).moments()
         return moments, float(self.ridge) * moments.weight
 
-    def _left_out(self, sample: Any, weight: NDArray, counts: NDArray) -> tuple[NDArray, NDArray]:
-        """Both suspicions of rows of the fit, each by all others; of a row of larger weight one row is left out."""
+    def _left_out(
+        self, sample: Any, weight: NDArray, counts: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """Both suspicions of rows of the fit, each by all others; of a row of larger
+        weight one row is left out.
+        """
         one = np.minimum(weight, 1.0)
         forms = self.leverage_.forms(self.features_, sample)
         left = np.maximum(1 - one * forms, LEAST_LEFT)
@@ -221,15 +259,26 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     def _combined(self, leverage: NDArray, strangeness: NDArray) -> NDArray[np.float64]:
         """Scores of rows by both suspicions."""
-        return np.minimum(log_tail(self.leverage_table_, leverage), log_tail(self.bin_table_, strangeness))
+        return np.minimum(
+            log_tail(self.leverage_table_, leverage),
+            log_tail(self.bin_table_, strangeness),
+        )
 
     def score_encoded(self, rows: Any) -> NDArray[np.float64]:
-        """Scores of rows that `encoder_` has encoded, shape (n,), as `score_samples`."""
+        """Scores of rows that `encoder_` has encoded, shape (n,), as
+        `score_samples`.
+        """
         rows = rows.astype(self._dtype, copy=False)
         n_grids = len(self.bins_.values_)
-        familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
-        scores = self._combined(np.log(self.leverage_.forms(self.features_, rows)), -familiar)
-        known, left = (getattr(self, name, None) for name in ("known_", "known_scores_"))  # which earlier files lack
+        familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(
+            np.float64
+        ) / np.sqrt(n_grids)
+        scores = self._combined(
+            np.log(self.leverage_.forms(self.features_, rows)), -familiar
+        )
+        known, left = (
+            getattr(self, name, None) for name in ("known_", "known_scores_")
+        )  # which earlier files lack
         if known is not None and left is not None:
             hashes = row_hashes(rows)
             place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
@@ -238,16 +287,18 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     @rowwise("score")
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """How normal rows are: the logarithm of the share of training rows that are as novel, the smaller of the two.
+        """How normal rows are: the logarithm of the share of training rows that are as
+        novel, the smaller of the two.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d), or what `open_source` opens
+        X : array, sparse matrix or data frame of shape (n, d), or a source
 
         Returns
         -------
         array of shape (n,)
-            Near 0 for the most normal rows; -4.6 if a hundredth of the training rows are as novel.
+            Near 0 for the most normal rows; -4.6 if a hundredth of the training rows
+            are as novel.
         """
         return self._mapped(X, self.score_encoded, self._dtype)
 
@@ -262,26 +313,36 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
 
 def bin_lengthscale(X: Any, weight: NDArray) -> float:
-    """Lengthscale of the bins: fine, but such that with a quarter of it one in 700 pairs of rows would share a bin.
+    """Lengthscale of the bins: fine, but such that with a quarter of it one in 700
+    pairs of rows would share a bin.
 
-    In many columns all pairs are about as far from one another, and finer bins would hold one row each.
+    In many columns all pairs are about as far from one another, and finer bins would
+    hold one row each.
     """
     distances, shares = pair_distances(X, weight, 1)
-    length = max(FINEST * median(distances, shares), np.finfo(np.float64).tiny)  # from which it can grow
-    longest = NARROW * distances.max(initial=0.0) / -np.log(MEETING)  # with which all pairs together are enough
+    length = max(
+        FINEST * median(distances, shares), np.finfo(np.float64).tiny
+    )  # from which it can grow
+    longest = (
+        NARROW * distances.max(initial=0.0) / -np.log(MEETING)
+    )  # with which all pairs together are enough
     while length < longest and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length
 
 
 def count_rows(design: Design) -> NDArray[np.float64]:
-    """Number the bins of all rows of a design, and return the rows' weight in each, shape (D,).
+    """Number the bins of all rows of a design, and return the rows' weight in each,
+    shape (D,).
 
-    Its map is `BinningFeatures` that are drawn, without buckets, and ready for use afterwards.
+    Its map is `BinningFeatures` that are drawn, without buckets, and ready for use
+    afterwards.
     """
     bins: Any = design.features
     counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
-    for X, _, weight in Blocks(design.source, design.block_rows, design.dtype, design.advance):
+    for X, _, weight in Blocks(
+        design.source, design.block_rows, design.dtype, design.advance
+    ):
         stored = bins.fit_store(X)
         own = weight if stored.order is None else weight[stored.order]
 
@@ -297,7 +358,8 @@ def count_rows(design: Design) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Leverage:
-    """The form  1 / W + (z - m)'(G + alpha I)^-1 (z - m),  G the centred moments and W the weight of the rows.
+    """The form  1 / W + (z - m)'(G + alpha I)^-1 (z - m),  G the centred moments and W
+    the weight of the rows.
 
     Attributes
     ----------
@@ -315,10 +377,16 @@ class Leverage:
     @classmethod
     def of(cls, posterior: LinearPosterior, dtype: DTypeLike) -> Leverage:
         """That of all rows of the fit, in the precision of the features to come."""
-        return cls(posterior.root.astype(dtype), posterior.root @ posterior.mean, posterior.weight)
+        return cls(
+            posterior.root.astype(dtype),
+            posterior.root @ posterior.mean,
+            posterior.weight,
+        )
 
     def forms(self, features: DenseFeatures, X: Rows) -> NDArray[np.float64]:
-        """Forms of the rows' features, shape (n,): half of a product with all of the factor."""
+        """Forms of the rows' features, shape (n,): half of a product with all of the
+        factor.
+        """
         D, found = len(self.root), np.full(X.shape[0], 1 / self.weight)
         for a in range(0, X.shape[0], BLOCK_ROWS):
             Z = features.rows(X[a : a + BLOCK_ROWS])
@@ -331,10 +399,11 @@ class Leverage:
 
 
 def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Knots of the function log P(at least t), shape (m, 2): values t ascending, and the logarithms, falling.
+    """Knots of the function log P(at least t), shape (m, 2): values t ascending, and
+    the logarithms, falling.
 
-    They lie at every row where there are few, else evenly in the rank and in its logarithm. Equal values are one knot,
-    at the middle of their ranks.
+    They lie at every row where there are few, else evenly in the rank and in its
+    logarithm. Equal values are one knot, at the middle of their ranks.
 
     Parameters
     ----------
@@ -343,7 +412,10 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
         A weight of w counts as w equal rows.
     """
     values, weight = values[weight > 0], weight[weight > 0]
-    unit = max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max())) or 1.0
+    unit = (
+        max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max()))
+        or 1.0
+    )
     own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -351,16 +423,20 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
     if len(own) > KNOTS:
         edges = np.linspace(log_share[0], log_share[-1], KNOTS)
         ranks = np.linspace(0, len(own) - 1, KNOTS).astype(int)
-        kept = np.unique([*np.searchsorted(log_share, edges).clip(0, len(own) - 1), *ranks])
+        kept = np.unique(
+            [*np.searchsorted(log_share, edges).clip(0, len(own) - 1), *ranks]
+        )
         own, log_share = own[kept], log_share[kept]
     return np.column_stack([own, log_share])[::-1].copy()
 
 
 def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
-    """Log P(at least t) of some values, shape (n,), straight between the knots and beyond them.
+    """Log P(at least t) of some values, shape (n,), straight between the knots and
+    beyond them.
 
-    Beyond the greatest knot it falls as it did over the last 2 % of the rows, as an exponential tail would; below the
-    least it rises on towards 0, so that no two values are equal.
+    Beyond the greatest knot it falls as it did over the last 2 % of the rows, as an
+    exponential tail would; below the least it rises on towards 0, so that no two values
+    are equal.
     """
     t, log_share = table.T
     found = np.interp(values, t, log_share)
@@ -373,12 +449,16 @@ def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
 
 
 def familiarity(counts: NDArray) -> NDArray[np.float64]:
-    """How familiar bins of so many rows are: 0 where there are none, near 1 from the first few on."""
+    """How familiar bins of so many rows are: 0 where there are none, near 1 from the
+    first few on.
+    """
     return counts / (counts + HALF)
 
 
 def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
-    """A number below which scores have such a share of the weight: in the middle of the two about it."""
+    """A number below which scores have such a share of the weight: in the middle of
+    the two about it.
+    """
     order = np.argsort(scores, kind="stable")
     order = order[weight[order] > 0]
     below = np.cumsum(weight[order]) <= share * weight.sum() * (1 + 1e-9)

@@ -1,4 +1,6 @@
-"""Two tables of the same rows, in memory or read side by side in passes, and the moments of the features of both."""
+"""Two tables of the same rows, in memory or read side by side in passes, and the
+moments of the features of both.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from bochner.data.table_input import as_table_or_matrix, checked_matrix, is_fram
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.design.reductions import Blocks, SumOverRows, factor_bytes, require_factor_memory
+from bochner.design.reductions import (
+    Blocks,
+    SumOverRows,
+    factor_bytes,
+    require_factor_memory,
+)
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
@@ -37,7 +44,8 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
     Raises
     ------
     ValueError, TypeError
-        Where there is no second table; where weights that are a column of files are not known of the other table.
+        Where there is no second table; where weights that are a column of files are not
+        known of the other table.
     """
     named = isinstance(sample_weight, str)
     X, y = columns_apart(X, y, sample_weight if named else None)
@@ -48,7 +56,8 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
     if first.stream is not None and second.stream is None:
         if named and second.weight is None:
             raise ValueError(
-                f"The weights are the column {sample_weight!r} of X, which is read in passes, and y has none: give y "
+                f"The weights are the column {sample_weight!r} of X, which is read "
+                "in passes, and y has none: give y "
                 "as a source with this column, or by the names of columns of X."
             )
         second = _streamed(second)
@@ -59,13 +68,18 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
 
 def _streamed(table: Given) -> Given:
     """A table in memory as a stream."""
-    return table._replace(stream=Stream(of_arrays(table.X, None, table.weight), Roles(None)))
+    return table._replace(
+        stream=Stream(of_arrays(table.X, None, table.weight), Roles(None))
+    )
 
 
 def second_table(y: Any) -> Any:
     """The second table, checked; one column as a table of one."""
     if y is None:
-        raise ValueError("KernelCCA requires y to be passed, but the target y is None: give the second table.")
+        raise ValueError(
+            "KernelCCA requires y to be passed, but the target y is None: give the "
+            "second table."
+        )
     if not is_frame(y) and not sp.issparse(y):
         y = unmasked(y if hasattr(y, "ndim") else np.asarray(y))
         y = np.asarray(y).reshape(-1, 1) if y.ndim == 1 else y
@@ -111,7 +125,9 @@ class PairSpan(NamedTuple):
 
 
 class PairBlock(NamedTuple):
-    """Consecutive rows of both tables, encoded, their weights, and hashes of what they are in the first one."""
+    """Consecutive rows of both tables, encoded, their weights, and hashes of what
+    they are in the first one.
+    """
 
     X: Any
     y: Any
@@ -141,11 +157,19 @@ class Pairs:
     def n_parts(self) -> int:
         """Number of parts that are the same rows of both tables."""
         held = isinstance(self.x, ArraySource) and isinstance(self.y, ArraySource)
-        return self.x.n_parts if held or getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1) else 1
+        return (
+            self.x.n_parts
+            if held or getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1)
+            else 1
+        )
 
     def span(self, first: int, stop: int) -> Pairs:
         """The rows of consecutive parts."""
-        return self if self.n_parts == 1 else Pairs(self.x.span(first, stop), self.y.span(first, stop))
+        return (
+            self
+            if self.n_parts == 1
+            else Pairs(self.x.span(first, stop), self.y.span(first, stop))
+        )
 
     def part_range(self, first: int, stop: int) -> PairSpan:
         """Consecutive parts, to be sent."""
@@ -169,12 +193,16 @@ class Pairs:
         """
         for first, second in zip(self.x.blocks(rows), self.y.blocks(rows), strict=True):
             if not np.array_equal(first.weight, second.weight):
-                raise ValueError("The weights of X and y differ: give both tables the same ones, row by row.")
+                raise ValueError(
+                    "The weights of X and y differ: give both tables the same ones, "
+                    "row by row."
+                )
             yield PairBlock(first.X.X, second.X, first.weight, first.X.hashes)
 
 
 class Halves:
-    """Moments of the features of two halves of the rows, those of y as targets; they add up.
+    """Moments of the features of two halves of the rows, those of y as targets; they
+    add up.
 
     The hashes of rows decide their half, so that equal rows are in one.
 
@@ -189,22 +217,35 @@ class Halves:
         Whether all threads make each product.
     """
 
-    def __init__(self, sizes: tuple[int, int], dtype: np.dtype, seed: int, shared: bool = False) -> None:
+    def __init__(
+        self, sizes: tuple[int, int], dtype: np.dtype, seed: int, shared: bool = False
+    ) -> None:
         self.first, self.second = (Moments(*sizes, dtype, shared) for _ in range(2))
         self.seed = seed
 
-    def add(self, maps: tuple[DenseFeatures, DenseFeatures], blocks: Iterable[PairBlock]) -> None:
+    def add(
+        self, maps: tuple[DenseFeatures, DenseFeatures], blocks: Iterable[PairBlock]
+    ) -> None:
         """Add the rows of some blocks, seen through a map for each table."""
         workspace = None
         for block in blocks:
-            workspace = self.first.workspace(len(block.weight)) if workspace is None else workspace
+            workspace = (
+                self.first.workspace(len(block.weight))
+                if workspace is None
+                else workspace
+            )
             in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
-            for moments, own in ((self.first, in_first & counted), (self.second, ~in_first & counted)):
+            for moments, own in (
+                (self.first, in_first & counted),
+                (self.second, ~in_first & counted),
+            ):
                 rows = np.flatnonzero(own)
                 if len(rows):
                     A = workspace[: len(rows)]
                     maps[0].rows(block.X[rows], out=A)
-                    moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
+                    moments.add_block(
+                        A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows)
+                    )
         self.first.trim()
         self.second.trim()
 
@@ -215,9 +256,15 @@ class Halves:
 
 
 def sum_halves(
-    pairs: Pairs, maps: tuple[FeatureMap, FeatureMap], dtype: np.dtype, seed: int, engine: Engine, advance: Advance
+    pairs: Pairs,
+    maps: tuple[FeatureMap, FeatureMap],
+    dtype: np.dtype,
+    seed: int,
+    engine: Engine,
+    advance: Advance,
 ) -> Halves:
-    """The moments of both halves of the rows in one pass, to the same bits on any number of threads and workers.
+    """The moments of both halves of the rows in one pass, to the same bits on any
+    number of threads and workers.
 
     Raises
     ------
@@ -225,13 +272,24 @@ def sum_halves(
         Before the pass, where the moments would not fit in memory that is free.
     """
     engine = engine if pairs.n_parts > 1 else LOCAL
-    designs = [Design(pairs, features, dtype, advance, engine=engine) for features in maps]
+    designs = [
+        Design(pairs, features, dtype, advance, engine=engine) for features in maps
+    ]
     sizes = maps[0].n_features_out, maps[1].n_features_out
     columns, size = sum(sizes) + 1, dtype.itemsize
     wide = max(designs, key=lambda design: design.features.n_features_out)
-    spans, rows = wide.spans(), max(256, min(design.block_rows for design in designs) // 2)
-    n_bytes = factor_bytes(columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length())
+    spans, rows = (
+        wide.spans(),
+        max(256, min(design.block_rows for design in designs) // 2),
+    )
+    n_bytes = factor_bytes(
+        columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length()
+    )
     require_factor_memory(n_bytes, columns - 1)
     empty = partial(Halves, sizes, dtype, seed, wide.has_one_sum or len(spans) == 1)
-    n_bytes = 2 * columns**2 * (8 + size) + 2 * rows * columns * size + Blocks.reading_bytes
-    return wide.reduce(SumOverRows(empty, rows, n_bytes), (designs[0].dense, designs[1].dense), spans)
+    n_bytes = (
+        2 * columns**2 * (8 + size) + 2 * rows * columns * size + Blocks.reading_bytes
+    )
+    return wide.reduce(
+        SumOverRows(empty, rows, n_bytes), (designs[0].dense, designs[1].dense), spans
+    )

@@ -1,4 +1,6 @@
-"""Kernel principal components by the moments of features, and the way back from scores to rows."""
+"""Kernel principal components by the moments of features, and the way back from
+scores to rows.
+"""
 
 from __future__ import annotations
 
@@ -38,41 +40,53 @@ from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import LANDMARKS, RowModel, map_for
 
-ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of the largest variance
+ROUNDING = {
+    np.dtype(np.float32): 1e-6,
+    np.dtype(np.float64): 1e-12,
+}  # of the largest variance
 PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
 UNSCALED = 1e300  # scale of a column of one value, which is taken as it is
 LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstRows, RowModel):
+class KernelPCA(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstRows, RowModel
+):
     """Kernel principal components of any number of rows, from one pass over them.
 
-    With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
-    the largest eigenvalues, the scores of a row are v_j'(z(x) - m): what scikit-learn's `KernelPCA` finds by the n x n
-    kernel matrix (Schoelkopf, Smola and Mueller, 1998), and exactly that where no more than 300 rows are given. By
-    default z are the Nystroem features of 300 landmarks, or of 8 for each component if these are more. Their leading
-    subspace agrees with exact kernel PCA (cos² = .999 for 20 components of 5,000 images); random Fourier features need
-    ten times as many columns for less (Lopez-Paz et al., 2014).
+    With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1,
+    v_2, ... its eigenvectors of the largest eigenvalues, the scores of a row are
+    v_j'(z(x) - m): what scikit-learn's `KernelPCA` finds by the n x n kernel matrix
+    (Schoelkopf, Smola and Mueller, 1998), and exactly that where no more than 300 rows
+    are given. By default z are the Nystroem features of 300 landmarks, or of 8 for each
+    component if these are more. Their leading subspace agrees with exact kernel PCA
+    (cos² = .999 for 20 components of 5,000 images); random Fourier features need ten
+    times as many columns for less (Lopez-Paz et al., 2014).
 
     Parameters
     ----------
     n_components : int or None, default=2
-        Number of components, at most the number of features. None keeps all components that have variance.
+        Number of components, at most the number of features. None keeps all components
+        that have variance.
     kernel : Kernel or "auto", default="auto"
-        "auto" is a Gaussian whose lengthscale is set by the median distance between rows: it is exp(-1) there.
+        "auto" is a Gaussian whose lengthscale is set by the median distance between
+        rows: it is exp(-1) there.
     features : FeatureMap, transformer or "auto", default="auto"
-        "auto" is `NystroemFeatures` of the kernel. Another map brings its own kernel: `NystroemFeatures` of another
-        size, `FourierFeatures`, or `BinningFeatures` with `n_buckets`.
+        "auto" is `NystroemFeatures` of the kernel. Another map brings its own kernel:
+        `NystroemFeatures` of another size, `FourierFeatures`, or `BinningFeatures` with
+        `n_buckets`.
     whiten : bool, default=False
         Whether to scale the scores to unit variance.
     fit_inverse_transform : bool, default=False
-        Whether to learn the map back from scores to rows, by ridge regression. This takes another pass over the rows.
+        Whether to learn the map back from scores to rows, by ridge regression. This
+        takes another pass over the rows.
     alpha : float or "auto", default="auto"
-        Ridge penalty of the inverse map; "auto" minimises the generalised cross-validation error.
+        Ridge penalty of the inverse map; "auto" minimises the generalised
+        cross-validation error.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all columns share a unit, as pixels
-        do.
+        Whether to scale columns of numbers to unit variance. "auto" does so unless all
+        columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of samples and maps.
     verbose : int, default=0
@@ -81,10 +95,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     Attributes
     ----------
     components_ : array of shape (K, D), float32 or float64
-        In the precision of the features, which is double for up to 4,096 rows. Unit vectors in feature space, the
-        largest entry of each positive.
+        In the precision of the features, which is double for up to 4,096 rows. Unit
+        vectors in feature space, the largest entry of each positive.
     explained_variance_ : array of shape (K,)
-        Variances of the scores, descending; scikit-learn's `eigenvalues_` over the number of rows.
+        Variances of the scores, descending; scikit-learn's `eigenvalues_` over the
+        number of rows.
     explained_variance_ratio_ : array of shape (K,)
         Shares of the variance in feature space, also of what landmarks leave out.
     mean_ : array of shape (D,)
@@ -100,8 +115,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     Raises
     ------
     ValueError
-        At fit: parameters out of range, a kernel in addition to a map, bins without buckets, X without values, an
-        inverse of columns that are not numbers. At transform: other columns.
+        At fit: parameters out of range, a kernel in addition to a map, bins without
+        buckets, X without values, an inverse of columns that are not numbers. At
+        transform: other columns.
     TypeError
         At fit: `kernel` is not a kernel, or `features` not a map.
     MemoryError
@@ -109,10 +125,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
 
     References
     ----------
-    Schoelkopf, Smola and Mueller, "Nonlinear Component Analysis as a Kernel Eigenvalue Problem", Neural Computation
-    1998. Lopez-Paz, Sra, Smola, Ghahramani and Schoelkopf, "Randomized Nonlinear Component Analysis", ICML 2014.
-    Sterge and Sriperumbudur, "Statistical Optimality and Computational Efficiency of Nystrom Kernel PCA", JMLR 2022.
-    Bakir, Weston and Schoelkopf, "Learning to Find Pre-Images", NIPS 2003.
+    Schoelkopf, Smola and Mueller, "Nonlinear Component Analysis as a Kernel Eigenvalue
+    Problem", Neural Computation
+    1998. Lopez-Paz, Sra, Smola, Ghahramani and Schoelkopf, "Randomized Nonlinear
+          Component Analysis", ICML 2014.
+    Sterge and Sriperumbudur, "Statistical Optimality and Computational Efficiency of
+    Nystrom Kernel PCA", JMLR 2022. Bakir, Weston and Schoelkopf, "Learning to Find
+    Pre-Images", NIPS 2003.
 
     See Also
     --------
@@ -124,14 +143,19 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
     >>> from sklearn.datasets import load_digits
     >>> from bochner import KernelPCA
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = KernelPCA(n_components=20, fit_inverse_transform=True, random_state=0).fit(X)
+    >>> model = KernelPCA(
+    ...     n_components=20, fit_inverse_transform=True, random_state=0
+    ... ).fit(X)
     >>> scores = model.transform(X)
     >>> scores.shape, bool(abs(model.inverse_transform(scores) - X).mean() < 2)
     ((1797, 20), True)
     """
 
     learned = "components_"
-    _allowed: ClassVar = {"n_components": ("a positive integer", None), "alpha": ("a positive number", "auto")}
+    _allowed: ClassVar = {
+        "n_components": ("a positive integer", None),
+        "alpha": ("a positive number", "auto"),
+    }
 
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
@@ -167,7 +191,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+        X : array, sparse matrix, data frame or source of shape (n, d)
             Files and collections are read in passes.
         y : ignored
         sample_weight : array of shape (n,), or name of a column, optional
@@ -183,15 +207,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
             self._take(design.telling(advance).moments(), design)
         if self.fit_inverse_transform:
             whole = design.by(LOCAL)
-            self.inverse_ = learn_pre_images(whole, rows.sample, self._scores, self.encoder_, self.alpha, seed)
+            self.inverse_ = learn_pre_images(
+                whole, rows.sample, self._scores, self.encoder_, self.alpha, seed
+            )
         return self
 
     @any_arrays
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to those already seen, the first of which decide on columns, kernel and landmarks.
+        """Add rows to those already seen, the first of which decide on columns, kernel
+        and landmarks.
 
-        Where the first batch has fewer than 256 rows, these are chosen again whenever the number of rows has doubled,
-        until there are 256.
+        Where the first batch has fewer than 256 rows, these are chosen again whenever
+        the number of rows has doubled, until there are 256.
 
         Parameters
         ----------
@@ -211,7 +238,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
         self._check_parameters()
         if self.fit_inverse_transform:
             raise ValueError(
-                "partial_fit sees each row once, and fit_inverse_transform=True needs two passes: use fit."
+                "partial_fit sees each row once, and fit_inverse_transform=True "
+                "needs two passes: use fit."
             )
         X, _, sample_weight = given_batch(X, None, sample_weight)
         is_new = not hasattr(self, "components_")
@@ -228,7 +256,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
         if self._first is None:
             self._caution_ignored(X, weight, "fit")
         dtype = self.components_.dtype
-        source = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
+        source = encoded_source(
+            self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is
+        )
         design = Design(source, self.features_, dtype)
         before = Moments.holding(self.sums_, self.n_samples_seen_, 0, dtype)
         self._take(before + design.moments(), design)
@@ -244,7 +274,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+        X : array, sparse matrix, data frame or source of shape (n, d)
 
         Returns
         -------
@@ -277,23 +307,33 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
         check_is_fitted(self)
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != len(self.components_):
-            raise ValueError(f"There are {len(self.components_)} scores, and X has {scores.shape[1]} columns.")
+            raise ValueError(
+                f"There are {len(self.components_)} scores, and X has "
+                f"{scores.shape[1]} columns."
+            )
         return self.inverse_(scores)
 
-    def _opened(self, X: Any, sample_weight: Any, seed: int) -> tuple[TrainingSet, Design]:
+    def _opened(
+        self, X: Any, sample_weight: Any, seed: int
+    ) -> tuple[TrainingSet, Design]:
         """Rows, and these seen through a map for them."""
         dtype = _precision(X)
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
         n_landmarks = max(LANDMARKS, LANDMARKS_EACH * int(self.n_components or 0))
-        features = rows.drawn(map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), seed)
+        features = rows.drawn(
+            map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), seed
+        )
         return rows, rows.design(features, dtype)
 
     def _take(self, moments: Moments, design: Design) -> None:
         """Keep the sums, and what follows from them."""
         found = principal_components(moments, design.features, self.n_components)
-        self.features_, self.kernel_ = design.features, getattr(design.features, "kernel", None)
+        self.features_, self.kernel_ = (
+            design.features,
+            getattr(design.features, "kernel", None),
+        )
         self.sums_, self.n_samples_seen_ = moments.matrix, moments.n_rows
         self.mean_, self.explained_variance_ = found.mean, found.variances
         self.explained_variance_ratio_ = found.variances / (found.total or 1.0)
@@ -301,8 +341,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FixedByFirstR
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of encoded rows."""
-        scale = np.sqrt(self.explained_variance_) if self.whiten else np.ones(len(self.components_))
-        vectors = np.divide(self.components_.T, scale, out=np.zeros(self.components_.T.shape), where=scale > 0)
+        scale = (
+            np.sqrt(self.explained_variance_)
+            if self.whiten
+            else np.ones(len(self.components_))
+        )
+        vectors = np.divide(
+            self.components_.T,
+            scale,
+            out=np.zeros(self.components_.T.shape),
+            where=scale > 0,
+        )
         return self.features_.dot(X, vectors.astype(X.dtype)) - self.mean_ @ vectors
 
     @property
@@ -331,8 +380,12 @@ class Components(NamedTuple):
 
 
 @single_threaded_blas()
-def principal_components(moments: Moments, features: FeatureMap, n_components: int | None) -> Components:
-    """The leading eigenvectors of the covariance of the features; None for all that have variance."""
+def principal_components(
+    moments: Moments, features: FeatureMap, n_components: int | None
+) -> Components:
+    """The leading eigenvectors of the covariance of the features; None for all that
+    have variance.
+    """
     D = moments.n_features
     wanted = D if n_components is None else min(n_components, D)
     trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
@@ -341,7 +394,9 @@ def principal_components(moments: Moments, features: FeatureMap, n_components: i
     total = float(np.trace(covariance))
     if isinstance(features, NystroemFeatures):
         total += max(features.kernel.variance - trace, 0.0)
-    values, vectors = eigh(covariance, subset_by_index=(D - wanted, D - 1), overwrite_a=True)
+    values, vectors = eigh(
+        covariance, subset_by_index=(D - wanted, D - 1), overwrite_a=True
+    )
     values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     least = ROUNDING[moments.dtype] * values[0]
     if n_components is None:
@@ -349,13 +404,15 @@ def principal_components(moments: Moments, features: FeatureMap, n_components: i
         values, vectors = values[:some], vectors[:some]
     values = np.where(values > least, values, 0.0)
     largest = vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)]
-    return Components(vectors * np.sign(largest)[:, np.newaxis], values, centred.feature_mean, total)
+    return Components(
+        vectors * np.sign(largest)[:, np.newaxis], values, centred.feature_mean, total
+    )
 
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """A source whose rows and targets are functions of those of another one, block by block: as much of a `Source` as
-    `Design.moments` asks for.
+    """A source whose rows and targets are functions of those of another one, block by
+    block: as much of a `Source` as `Design.moments` asks for.
 
     Attributes
     ----------
@@ -414,22 +471,40 @@ class PreImages:
 
     def __call__(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows for scores of shape (n, K)."""
-        return (self.features.dot(scores, self.coef) + self.intercept) * self.scale + self.shift
+        return (
+            self.features.dot(scores, self.coef) + self.intercept
+        ) * self.scale + self.shift
 
 
 def units_of(encoder: TableEncoder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shift and scale of each column; ValueError where some are no numbers, or some of theirs are missing."""
-    numbers = [column for column in encoder.columns_ if isinstance(column, NumberColumns)]
+    """Shift and scale of each column; ValueError where some are no numbers, or some
+    of theirs are missing.
+    """
+    numbers = [
+        column for column in encoder.columns_ if isinstance(column, NumberColumns)
+    ]
     columns = encoder.n_features_in_
-    if len(numbers) != 1 or len(numbers[0].scale) != columns or encoder.n_features_out_ != columns:
+    if (
+        len(numbers) != 1
+        or len(numbers[0].scale) != columns
+        or encoder.n_features_out_ != columns
+    ):
         raise ValueError(
-            "fit_inverse_transform=True needs columns of numbers without missing values, for rows cannot be made of "
-            "scores where they hold text, dates or gaps: impute or drop such columns, or leave it out."
+            "fit_inverse_transform=True needs columns of numbers without missing "
+            "values, for rows cannot be made of "
+            "scores where they hold text, dates or gaps: impute or drop such "
+            "columns, or leave it out."
         )
     need = 32 * columns**2
-    require_memory(need, f"Rows of {columns:,} columns made of scores", "Leave out fit_inverse_transform=True.")
+    require_memory(
+        need,
+        f"Rows of {columns:,} columns made of scores",
+        "Leave out fit_inverse_transform=True.",
+    )
     scale = numbers[0].scale
-    return numbers[0].shift.astype(np.float64), np.where(np.abs(scale) < UNSCALED, scale, 0.0)
+    return numbers[0].shift.astype(np.float64), np.where(
+        np.abs(scale) < UNSCALED, scale, 0.0
+    )
 
 
 def learn_pre_images(
@@ -458,14 +533,20 @@ def learn_pre_images(
     shift, scale = units_of(encoder)
     some = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
     scored = ArraySource(scores(some.X), np.empty((len(some.y), 0)), some.weight)
-    features = seeded(NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed)
+    features = seeded(
+        NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed
+    )
     features.draw(scored.X.shape[1])
     features.fit_sample(scored.X, scored.weights)
-    rows = ChangedRows(design.source, lambda block: _turned(block, scores), encoder.n_features_out_)
+    rows = ChangedRows(
+        design.source, lambda block: _turned(block, scores), encoder.n_features_out_
+    )
     moments = Design(rows, features, design.dtype).moments()
     factor = PrimalFactor(moments, 2)
     if isinstance(alpha, str):
-        alpha = choose_alpha(factor, lambda tried: np.concatenate([factor.gcv(one) for one in tried]))[0]
+        alpha = choose_alpha(
+            factor, lambda tried: np.concatenate([factor.gcv(one) for one in tried])
+        )[0]
     coef = factor.coef(alpha)
     return PreImages(features, coef, factor.intercept(coef), float(alpha), shift, scale)
 

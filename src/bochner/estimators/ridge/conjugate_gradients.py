@@ -1,7 +1,9 @@
-"""Ridge regression by conjugate gradients: choose the penalty, choose when to stop, solve.
+"""Ridge regression by conjugate gradients: choose the penalty, choose when to stop,
+solve.
 
-What is open is decided by validation rows: the penalty, and for bins also the number of iterations, for to stop early
-regularises too. The same rows, or folds of all of few rows, have predictions by a model that has not seen them.
+What is open is decided by validation rows: the penalty, and for bins also the number of
+iterations, for to stop early regularises too. The same rows, or folds of all of few
+rows, have predictions by a model that has not seen them.
 """
 
 from __future__ import annotations
@@ -17,8 +19,17 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor
-from bochner.estimators.ridge.ridge_problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.error_scale import (
+    LEARNED_ROWS,
+    CalibrationRows,
+    LinearPredictor,
+)
+from bochner.estimators.ridge.ridge_problem import (
+    Iterations,
+    RidgeProblem,
+    RidgeSolution,
+    StoredProblem,
+)
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
@@ -36,14 +47,20 @@ from bochner.selection.validation import (
 )
 from bochner.solvers.iterative import IterativeRidge
 
-USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
-SCALE_FOLDS = 2  # of the rows that the scale of errors is learned from; more change nothing
+# For which there are 500 iterations; a smaller one has more, in proportion to its
+# logarithm
+USUAL_TOL = 1e-2
+SCALE_FOLDS = (
+    2  # of the rows that the scale of errors is learned from; more change nothing
+)
 SCALE_STEPS = 12  # iterations for bins in these, which are regularised by stopping
 SCALE_TOL = 3e-2  # relative error, where there are no bins
 
 
 class Penalty(NamedTuple):
-    """Ridge penalties of the maps, shape (M,); those that were tried, ascending, and their scores, if there are any."""
+    """Ridge penalties of the maps, shape (M,); those that were tried, ascending, and
+    their scores, if there are any.
+    """
 
     of_maps: NDArray
     alphas: NDArray
@@ -51,9 +68,11 @@ class Penalty(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When to stop: at a relative error, or after so many iterations; and the run without the validation rows before.
+    """When to stop: at a relative error, or after so many iterations; and the run
+    without the validation rows before.
 
-    Where `start` has the coefficients of that run, shape (K, D), conjugate gradients go on from them.
+    Where `start` has the coefficients of that run, shape (K, D), conjugate gradients go
+    on from them.
     """
 
     tol: float
@@ -63,11 +82,20 @@ class Stop(NamedTuple):
 
 
 def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
-    """Solve by conjugate gradients; what the problem leaves open is chosen on validation rows."""
-    features, source, needs, visit = design.features, design.source, problem.needs, problem.ends
+    """Solve by conjugate gradients; what the problem leaves open is chosen on
+    validation rows.
+    """
+    features, source, needs, visit = (
+        design.features,
+        design.source,
+        problem.needs,
+        problem.ends,
+    )
     if needs.error_scale:
         problem = replace(problem, budget=problem.budget.part(POLICY.spread_share))
-    searched = not isinstance(problem.stopping, ValidationOutcome) and (problem.is_open or features.learns_weights)
+    searched = not isinstance(problem.stopping, ValidationOutcome) and (
+        problem.is_open or features.learns_weights
+    )
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
@@ -76,16 +104,22 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
     compared_on = held_out
     if smaller is not None:
-        compared_on = HeldOut(IterativeRidge(smaller, problem.seed), problem.seed, budget=problem.budget)
+        compared_on = HeldOut(
+            IterativeRidge(smaller, problem.seed), problem.seed, budget=problem.budget
+        )
     penalty = _penalty(ridge, compared_on, problem, searched)
     if _by_leverage(ridge, penalty, problem):
         ridge.draw_by_leverage(float(penalty.of_maps[0]))
     stop = stop_of(problem, held_out, penalty.of_maps)
-    solution, intercept = ridge.fit(penalty.of_maps, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends)
+    solution, intercept = ridge.fit(
+        penalty.of_maps, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends
+    )
     if stop.tol and not problem.budget.is_over:
         solution.warn(stop.tol)
     least, run = float(penalty.of_maps.min()), stop.run
-    n_iter = (run.n_done if run is not None and stop.start is not None else 0) or solution.n_iter
+    n_iter = (
+        run.n_done if run is not None and stop.start is not None else 0
+    ) or solution.n_iter
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.of_maps)
     calibration, predictions = None, None if run is None else run.predictions
@@ -97,61 +131,113 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         if needs.error_scale:
             if run is None and held_out.folds:
                 run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
-            calibration = calibrate_iteratively(held_out, features, penalty.of_maps, rows, own, run, visit)
+            calibration = calibrate_iteratively(
+                held_out, features, penalty.of_maps, rows, own, run, visit
+            )
     coef = _of_map(solution.coef.T, ridge, features)
     stored = _stored_problem(ridge, features, held_out, stop.run)
     unseen = _unseen(ridge, features, held_out, stop.run) if needs.evaluated else None
-    found = features, coef, intercept, least, penalty.alphas, penalty.scores, predictions
-    return RidgeSolution(*found, n_iter, solution.residual, calibration, stored, unseen=unseen)
+    found = (
+        features,
+        coef,
+        intercept,
+        least,
+        penalty.alphas,
+        penalty.scores,
+        predictions,
+    )
+    return RidgeSolution(
+        *found, n_iter, solution.residual, calibration, stored, unseen=unseen
+    )
 
 
 def _unseen(
-    ridge: IterativeRidge, features: FeatureMap, held_out: HeldOut | None, run: HeldOutRun | None
+    ridge: IterativeRidge,
+    features: FeatureMap,
+    held_out: HeldOut | None,
+    run: HeldOutRun | None,
 ) -> UnseenRows | None:
-    """Rows held out, with the solutions without them; None where there was no such run."""
+    """Rows held out, with the solutions without them; None where there was no such
+    run.
+    """
     if held_out is None or run is None:
         return None
     pairs = zip(run.coefs, run.offsets, strict=True)
-    functions = [LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, own)) for coef, own in pairs]
-    return UnseenRows.of_sets(ridge.design.of(ridge.design.source, features, fixed=True), held_out.folds, functions)
+    functions = [
+        LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, own))
+        for coef, own in pairs
+    ]
+    return UnseenRows.of_sets(
+        ridge.design.of(ridge.design.source, features, fixed=True),
+        held_out.folds,
+        functions,
+    )
 
 
 def _stored_problem(
-    ridge: IterativeRidge, features: FeatureMap, held_out: HeldOut | None, run: HeldOutRun | None
+    ridge: IterativeRidge,
+    features: FeatureMap,
+    held_out: HeldOut | None,
+    run: HeldOutRun | None,
 ) -> StoredProblem | None:
-    """Stored features of a solution, for another loss; None where they are not stored."""
+    """Stored features of a solution, for another loss; None where they are not
+    stored.
+    """
     if not isinstance(ridge.blocks, list):
         return None
-    without = None if run is None else [_of_map(one.T, ridge, features).T for one in run.coefs]
-    same = features is ridge.design.features or not isinstance(features, ConcatenatedFeatures)
+    without = (
+        None
+        if run is None
+        else [_of_map(one.T, ridge, features).T for one in run.coefs]
+    )
+    same = features is ridge.design.features or not isinstance(
+        features, ConcatenatedFeatures
+    )
     masks = [] if held_out is None else held_out.folds
     return StoredProblem(ridge if same else ridge.weighted(features), masks, without)
 
 
 def _goes_on(problem: RidgeProblem) -> bool:
-    """Whether conjugate gradients continue on all rows from the solution without the validation rows."""
+    """Whether conjugate gradients continue on all rows from the solution without the
+    validation rows.
+    """
     stopping = problem.stopping
-    return isinstance(stopping, ValidationOutcome) or (isinstance(stopping, Iterations) and stopping.then_half)
+    return isinstance(stopping, ValidationOutcome) or (
+        isinstance(stopping, Iterations) and stopping.then_half
+    )
 
 
-def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
+def merged(
+    design: Design, problem: RidgeProblem
+) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
     """Merge equal rows of bins, if that saves much.
 
-    =====================  ===========================================  =========================
-    stopping               validation rows                              equal rows that become one
-    =====================  ===========================================  =========================
-    ValidationOutcome                those of the choice of the model             those that were one there
-    then_half              by the content of rows                       all but these
-    Iterations             as given, or left to `HeldOut`               all
-    tolerance              of many rows of bins by their content        all but these
-    tolerance              as given, or left to `HeldOut`               none
-    =====================  ===========================================  =========================
+    =====================  ===========================================
+    ========================= stopping               validation rows
+    equal rows that become one =====================
+    ===========================================  =========================
+    ValidationOutcome                those of the choice of the model             those
+    that were one there then_half              by the content of rows
+    all but these Iterations             as given, or left to `HeldOut`
+    all tolerance              of many rows of bins by their content        all but
+    these tolerance              as given, or left to `HeldOut`               none
+    =====================  ===========================================
+    =========================
 
-    Returns the design, its validation rows if they are decided, and for each row the number of its row in the design.
+    Returns the design, its validation rows if they are decided, and for each row the
+    number of its row in the design.
     """
     source, held_out, stopping = design.source, problem.held_out, problem.stopping
-    many = held_out is None and not design.features.is_dense and source.n_counted > POLICY.folded_rows
-    by_content = many if stopping is None else isinstance(stopping, Iterations) and stopping.then_half
+    many = (
+        held_out is None
+        and not design.features.is_dense
+        and source.n_counted > POLICY.folded_rows
+    )
+    by_content = (
+        many
+        if stopping is None
+        else isinstance(stopping, Iterations) and stopping.then_half
+    )
     if by_content and (problem.merges or held_out is None):
         held_out = rows_held_out(design.row_hashes, source.weights, problem.seed)
     if not problem.merges or (stopping is None and not by_content):
@@ -159,48 +245,76 @@ def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | Non
     if isinstance(stopping, ValidationOutcome):
         first_duplicate = stopping.split.first_duplicate
     else:
-        alone = held_out | (source.weights <= 0) if by_content and held_out is not None else None
+        alone = (
+            held_out | (source.weights <= 0)
+            if by_content and held_out is not None
+            else None
+        )
         first_duplicate = source.first_duplicates(design.row_hashes, alone)
     rows, leads = source.merged(first_duplicate)
-    number = np.arange(source.n_rows) if leads.all() else (np.cumsum(leads) - 1)[first_duplicate]
-    return design.of(rows, fixed=design.fixed), None if held_out is None else held_out[leads], number
+    number = (
+        np.arange(source.n_rows)
+        if leads.all()
+        else (np.cumsum(leads) - 1)[first_duplicate]
+    )
+    return (
+        design.of(rows, fixed=design.fixed),
+        None if held_out is None else held_out[leads],
+        number,
+    )
 
 
-def _penalty(ridge: IterativeRidge, held_out: HeldOut | None, problem: RidgeProblem, searched: bool) -> Penalty:
+def _penalty(
+    ridge: IterativeRidge,
+    held_out: HeldOut | None,
+    problem: RidgeProblem,
+    searched: bool,
+) -> Penalty:
     """The ridge penalties of the maps, as given, or the best on validation rows."""
     alphas = problem.alphas
     if alphas is None:
-        alphas = alphas_to_try(held_out.ridge if held_out else ridge, ridge.design.source.total_weight)
+        alphas = alphas_to_try(
+            held_out.ridge if held_out else ridge, ridge.design.source.total_weight
+        )
     if searched and held_out and held_out.folds:
         of_maps, scores = choose_penalty(held_out, alphas)
         return Penalty(of_maps, alphas, scores)
     return Penalty(np.full(len(ridge.maps), alphas[len(alphas) // 2]), alphas)
 
 
-def _by_leverage(ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem) -> bool:
+def _by_leverage(
+    ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem
+) -> bool:
     """Whether rows of the preconditioner are better drawn by their leverage."""
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
     source, selected = ridge.design.source, problem.penalty_selected or problem.is_open
     counts = source.n_rows, source.n_outputs, source.total_weight
-    size = ProblemSize(*counts, penalty.of_maps, problem.needs.out_of_sample, penalty_selected=selected)
+    size = ProblemSize(
+        *counts, penalty.of_maps, problem.needs.out_of_sample, penalty_selected=selected
+    )
     return by_leverage(int(ridge.edges[-1]), size)
 
 
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
     """When to stop, and the run without the validation rows that tells it.
 
-    ==========================================  ===================================================================
-    stopping, and what is open                  stop
-    ==========================================  ===================================================================
-    ValidationOutcome                                     half the iterations on from where its losses stall
-    then_half, if there are validation rows     half the iterations on from as many as served before
-    Iterations                                  after as many as served before
-    tolerance: a penalty chosen for bins        where validation rows are predicted best; at the tolerance if late
-    tolerance: predictions wanted               at the tolerance; earlier where the predictions have settled, if the
-                                                penalty was chosen and the tolerance is not small
+    ==========================================
+    =================================================================== stopping, and
+    what is open                  stop ==========================================
+    ===================================================================
+    ValidationOutcome                                     half the iterations on from
+    where its losses stall then_half, if there are validation rows     half the
+    iterations on from as many as served before Iterations
+    after as many as served before tolerance: a penalty chosen for bins        where
+    validation rows are predicted best; at the tolerance if late tolerance: predictions
+    wanted               at the tolerance; earlier where the predictions have settled,
+    if the
+                                                penalty was chosen and the tolerance is
+                                                not small
     tolerance: else, or no validation rows      at the tolerance
-    ==========================================  ===================================================================
+    ==========================================
+    ===================================================================
     """
     stopping, alphas = problem.stopping, problem.alphas
     if isinstance(stopping, ValidationOutcome):
@@ -210,8 +324,18 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
         if stopping.then_half and held_out is not None and held_out.folds:
             return _half_as_many(held_out.trace(penalty, 0.0, steps=stopping.n_iter))
         return Stop(0.0, stopping.n_iter)
-    tol, most = problem.tol, round(POLICY.most_iterations * max(1.0, np.log(problem.tol) / np.log(USUAL_TOL)))
-    if held_out is not None and held_out.folds and alphas is None and not held_out.ridge.is_dense:
+    tol, most = (
+        problem.tol,
+        round(
+            POLICY.most_iterations * max(1.0, np.log(problem.tol) / np.log(USUAL_TOL))
+        ),
+    )
+    if (
+        held_out is not None
+        and held_out.folds
+        and alphas is None
+        and not held_out.ridge.is_dense
+    ):
         run = held_out.trace(penalty, tol)
         late = run.n_iter >= POLICY.traced_iterations - 1
         return Stop(tol, most, run) if late else Stop(0.0, run.n_iter, run)
@@ -228,10 +352,14 @@ def _half_as_many(run: HeldOutRun) -> Stop:
 
 
 def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArray:
-    """Coefficients of the stored features, (D, K), as those of a map, which may have learned its weights since."""
+    """Coefficients of the stored features, (D, K), as those of a map, which may have
+    learned its weights since.
+    """
     coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
     if len(coef) and features is not ridge.design.features:
-        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[
+            :, np.newaxis
+        ].astype(coef.dtype)
     return coef
 
 
@@ -244,14 +372,16 @@ def calibrate_iteratively(
     run: HeldOutRun | None,
     visit: Callable[[NDArray, int], bool],
 ) -> CalibrationRows:
-    """Out-of-sample predictions of calibration rows, and of rows from which the error scale is learned.
+    """Out-of-sample predictions of calibration rows, and of rows from which the error
+    scale is learned.
 
     Where one fold calibrates, intervals are about the machine without it.
 
     Parameters
     ----------
     held_out : HeldOut
-        Rows of the design that were held out in turn: all, where they are few, or a fold that nothing was learned from.
+        Rows of the design that were held out in turn: all, where they are few, or a
+        fold that nothing was learned from.
     features : FeatureMap
         Of which the coefficients of that machine are.
     penalty : array of shape (M,)
@@ -270,14 +400,18 @@ def calibrate_iteratively(
         return rows.with_predictions(predicted[number])
     if len(folds) > 1:
         predicted[_rows_of(folds)] = run.predictions.predicted
-        return (rows.all_calibrating() if rows.few else rows).with_predictions(predicted[number])
+        return (rows.all_calibrating() if rows.few else rows).with_predictions(
+            predicted[number]
+        )
     calibrating, others = folds[0] & counted, counted & ~folds[0]
     rows = replace(rows, calibrating=calibrating[number])
     equations = ridge.equations(others)
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
     if not rows.few:
         _predict_folds(ridge, penalty, others, predicted, rows.seed, visit)
-    centre = LinearPredictor(_of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef))
+    centre = LinearPredictor(
+        _of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef)
+    )
     return rows.with_predictions(predicted[number], centre)
 
 
@@ -289,29 +423,50 @@ def _predict_folds(
     seed: int,
     visit: Callable[[NDArray, int], bool],
 ) -> None:
-    """Predict rows of the design by machines without their fold and those that calibrate, as many as are enough."""
+    """Predict rows of the design by machines without their fold and those that
+    calibrate, as many as are enough.
+    """
     fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
-    wanted = min(SCALE_FOLDS, -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others))))
-    most, tol = (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
+    wanted = min(
+        SCALE_FOLDS, -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
+    )
+    most, tol = (
+        (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
+    )
     for k in range(wanted):
         left = others & (fold == k)
         if left.any() and (others & ~left).any():
             equations = ridge.equations(others & ~left)
-            coef = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), tol, most, visit=visit).coef
+            coef = ridge.solve(
+                equations,
+                np.tile(penalty, (equations.shape[0], 1)),
+                tol,
+                most,
+                visit=visit,
+            ).coef
             predicted[left] = ridge.predict(equations, coef)[left]
 
 
 def _of_observations(
-    predictions: HeldOutPredictions, folds: list[NDArray[np.bool_]], rows: CalibrationRows, number: NDArray[np.intp]
+    predictions: HeldOutPredictions,
+    folds: list[NDArray[np.bool_]],
+    rows: CalibrationRows,
+    number: NDArray[np.intp],
 ) -> HeldOutPredictions:
-    """Predictions for observations, by those for rows of the design, one fold after the other."""
+    """Predictions for observations, by those for rows of the design, one fold after
+    the other.
+    """
     held_out = _rows_of(folds)
     place = np.full(len(folds[0]), -1)
     place[held_out] = np.arange(len(held_out))
     place = place[number]
     some = np.flatnonzero(place >= 0)
     place = place[some]
-    fold = None if predictions.rows is None or predictions.rows.fold is None else predictions.rows.fold[place]
+    fold = (
+        None
+        if predictions.rows is None or predictions.rows.fold is None
+        else predictions.rows.fold[place]
+    )
     return rows.held_out(some, predictions.predicted[place], fold=fold)
 
 
@@ -320,24 +475,41 @@ def _rows_of(folds: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
     return np.concatenate([np.flatnonzero(mask) for mask in folds])
 
 
-def solve_from_sample(design: Design, problem: RidgeProblem, sample: ArraySource) -> RidgeSolution:
-    """Solve for all rows of a stream, from the solution for a sample of them in memory, which decides what is open.
+def solve_from_sample(
+    design: Design, problem: RidgeProblem, sample: ArraySource
+) -> RidgeSolution:
+    """Solve for all rows of a stream, from the solution for a sample of them in memory,
+    which decides what is open.
 
-    Of bins only those have a column that a row of the sample is in, so that their table does not grow with the rows.
-    Dense features are solved for to the tolerance; bins half as many iterations again as served the sample, which is
-    how they are regularised.
+    Of bins only those have a column that a row of the sample is in, so that their table
+    does not grow with the rows. Dense features are solved for to the tolerance; bins
+    half as many iterations again as served the sample, which is how they are
+    regularised.
     """
     seen = Design(sample, design.features, design.dtype)
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, problem.alphas
-    first = solve_iteratively(seen, problem if alphas is None or not dense else replace(problem, alpha=alphas * share))
-    ridge = IterativeRidge(design.of(design.source, first.features, fixed=True), problem.seed)
+    first = solve_iteratively(
+        seen,
+        problem
+        if alphas is None or not dense
+        else replace(problem, alpha=alphas * share),
+    )
+    ridge = IterativeRidge(
+        design.of(design.source, first.features, fixed=True), problem.seed
+    )
     equations = ridge.equations()
     if alphas is None:  # the weight of all rows may not have been known before
         share = seen.source.total_weight / equations.weight
     scale = share if dense else 1.0
-    stop = Stop(problem.tol, POLICY.most_iterations) if dense else Stop(0.0, max(2, -(-(first.n_iter or 0) // 2)))
-    found = _solved(ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T))
+    stop = (
+        Stop(problem.tol, POLICY.most_iterations)
+        if dense
+        else Stop(0.0, max(2, -(-(first.n_iter or 0) // 2)))
+    )
+    found = _solved(
+        ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T)
+    )
     return replace(
         found,
         alphas=first.alphas / scale,
@@ -349,9 +521,15 @@ def solve_from_sample(design: Design, problem: RidgeProblem, sample: ArraySource
 
 
 def go_on(design: Design, problem: RidgeProblem, start: NDArray) -> RidgeSolution:
-    """Solve for the rows of a stream from coefficients, (D, K), with the map and the penalty that gave them."""
+    """Solve for the rows of a stream from coefficients, (D, K), with the map and the
+    penalty that gave them.
+    """
     stopping, most = problem.stopping, POLICY.most_iterations
-    stop = Stop(0.0, stopping.n_iter if isinstance(stopping, Iterations) else most, start=start.T)
+    stop = Stop(
+        0.0,
+        stopping.n_iter if isinstance(stopping, Iterations) else most,
+        start=start.T,
+    )
     if design.features.is_dense:
         stop = Stop(problem.tol, most, start=start.T)
     assert problem.alphas is not None
@@ -359,13 +537,22 @@ def go_on(design: Design, problem: RidgeProblem, start: NDArray) -> RidgeSolutio
     return _solved(ridge, ridge.equations(), float(problem.alphas[0]), stop)
 
 
-def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop) -> RidgeSolution:
+def _solved(
+    ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop
+) -> RidgeSolution:
     """Run conjugate gradients from a start."""
     penalty = np.full(len(ridge.maps), alpha)
-    solution, intercept = ridge.fit(penalty, stop.tol, stop.n_iter, stop.start, equations)
+    solution, intercept = ridge.fit(
+        penalty, stop.tol, stop.n_iter, stop.start, equations
+    )
     if stop.tol:
         solution.warn(stop.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))
     found = coef, intercept, alpha, np.array([alpha])
-    whole = RidgeSolution(ridge.design.features, *found, n_iter=solution.n_iter, residual=solution.residual)
+    whole = RidgeSolution(
+        ridge.design.features,
+        *found,
+        n_iter=solution.n_iter,
+        residual=solution.residual,
+    )
     return replace(whole, weight=equations.weight)

@@ -1,8 +1,10 @@
-"""Rows as observations: exact copies of a row are one, repeated measurements at the same inputs are several.
+"""Rows as observations: exact copies of a row are one, repeated measurements at the
+same inputs are several.
 
-Least squares may take equal rows of inputs as one row, of their mean target. What they tell of the noise may not: the
-targets vary about that mean, and the error of a row is that of one row, however much it weighs. New rows are
-exchangeable with the observations, which therefore are what calibrates.
+Least squares may take equal rows of inputs as one row, of their mean target. What they
+tell of the noise may not: the targets vary about that mean, and the error of a row is
+that of one row, however much it weighs. New rows are exchangeable with the
+observations, which therefore are what calibrates.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from bochner.solvers.conformal import Scores, in_order
 from bochner.solvers.factors import factorise, leave_one_out
 from bochner.solvers.line_search import choose_alpha
 
-CHANCE_SHARE = 0.5  # of the distinct rows: where no column has more values than that, equal rows may be chance
+# Of the distinct rows: where no column has more values than that, equal rows may be
+# chance
+CHANCE_SHARE = 0.5
 EXAMINED_ROWS = 1 << 13  # in which values are counted
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -61,10 +65,15 @@ class Observations:
     def of(cls, source: ArraySource) -> Observations:
         """Those of a source."""
         row = np.flatnonzero(source.weights)
-        weight, inputs = np.asarray(source.weights, np.float64)[row], source.row_hashes()[row]
+        weight, inputs = (
+            np.asarray(source.weights, np.float64)[row],
+            source.row_hashes()[row],
+        )
         hashes = observation_hashes(inputs, source.y[row].reshape(len(row), -1))
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-        if len(first) == len(row) or _equal_by_chance(source.take(row[np.sort(first)[:EXAMINED_ROWS]])):
+        if len(first) == len(row) or _equal_by_chance(
+            source.take(row[np.sort(first)[:EXAMINED_ROWS]])
+        ):
             first = group = np.arange(len(row))
         rank = np.argsort(np.argsort(first))  # in the order of the rows
         group, first = rank[group], np.sort(first)
@@ -73,19 +82,24 @@ class Observations:
         weight = np.bincount(group, weight, len(first)).astype(np.float64)
         return cls(row[first], weight, inputs[first], hashes[first], number)
 
-    def source(self, source: ArraySource, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
+    def source(
+        self, source: ArraySource, some: NDArray[np.intp] | slice = slice(None)
+    ) -> ArraySource:
         """The rows of some of them, encoded, with their weights."""
         X, y, _ = source.take(self.row[some]).whole()
         return ArraySource(X, y, self.weight[some])
 
 
-def observation_hashes(inputs: NDArray[np.uint64], targets: NDArray) -> NDArray[np.uint64]:
+def observation_hashes(
+    inputs: NDArray[np.uint64], targets: NDArray
+) -> NDArray[np.uint64]:
     """Hashes of rows by those of their inputs, (n,), and their targets, (n, K)."""
     return mixed(inputs * FACTOR + row_hashes(targets))
 
 
 def _equal_by_chance(distinct: ArraySource) -> bool:
-    """Whether rows may be equal by chance, because each column and target has few values.
+    """Whether rows may be equal by chance, because each column and target has few
+    values.
 
     With a column of continuous values, or such targets, equal rows are copies.
     """
@@ -96,50 +110,72 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
     columns: Iterable[NDArray] = X.T
     if not isinstance(X, np.ndarray):
         X = X.tocsc()
-        many = np.flatnonzero(np.diff(X.indptr) >= most - 1)  # values that are stored, with zero; others are too few
+        many = np.flatnonzero(
+            np.diff(X.indptr) >= most - 1
+        )  # values that are stored, with zero; others are too few
         columns = (X[:, [j]].toarray() for j in many)
     return all(len(np.unique(column)) <= most for column in columns)
 
 
 def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
-    """Index of each row among the distinct rows of positive weight, shape (n,); 0 without weight."""
+    """Index of each row among the distinct rows of positive weight, shape (n,); 0
+    without weight.
+    """
     counted = np.flatnonzero(source.weights)
     some = source.take(counted)
     some = ArraySource(*some.whole(), content=some.content)
     first_duplicate = some.first_duplicates(some.row_hashes())
     number = np.zeros(source.n_rows, np.intp)
-    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[first_duplicate]
+    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[
+        first_duplicate
+    ]
     return number
 
 
-FARTHEST = 1e18  # of rows whose squares single precision holds, in which metrics are learned
+FARTHEST = (
+    1e18  # of rows whose squares single precision holds, in which metrics are learned
+)
 
 
-def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget) -> FeatureMap:
+def scale_map(
+    rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget
+) -> FeatureMap:
     """Select and draw the map of the error scale.
 
     Parameters
     ----------
     rows : ArraySource
-        Encoded rows with the roots of their errors, by a model that has not seen them, as targets.
+        Encoded rows with the roots of their errors, by a model that has not seen them,
+        as targets.
     column_groups : int array of shape (d,)
         Columns of one number have one scale.
     seed : int
     budget : Budget
         Where little of it is left there is one lengthscale.
     """
-    space = SearchSpace("fourier", "ard", n_components=POLICY.scale_features, fewest_rows=POLICY.fewest_scale_rows)
+    space = SearchSpace(
+        "fourier",
+        "ard",
+        n_components=POLICY.scale_features,
+        fewest_rows=POLICY.fewest_scale_rows,
+    )
     problem, d = None, rows.X.shape[1]
     held = abs(rows.encoded(np.float64).X).max() < FARTHEST
     if held and d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
-        problem = prepare(rows.encoded(np.float32), column_groups, None, space, False, seed, budget)
+        problem = prepare(
+            rows.encoded(np.float32), column_groups, None, space, False, seed, budget
+        )
     if problem is None:
         kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
-        features: FeatureMap = FourierFeatures(kernel, POLICY.scale_features, random_state=seed)
+        features: FeatureMap = FourierFeatures(
+            kernel, POLICY.scale_features, random_state=seed
+        )
     else:
         features = choose(problem).model.features
     features.draw(d)
-    X, _, weight = rows.sample(features.sample_rows, np.random.default_rng(seed)).whole()
+    X, _, weight = rows.sample(
+        features.sample_rows, np.random.default_rng(seed)
+    ).whole()
     features.fit_sample(X, weight)
     return features
 
@@ -147,13 +183,22 @@ def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budg
 FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
 LEARNED_ROWS = 16_384  # that are enough for it
 SCORED_ROWS = 4096  # that are enough to choose its penalty
-BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
-LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least or greatest target is a limit
+# Quantiles of the roots that it was learned from, between which predicted ones are kept
+BOUNDS = (
+    0.05,
+    0.99,
+)
+LIMIT_SHARE, LIMIT_ROWS = (
+    0.01,
+    10,
+)  # of the weight and rows, by which the least or greatest target is a limit
 
 
 @dataclass
 class LinearPredictor:
-    """A function of the features: coefficients of shape (D, K) and intercepts of shape (K,)."""
+    """A function of the features: coefficients of shape (D, K) and intercepts of
+    shape (K,).
+    """
 
     coef: NDArray
     intercept: NDArray[np.float64]
@@ -161,12 +206,14 @@ class LinearPredictor:
 
 @dataclass
 class ErrorScale:
-    """Scale of the errors of a fitted model, and scores of rows that neither have seen; targets are standardised.
+    """Scale of the errors of a fitted model, and scores of rows that neither have seen;
+    targets are standardised.
 
     Attributes
     ----------
     centre : LinearPredictor or None
-        The model without the rows that calibrate, about which intervals are; None for the fitted model itself.
+        The model without the rows that calibrate, about which intervals are; None for
+        the fitted model itself.
     roots : LinearPredictor or None
         Predicts the root of the scale; None where one scale, 1, serves all inputs.
     bounds : array of shape (2, K)
@@ -224,12 +271,22 @@ class CalibrationRows:
     centre: LinearPredictor | None = None
 
     @classmethod
-    def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> CalibrationRows:
-        """Those of a source, of which the ones calibrate that were held out, or others by their content."""
+    def of(
+        cls, source: ArraySource, seed: int, held_out: NDArray | None = None
+    ) -> CalibrationRows:
+        """Those of a source, of which the ones calibrate that were held out, or
+        others by their content.
+        """
         found = Observations.of(source)
-        calibrating = rows_held_out(found.inputs, found.weight, seed) if held_out is None else held_out[found.row]
+        calibrating = (
+            rows_held_out(found.inputs, found.weight, seed)
+            if held_out is None
+            else held_out[found.row]
+        )
         targets = source.targets(source.y[found.row])
-        return cls(source, found, targets, calibrating, seed, np.full(targets.shape, np.nan))
+        return cls(
+            source, found, targets, calibrating, seed, np.full(targets.shape, np.nan)
+        )
 
     @property
     def weight(self) -> NDArray[np.float64]:
@@ -247,10 +304,17 @@ class CalibrationRows:
         factors: NDArray | float | None = None,
         fold: NDArray[np.intp] | None = None,
     ) -> HeldOutPredictions:
-        """Some of the observations with predictions, (m, K), factors on how much they count, and their folds."""
+        """Some of the observations with predictions, (m, K), factors on how much
+        they count, and their folds.
+        """
         weight = self.weight[some]
         counted = weight if factors is None else weight * factors
-        return HeldOutPredictions(predicted, self.targets[some], counted, LeftOut(self.rows_of(some).X, weight, fold))
+        return HeldOutPredictions(
+            predicted,
+            self.targets[some],
+            counted,
+            LeftOut(self.rows_of(some).X, weight, fold),
+        )
 
     @property
     def few(self) -> bool:
@@ -261,15 +325,21 @@ class CalibrationRows:
         """The same, all calibrating."""
         return replace(self, calibrating=np.ones(len(self.calibrating), bool))
 
-    def with_predictions(self, predicted: NDArray, centre: LinearPredictor | None = None) -> CalibrationRows:
+    def with_predictions(
+        self, predicted: NDArray, centre: LinearPredictor | None = None
+    ) -> CalibrationRows:
         """The same with predictions, (m, K), by models that have not seen them."""
         return replace(self, predicted=predicted, centre=centre)
 
 
 def fit_error_scale(
-    rows: CalibrationRows, column_groups: NDArray, budget: Budget, features: FeatureMap | None = None
+    rows: CalibrationRows,
+    column_groups: NDArray,
+    budget: Budget,
+    features: FeatureMap | None = None,
 ) -> ErrorScale:
-    """Learn the error scale from rows that do not calibrate, if there are enough, and score those that do.
+    """Learn the error scale from rows that do not calibrate, if there are enough, and
+    score those that do.
 
     Parameters
     ----------
@@ -287,9 +357,15 @@ def fit_error_scale(
     calibrating = np.flatnonzero(seen & rows.calibrating)
     if len(learned) < FEWEST_ROWS:
         scores = in_order(errors[calibrating], rows.weight[calibrating])
-        return ErrorScale(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
-    n_learned, n_scored = budget.shrunk((LEARNED_ROWS, SCORED_ROWS), POLICY.scale_seconds)
-    drawn, factors = draw_rows(rows.weight[learned], n_learned, np.random.default_rng(rows.seed))
+        return ErrorScale(
+            rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed
+        )
+    n_learned, n_scored = budget.shrunk(
+        (LEARNED_ROWS, SCORED_ROWS), POLICY.scale_seconds
+    )
+    drawn, factors = draw_rows(
+        rows.weight[learned], n_learned, np.random.default_rng(rows.seed)
+    )
     learned = learned[drawn]
     some = rows.rows_of(learned)
     some = some if factors is None else some.weighted(factors)
@@ -297,17 +373,25 @@ def fit_error_scale(
     some = ArraySource(some.X, roots, some.weights)
     features = features or scale_map(some, column_groups, rows.seed, budget)
     found = _regression(Design(some, features, np.float64), rows.seed, n_scored)
-    predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(found.coef, found.intercept)
-    scores = in_order(errors[calibrating] / scale_of(predicted, bounds), rows.weight[calibrating])
+    predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(
+        found.coef, found.intercept
+    )
+    scores = in_order(
+        errors[calibrating] / scale_of(predicted, bounds), rows.weight[calibrating]
+    )
     return ErrorScale(rows.centre, found, bounds, limits, scores, rows.seed, features)
 
 
 def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
-    """Ridge regression with the penalty of the least leave-one-out error of some of the rows."""
+    """Ridge regression with the penalty of the least leave-one-out error of some of
+    the rows.
+    """
     factor, source = factorise(design, 2), design.source
     rows, factors = draw_rows(source.weights, n_scored, np.random.default_rng(seed))
     scored = design.of(source.take(rows))
-    counts = scored.source.weights if factors is None else scored.source.weights * factors
+    counts = (
+        scored.source.weights if factors is None else scored.source.weights * factors
+    )
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
     return LinearPredictor(*factor.solve(alpha))
 
@@ -318,7 +402,9 @@ def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:
 
 
 def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
-    """Roots of the errors' sizes, shape (n, K), and the bounds of predicted ones, shape (2, K)."""
+    """Roots of the errors' sizes, shape (n, K), and the bounds of predicted ones,
+    shape (2, K).
+    """
     roots = np.sqrt(np.abs(errors))
     counted = roots[weight > 0]
     least = 1e-6 * counted.max(axis=0) + np.finfo(np.float64).tiny
@@ -326,10 +412,12 @@ def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def limits_of(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Least and greatest target, shape (2, K), where a hundredth of the weight and ten rows lie; else infinite.
+    """Least and greatest target, shape (2, K), where a hundredth of the weight and ten
+    rows lie; else infinite.
 
-    Such targets are counts, ratings or censored: what they cannot be is no part of an interval. A new row lies beyond
-    all n others at one end with a probability of at most 1 / (n + 1), so that no more coverage is lost.
+    Such targets are counts, ratings or censored: what they cannot be is no part of an
+    interval. A new row lies beyond all n others at one end with a probability of at
+    most 1 / (n + 1), so that no more coverage is lost.
     """
     counted, own = targets[weight > 0], weight[weight > 0]
     ends = np.stack([counted.min(axis=0), counted.max(axis=0)])

@@ -29,7 +29,8 @@ class Iterations(NamedTuple):
     n_iter : int
         Iterations that served it.
     then_half : bool
-        Whether they were those without the validation rows, after which half as many followed with all rows.
+        Whether they were those without the validation rows, after which half as many
+        followed with all rows.
     """
 
     n_iter: int
@@ -47,12 +48,14 @@ class Needs(NamedTuple):
     out_of_sample : bool
         Predictions for rows by models that have not seen them.
     observations : bool
-        These for the rows as they came, copies as one; else equal inputs are one row of their mean target. Where
-        targets vary among equal inputs that is noise, and to be known.
+        These for the rows as they came, copies as one; else equal inputs are one row of
+        their mean target. Where targets vary among equal inputs that is noise, and to
+        be known.
     error_scale : bool
         Such predictions for the rows that calibrate intervals too.
     evaluated : int
-        Rows that are wanted with a function that has not seen them, if there is one without more than a little work.
+        Rows that are wanted with a function that has not seen them, if there is one
+        without more than a little work.
     """
 
     out_of_sample: bool = False
@@ -74,15 +77,17 @@ class RidgeProblem:
     seed : int
         Of the samples of rows on which choices are made.
     held_out : bool array of shape (n,) or None
-        Validation rows, which the features were not learned from: predictions are of these, if they are not too few.
+        Validation rows, which the features were not learned from: predictions are of
+        these, if they are not too few.
     stopping : ValidationOutcome, Iterations or None
-        When conjugate gradients stop: where the losses of the validation rows that chose the model are least; as in an
-        earlier fit; or at the tolerance.
+        When conjugate gradients stop: where the losses of the validation rows that
+        chose the model are least; as in an earlier fit; or at the tolerance.
     needs : Needs
     penalty_selected : bool
         Whether the single alpha was chosen before, by validation rows.
     merges : bool
-        Whether equal rows may be one, of their mean target; another loss of numbers asks for that of each.
+        Whether equal rows may be one, of their mean target; another loss of numbers
+        asks for that of each.
     budget : Budget
         Of the time for it: iterations end with it.
     """
@@ -99,7 +104,9 @@ class RidgeProblem:
 
     @property
     def alphas(self) -> NDArray | None:
-        """Ridge penalties that are given, ascending; None where they are to be chosen."""
+        """Ridge penalties that are given, ascending; None where they are to be
+        chosen.
+        """
         return given_alphas(self.alpha)
 
     @property
@@ -154,9 +161,11 @@ class RidgeSolution:
     alphas : array of shape (A,)
         What was tried, ascending.
     scores : array of shape (A,) or None
-        Score of each: mean squared error for rows left out, or the criterion of `alpha="gcv"`.
+        Score of each: mean squared error for rows left out, or the criterion of
+        `alpha="gcv"`.
     held_out_predictions : HeldOutPredictions or None
-        Predictions for rows by a model that has not seen them, where they were asked for and there are any.
+        Predictions for rows by a model that has not seen them, where they were asked
+        for and there are any.
     n_iter : int or None
     residual : float or None
     calibration : CalibrationRows or None
@@ -166,7 +175,8 @@ class RidgeSolution:
     weight : float or None
         Of all rows, where they were read in passes.
     unseen : UnseenRows or None
-        Rows and a function that has not seen them, where these were asked for and there are any.
+        Rows and a function that has not seen them, where these were asked for and there
+        are any.
     """
 
     features: FeatureMap
@@ -184,7 +194,9 @@ class RidgeSolution:
     unseen: UnseenRows | None = None
 
 
-def choose_penalty_by(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:
+def choose_penalty_by(
+    score: Score, given: NDArray | None, factor: Factor
+) -> tuple[float, NDArray, NDArray | None]:
     """Alpha, those tried, and their scores; a single one needs none."""
     if given is None:
         return choose_alpha(factor, score)

@@ -1,4 +1,6 @@
-"""Rows, and functions of features that have not seen them: the importance of columns is measured on both."""
+"""Rows, and functions of features that have not seen them: the importance of columns
+is measured on both.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ NONE = np.empty(0, np.intp)
 
 
 class Influence(NamedTuple):
-    """What each of m rows adds to a function that all are fitted by: (z'direction + offset) size, at features z.
+    """What each of m rows adds to a function that all are fitted by: (z'direction +
+    offset) size, at features z.
 
     Attributes
     ----------
@@ -35,7 +38,9 @@ class Influence(NamedTuple):
     sizes: NDArray[np.float64]
 
     def at(self, Z: NDArray, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """What these rows add at features of shape (b, D), each at one: shape (b, K)."""
+        """What these rows add at features of shape (b, D), each at one: shape (b,
+        K).
+        """
         moved = np.einsum("ij,ij->i", Z, self.directions[rows]) + self.offsets[rows]
         return moved[:, np.newaxis] * self.sizes[rows]
 
@@ -70,57 +75,94 @@ class UnseenRows:
 
     @classmethod
     def of_sets(
-        cls, design: Design, masks: list[NDArray[np.bool_]], functions: list[LinearPredictor], y: NDArray | None = None
+        cls,
+        design: Design,
+        masks: list[NDArray[np.bool_]],
+        functions: list[LinearPredictor],
+        y: NDArray | None = None,
     ) -> UnseenRows | None:
-        """Sets of rows of a design that were held out in turn, with other targets if given; None without sets."""
+        """Sets of rows of a design that were held out in turn, with other targets if
+        given; None without sets.
+        """
         if not masks:
             return None
         rows = np.concatenate([np.flatnonzero(mask) for mask in masks])
         X, targets, weight = design.source.take(rows).whole()
-        fold = np.repeat(np.arange(len(masks)), [np.count_nonzero(mask) for mask in masks])
+        fold = np.repeat(
+            np.arange(len(masks)), [np.count_nonzero(mask) for mask in masks]
+        )
         source = ArraySource(X, targets if y is None else y[rows], weight)
         return cls(source, design.features, design.dtype, functions, fold)
 
     def sample(self, size: int, seed: int) -> UnseenRows:
         """At most so many of the rows, drawn by their weights."""
-        rows, factors = draw_rows(self.source.weights, size, np.random.default_rng(seed)) if size else (NONE, None)
+        rows, factors = (
+            draw_rows(self.source.weights, size, np.random.default_rng(seed))
+            if size
+            else (NONE, None)
+        )
         source = self.source.take(rows)
         source = source if factors is None else source.weighted(factors)
-        influence = None if self.influence is None else Influence(*(part[rows] for part in self.influence))
+        influence = (
+            None
+            if self.influence is None
+            else Influence(*(part[rows] for part in self.influence))
+        )
         return replace(self, source=source, fold=self.fold[rows], influence=influence)
 
     def scores(self, Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Values at encoded rows by the functions that have not seen the rows of these numbers, shape (b, K)."""
+        """Values at encoded rows by the functions that have not seen the rows of
+        these numbers, shape (b, K).
+        """
         if self.influence is not None:
             return self._less_influence(Z, rows)
-        fold, found = self.fold[rows], np.empty((Z.shape[0], len(self.functions[0].intercept)))
+        fold, found = (
+            self.fold[rows],
+            np.empty((Z.shape[0], len(self.functions[0].intercept))),
+        )
         for k in np.unique(fold):
             own = np.flatnonzero(fold == k)
-            found[own] = self._design(Z[own]).predict(self.functions[k].coef, self.functions[k].intercept)
+            found[own] = self._design(Z[own]).predict(
+                self.functions[k].coef, self.functions[k].intercept
+            )
         return found
 
     def _less_influence(self, Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Values by the only function, less what each row has added."""
-        (function,), found = self.functions, np.empty((Z.shape[0], len(self.functions[0].intercept)))
+        (function,), found = (
+            self.functions,
+            np.empty((Z.shape[0], len(self.functions[0].intercept))),
+        )
         assert self.influence is not None
         done = 0
         for block, _, _ in self._design(Z).mapped():
             part = slice(done, done + len(block))
-            found[part] = block @ function.coef + function.intercept - self.influence.at(block, rows[part])
+            found[part] = (
+                block @ function.coef
+                + function.intercept
+                - self.influence.at(block, rows[part])
+            )
             done = part.stop
         return found
 
     def _design(self, Z: Rows) -> Design:
-        return Design(ArraySource(Z, np.empty((Z.shape[0], 0))), self.features, self.dtype)
+        return Design(
+            ArraySource(Z, np.empty((Z.shape[0], 0))), self.features, self.dtype
+        )
 
 
 def leave_one_out_rows(
-    design: Design, factor: FeatureFactor, alpha: float, counts: NDArray[np.float64], name: str
+    design: Design,
+    factor: FeatureFactor,
+    alpha: float,
+    counts: NDArray[np.float64],
+    name: str,
 ) -> UnseenRows:
     """The rows of a design, each left out of a ridge regression by itself.
 
-    Without row i of weight w the value at features z is f(z) - w k(z, z_i) (y_i - f(z_i)) / (1 - w k(z_i, z_i)), with
-    k(z, z') = 1 / W + (z - mean)'(G + alpha I)^-1 (z' - mean) in the notation of the factorisation.
+    Without row i of weight w the value at features z is f(z) - w k(z, z_i) (y_i -
+    f(z_i)) / (1 - w k(z_i, z_i)), with k(z, z') = 1 / W + (z - mean)'(G + alpha I)^-1
+    (z' - mean) in the notation of the factorisation.
 
     Parameters
     ----------
@@ -139,8 +181,20 @@ def leave_one_out_rows(
     U = Z.astype(np.float64) - factor.feature_mean
     V = factor.applied(alpha, np.ascontiguousarray(U.T)).T
     left = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
-    errors = (y - U @ coef - factor.target_mean) / np.maximum(left, LEAST_LEFT)[:, np.newaxis]
-    influence = Influence(V, 1 / factor.weight - V @ factor.feature_mean, weight[:, np.newaxis] * errors)
+    errors = (y - U @ coef - factor.target_mean) / np.maximum(left, LEAST_LEFT)[
+        :, np.newaxis
+    ]
+    influence = Influence(
+        V, 1 / factor.weight - V @ factor.feature_mean, weight[:, np.newaxis] * errors
+    )
     rows = ArraySource(design.source.whole().X, y, counts)
     function = LinearPredictor(coef, intercept)
-    return UnseenRows(rows, design.features, design.dtype, [function], np.zeros(len(y), np.intp), influence, name)
+    return UnseenRows(
+        rows,
+        design.features,
+        design.dtype,
+        [function],
+        np.zeros(len(y), np.intp),
+        influence,
+        name,
+    )
