@@ -40,10 +40,8 @@ BARS = {
     **dict.fromkeys(synthetic.TABLES),
 }
 LARGE = ("covtype", TYPES, "kddcup99", "mnist", *synthetic.NUMBERS)
-OTHER_TEST_ROWS = (
-    "kddcup99",
-    "mnist",
-)  # of a later time, or by other writers: never mixed with the training rows
+# Of a later time, or by other writers: never mixed with the training rows
+OTHER_TEST_ROWS = ("kddcup99", "mnist")
 FRAMES = ("adult", "kddcup99", *synthetic.NOMINAL)
 SPLITS, SPLITS_OF_LARGE = 5, 1
 TUNED, CATBOOST = 2, 3  # places among the four models

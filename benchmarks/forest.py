@@ -26,6 +26,7 @@ from datasets import load as load_data
 from report import Row
 from runner import QUICK, repeats, run, seconds
 
+# Of the columns in their order, in their units
 LENGTHSCALES = [
     44.6,
     1570,
@@ -81,11 +82,10 @@ LENGTHSCALES = [
     5.86,
     2.4,
     8.83,
-]  # of the columns in their order, in their units
+]
 SEEDS = repeats(3)
-SMOOTH = (
-    2.5  # lengthscale of the Gaussian kernel, in standard deviations of each column
-)
+# Lengthscale of the Gaussian kernel, in standard deviations of each column
+SMOOTH = 2.5
 
 
 def forest() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -330,9 +330,8 @@ def transform() -> list[Row]:
         Gaussian(LENGTHSCALE), FEATURES, sampling="orthogonal", random_state=0
     ).fit(X[:100])
     seconds = clocked(lambda: features.transform(X))
-    product = (
-        n * COLUMNS * FEATURES / product_peaks()["FP32"]
-    )  # of the D / 2 frequencies
+    # Of the D / 2 frequencies
+    product = n * COLUMNS * FEATURES / product_peaks()["FP32"]
     writing = 4 * n * (FEATURES + COLUMNS) / bandwidth()
     limit = max(product, writing)
     name = "the product in FP32" if product > writing else "memory"

@@ -40,18 +40,14 @@ SPLITS, SPLITS_OF_LARGE, COVERAGE = 20, 3, 0.9
 TREES, LARGE_TREES = (
     {"n_estimators": size(500), "num_leaves": leaves} for leaves in (63, 255)
 )
-STABLE = {
-    "min_child_weight": 1.0
-}  # without which LightGBM's log loss of seven types diverges, to 12
+# Without which LightGBM's log loss of seven types diverges, to 12
+STABLE = {"min_child_weight": 1.0}
 NOISE, LENGTHS = (
     0.05,
     {5: 1.5, 10: 3.0},
 )  # variance of the noise; lengthscale by number of columns
-PLACES = {
-    "inside": 1.0,
-    "at the edge": 2.0,
-    "far away": 8.0,
-}  # factor on the rows of the training distribution
+# Factor on the rows of the training distribution
+PLACES = {"inside": 1.0, "at the edge": 2.0, "far away": 8.0}
 DRAWS = 1000
 
 

@@ -53,9 +53,8 @@ pytest_sessionstart = tiers.pytest_sessionstart
 pytest_collection_modifyitems = tiers.pytest_collection_modifyitems
 pytest_runtest_call, slowness = tiers.pytest_runtest_call, tiers.slowness
 
-compile.COMPILATIONS.printed = (
-    True  # lest tests of standard error find a line more where the cache is empty
-)
+# Lest tests of standard error find a line more where the cache is empty
+compile.COMPILATIONS.printed = True
 ROOT = Path(__file__).parents[1]
 # What processes that work for a test need, and take seconds to import.
 PRELOADED = (

@@ -5,6 +5,7 @@ eigenvectors those of all pairs of rows.
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bochner import (
@@ -67,6 +68,7 @@ def test_which_maps_are_anchors():
     assert not is_anchored(ConcatenatedFeatures([anchors, anchors]))
 
 
+@pytest.mark.slow
 def test_clusters_of_files_by_workers(tmp_path):
     """To the same bits as by threads."""
     for k, rows in enumerate(np.split(X, 8)):

@@ -277,6 +277,7 @@ def test_classification_scores_are_those_of_sklearn(folder, done):
     )
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_repeated_samples():
     rng = np.random.default_rng(0)
     right = rng.random((2000, 60)) < 0.7
@@ -410,6 +411,7 @@ def unsure(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_intervals_and_deviations_are_written(folder, done, unsure):
     fit_model(done, "price", "--uncertainty")
     wanted = ("--interval", "0.5", "--std")
@@ -447,6 +449,7 @@ def test_intervals_and_deviations_are_written(folder, done, unsure):
     assert read_table("p.csv").column_names == ends
 
 
+@pytest.mark.slow
 def test_intervals_are_scored(folder, run, done, unsure):
     report = fit_model(done, "price", "--uncertainty")
     assert {"interval_coverage", "interval_width", "interval_score"} < set(
@@ -509,6 +512,7 @@ def test_probabilities_are_left_out_on_demand(folder, done):
         assert len(read_table("p.csv").column_names) == count
 
 
+@pytest.mark.slow
 def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
     fit_model(done, "price")
     fit_model(done, "kind", out="kind.safetensors")
@@ -539,6 +543,7 @@ def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
     )
 
 
+@pytest.mark.slow
 def test_too_few_rows_for_intervals_are_a_note(folder, done, unsure, monkeypatch):
     def refuse(self, X, coverage=0.9):
         raise ValueError("coverage=0.9 needs 10 rows.")
@@ -549,6 +554,7 @@ def test_too_few_rows_for_intervals_are_a_note(folder, done, unsure, monkeypatch
     assert set(report["scores"]) == {"r2", "rmse"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "kind", "sold"])
 def test_report_is_a_page(folder, done, run, target):
     scored = fit_model(done, target)["scores"]
@@ -574,6 +580,7 @@ def test_report_is_a_page(folder, done, run, target):
     assert out.startswith("Wrote a b.html: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [("--sample", "90", "--memory-limit", "4GB"), ("--uncertainty",)]
 )
@@ -756,6 +763,7 @@ def test_binning_chooses_what_is_left_open(folder, run, done, target):
     assert done("evaluate", "m", "houses.csv")["rows_test"] == N
 
 
+@pytest.mark.slow
 def test_solver(folder, run, done):
     fit = ("fit", "houses.csv", "--target", "price", *FAST)
     found = [done(*fit, "--solver", solver) for solver in ("auto", "direct", "cg")]
@@ -1448,6 +1456,7 @@ def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch)
     assert sorted(os.listdir()) == ["houses.csv", "model.safetensors", "p.parquet"]
 
 
+@pytest.mark.slow
 def test_warmup(run):
     """What it has compiled once it finds again; where nothing can be kept it fails."""
     from bochner.loops import compile
@@ -1480,6 +1489,7 @@ def small_data_sets(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_demo(run, small_data_sets):
     """On all rows it runs in the gate."""
     from bochner.cli import installation
@@ -1507,6 +1517,7 @@ def documented(section):
     return {key for row in rows for key in re.findall(r"`(\w+)`", row)}
 
 
+@pytest.mark.slow
 def test_json_is_as_documented(folder, done, small_data_sets):
     common = documented("The JSON of the command")
     write_many("many.csv")
@@ -1549,6 +1560,7 @@ def write_many(name):
     csv.write_csv(pa.concat_tables([make_table(seed) for seed in range(5)]), name)
 
 
+@pytest.mark.slow
 def test_fit_prints_a_summary_and_details(folder, run):
     write_many("many.csv")
     fit = ("fit", "many.csv", "--target", "price", "--out", "m", "--n-components", "64")
@@ -1613,6 +1625,7 @@ def test_pipe_is_plain_and_silent(folder):
     assert os.path.exists("m")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT as a shell sends it")
 def test_interrupt_leaves_nothing(folder):
     rng = np.random.default_rng(0)

@@ -126,6 +126,7 @@ def test_where_too_few_rows_could_be_learned_there_is_no_other_model(
     assert "linear model" not in (folder / "page.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["y", "up"])
 def test_a_page_of_training_rows_begins_with_rows_held_out(folder, done, target):
     scored = fit(done, target)

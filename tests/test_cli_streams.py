@@ -74,6 +74,7 @@ def fit(done, data, *more, target="y"):
     return done("fit", data, "--target", target, "--exclude", leave_out, *FAST, *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["rows", "rows/*.parquet", "texts", "texts/r?.csv"])
 def test_small_folders_are_fitted_as_one_file(folder, done, data):
     one = fit(
@@ -110,6 +111,7 @@ def test_large_tables_are_fitted_where_they_are(large, done, data):
     assert np.mean((model.predict(table) - WHOLE["y"].to_numpy()) ** 2) < 0.1
 
 
+@pytest.mark.slow
 def test_rows_held_out_are_scored_by_a_model_that_has_not_seen_them(large, done):
     report = fit(done, "rows")
     y = WHOLE["y"].to_numpy()
@@ -135,6 +137,7 @@ def test_no_rows_held_out(large, done):
     assert report["baseline"]["value"] == pytest.approx(WHOLE["y"].to_numpy().mean())
 
 
+@pytest.mark.slow
 def test_classes(large, done):
     report = fit(done, "rows", "--out", "model.safetensors", target="big")
     assert report["task"] == "classification"
@@ -159,6 +162,7 @@ def test_rows_without_a_target_are_left_out(large, done):
     )
 
 
+@pytest.mark.slow
 def test_whole_numbers(large, done):
     counts = np.arange(N) % 3
     parquet.write_table(
@@ -172,6 +176,7 @@ def test_whole_numbers(large, done):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
 @pytest.mark.parametrize("target", ["y", "big"])
 def test_predictions_in_blocks_are_those_at_once(
@@ -218,6 +223,7 @@ def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_other_kinds_of_files(large, done):
     with ipc.new_file("all.arrow", WHOLE.schema) as writer:
         writer.write_table(WHOLE, max_chunksize=200)

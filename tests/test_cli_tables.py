@@ -58,6 +58,7 @@ def test_roundtrip(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(
     st.lists(

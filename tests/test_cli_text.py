@@ -82,6 +82,7 @@ def test_more_rows_than_tell_the_score_are_not_read(words, done, monkeypatch):
     assert any("Scored on about 40 rows" in note for note in report["notes"])
 
 
+@pytest.mark.slow
 def test_long_questions_are_short_in_print_and_whole_in_files(
     tmp_path, monkeypatch, run
 ):

@@ -511,6 +511,7 @@ CPU_ALONE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", CPU_ALONE)
 def test_what_stays_on_the_processor_says_so(why, tensor):
     X, y, _ = data(n=400)

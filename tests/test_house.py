@@ -51,14 +51,10 @@ LAYERS = [
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-UPWARD = {
-    "plot": "display",
-    "report_html": "report",
-}  # methods that show what they are of, and by which part
-FREE = {
-    "__init__",
-    "__main__",
-}  # the lists of public names, and what starts the command
+# Methods that show what they are of, and by which part
+UPWARD = {"plot": "display", "report_html": "report"}
+# The lists of public names, and what starts the command
+FREE = {"__init__", "__main__"}
 
 
 def modules():
@@ -119,6 +115,7 @@ def test_every_part_has_a_level():
     )
 
 
+@pytest.mark.slow
 def test_imports_go_downward():
     """But a method `plot` of any part may import the displays: what can be drawn
     draws itself; and see `UPWARD`.
@@ -163,6 +160,7 @@ def import_graph():
     return graph
 
 
+@pytest.mark.slow
 def test_imports_have_no_circle():
     """Not even by way of a package's list of public names, or of an import within a
     function.
@@ -266,6 +264,7 @@ def own_names(path):
     return found
 
 
+@pytest.mark.slow
 def test_files_import_few_names_of_the_library():
     """At most 25; `machine.py`, where all of a fit comes together, may import more."""
     counts = {
@@ -281,6 +280,7 @@ def test_files_import_few_names_of_the_library():
     assert CROWDED.keys() <= crowded.keys(), "what is mended leaves the list"
 
 
+@pytest.mark.slow
 def test_lines_are_not_packed():
     """At most nine tokens a line on average, which a page of 88 columns holds
     without cramming.
@@ -382,6 +382,7 @@ class Setters(ast.NodeVisitor):
             self.found.add(f"{base}.{name}")
 
 
+@pytest.mark.slow
 def test_attributes_are_set_by_their_own_class():
     found = {str(path.relative_to(PACKAGE)): Setters(path).found for path in modules()}
     found = {path: names for path, names in found.items() if names}
@@ -620,6 +621,7 @@ def prose_of(path):
     return re.sub(r">>> .*|`[^`\n]+`", "", "\n".join(texts))
 
 
+@pytest.mark.slow
 def test_prose_has_no_banned_phrases(checkout):
     docs = [
         page

@@ -145,6 +145,7 @@ def test_single_precision_is_within_its_rounding(weighted):
         assert np.all(np.abs(single.matrix - double.matrix) <= bound * size)
 
 
+@pytest.mark.slow
 def test_sums_over_blocks_are_in_double_precision():
     """A million rows of ones in blocks of a thousand: a float32 sum of blocks would
     stop at 2^24 / 1000 of them.

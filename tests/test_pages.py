@@ -64,6 +64,7 @@ def test_pages_draw_what_they_show(page):
     assert all(re.search(rf"""["']{name}["']""", code) for name in shown)
 
 
+@pytest.mark.slow
 def test_code_of_the_readme_runs(agg, tmp_path):
     extension("pages")["run"](ROOT / "README.md", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {

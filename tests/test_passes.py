@@ -255,6 +255,7 @@ def solved(source, kind, engine=LOCAL):
     return solve("cg", design, problem, sample=source.gathered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "bins", "metric"])
 @pytest.mark.parametrize("way", WAYS)
 def test_conjugate_gradients(kind, way, folder):
@@ -265,6 +266,7 @@ def test_conjugate_gradients(kind, way, folder):
     assert_allclose(there.intercept, here.intercept, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "bins"])
 @pytest.mark.parametrize("most", [256, 5, 4])
 def test_any_number_of_workers_gives_the_same_bits(kind, most, folder, monkeypatch):
@@ -309,6 +311,7 @@ class Tree:
         return self
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "bins"])
 def test_conjugate_gradients_of_executors(kind, folder, engine):
     source = encoded(folder, ONE)
@@ -353,6 +356,7 @@ class Unlucky(Farm):
         return super().submit(work, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "bins"])
 def test_what_is_lost_is_done_again_to_the_same_bits(kind, folder):
     source = encoded(folder)

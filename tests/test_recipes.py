@@ -36,6 +36,7 @@ def rows(n, seed=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "target"),
     [(KernelMachineRegressor, "price"), (KernelMachineClassifier, "dear")],

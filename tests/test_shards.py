@@ -116,6 +116,7 @@ def test_bits_of_many_shards(features, own, monkeypatch):
     np.testing.assert_allclose(found[0], A.T @ A, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("threads", "slow"), [(1, None), (2, 0), (2, 127), (5, 0), (5, 127)]
 )

@@ -553,6 +553,7 @@ class TestClaimsHold:
             told += self.fewer_failures(errors, bounds)
         assert told >= 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kernel", [Laplacian(2.0), Laplacian(3.0) + Hat(4.0)], ids=repr
     )
@@ -576,6 +577,7 @@ class TestClaimsHold:
                 told += self.fewer_failures(errors / kernel.variance, bounds)
         assert told >= 5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "make", [FourierFeatures, BinningFeatures], ids=["fourier", "binning"]
     )
@@ -722,6 +724,7 @@ class TestKernelError:
         error = squares.std(axis=0) / np.sqrt(len(squares))
         assert np.all(np.abs(squares.mean(axis=0) - expected) <= 5 * error)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("d", "n_buckets", "n_grids"), [(1, 64, 2000), (2, 4096, 3000), (1, 3, 20_000)]
     )
@@ -793,6 +796,7 @@ class TestKernelError:
         assert "new ones" in error.claim
         assert error.bias < 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("rows", "n_pairs"),
         [(400, 800), (None, 400)],
@@ -874,6 +878,7 @@ class TestKernelError:
         assert error.bound is None
         assert "another was given" in error.claim
 
+    @pytest.mark.slow
     def test_subsets_of_columns(self):
         q = 0.6
         features = BinningFeatures(
@@ -1006,9 +1011,8 @@ class TestStatistics:
             / 2
         )
         longest, variance = n / alpha / m, n / alpha / m * share.max()
-        dimension = (
-            2 * share.sum() / share.max()
-        )  # of the variances of a matrix and its transpose
+        # Of the variances of a matrix and its transpose
+        dimension = 2 * share.sum() / share.max()
         assert error >= np.sqrt(variance) + longest / 3
         assert (
             4 * dimension * np.exp(-(error**2) / 2 / (variance + longest * error / 3))

@@ -19,17 +19,13 @@ SLOW_PLACES = (
     "test_examples.py",
     "test_versions.py",
 )
-SLOW_FIXTURES = {
-    "client",
-    "local_cluster",
-    "new_process",
-    "processes",
-}  # which start other processes
+SLOW_CHECKS = ("check_classifiers_train",)  # of scikit-learn
+# Which start other processes
+SLOW_FIXTURES = {"client", "local_cluster", "new_process", "processes"}
 # Of the processor, that a test outside of the slow tier may take on the machine below
 MOST_SECONDS = 1.0
-NOISE = (
-    2.0  # times these seconds, as a thread beside it on the same core slows a test down
-)
+# Times these seconds, as a thread beside it on the same core slows a test down
+NOISE = 2.0
 REFERENCE_SECONDS = 0.145  # of `reference_work` on an Intel Xeon of 2023, 2.3 GHz
 
 
@@ -66,9 +62,9 @@ def pytest_collection_modifyitems(items):
     """Mark tests of slow places, and those that start other processes."""
     slow = tuple(str(TESTS / place) for place in SLOW_PLACES)
     for item in items:
-        if str(item.path).startswith(slow) or SLOW_FIXTURES & set(
-            getattr(item, "fixturenames", ())
-        ):
+        fixtures = SLOW_FIXTURES & set(getattr(item, "fixturenames", ()))
+        is_slow = any(check in item.name for check in SLOW_CHECKS)
+        if is_slow or fixtures or str(item.path).startswith(slow):
             item.add_marker(pytest.mark.slow)
 
 

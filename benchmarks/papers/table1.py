@@ -59,10 +59,8 @@ METHODS = (
 )
 SEEDS, LIMIT = 3, 600
 LARGEST_EXACT, SOME_ROWS = 40_000, 20_000
-WHOLE = {
-    "census": "CENSUS_PATH",
-    "kddcup99": "KDD_FULL",
-}  # variables that ask for the data of the paper
+# Variables that ask for the data of the paper
+WHOLE = {"census": "CENSUS_PATH", "kddcup99": "KDD_FULL"}
 STAND_IN = {
     "census": ", house_16H in its place",
     "kddcup99": ", learned from the 10 percent file",

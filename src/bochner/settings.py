@@ -29,12 +29,8 @@ UNITS = {
     "gi": 2**30,
     "ti": 2**40,
 }
-LIBRARIES = (
-    "sklearn.base",
-    "scipy.optimize",
-    "pyarrow.parquet",
-    "numba",
-)  # that every fit of files loads
+# That every fit of files loads
+LIBRARIES = ("sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba")
 ADDRESSES = 1 << 27  # that are left before threads start or loops load
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 

@@ -80,11 +80,8 @@ ATTACKS = [
     "<b>",
     "&lt;b&gt;",
 ]
-SURROGATES = [
-    "\ud800<script>",
-    "x\udfff",
-    "\udcff\udc80",
-]  # which frames and columns refuse: for labels and files
+# Which frames and columns refuse: for labels and files
+SURROGATES = ["\ud800<script>", "x\udfff", "\udcff\udc80"]
 NOTEBOOK = (
     "<!DOCTYPE html><html><head><meta "
     'charset="utf-8"><title>ours</title></head><body>{}</body></html>'

@@ -52,11 +52,8 @@ MODELS: dict[str, Callable[[], Any]] = {
         features=bo.LinearFeatures(), loss="logistic", random_state=0
     ),
 }
-IN_UNITS = {
-    "learned",
-    "linear",
-    "classes",
-}  # that scale the columns themselves, and split rows by what they hold then
+# That scale the columns themselves, and split rows by what they hold then
+IN_UNITS = {"learned", "linear", "classes"}
 UNCLEAR = re.compile(
     r"got (nan|inf)|singular|invalid value|divide by zero|NoneType|broadcast|out of "
     r"bounds"

@@ -13,6 +13,7 @@ from bochner.engines import blas, local
 from bochner.engines.blas import single_threaded_blas
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_interrupts():
     for case, wrong, _ in long_life.interrupts(8):

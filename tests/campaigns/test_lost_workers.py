@@ -12,6 +12,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_results_that_are_late(client, tmp_path):
     """Those of killed workers take too long for a slice."""
     with lost_workers.streams(tmp_path) as folder:

@@ -47,6 +47,7 @@ def code(text):
     return [((digest[i // 8] >> (7 - i % 8)) & 1) / 4 for i in range(16)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [[], [None]], ids=["complete", "with gaps"])
 def test_rare_categories_get_a_code_and_frequent_ones_do_not(gap):
     rare = [f"r{i}" for i in range(50)] + ["", "é", "日本"]

@@ -144,6 +144,7 @@ def test_columns_of_text_beside_codes_stay():
     np.testing.assert_array_equal(*Z)
 
 
+@pytest.mark.slow
 def test_codes_are_as_good_as_categories(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(8, size=(2 * N, 3))
@@ -196,6 +197,7 @@ def table():
     return frame, np.array([0, 3, -1, 2, 4, 0])[frame["kind"]] + frame["size"]
 
 
+@pytest.mark.slow
 def test_codes_are_in_the_report_and_can_be_refused(table):
     X, y = table
     options = {"kernel": "gaussian", "n_components": 64, "random_state": 0}
@@ -227,6 +229,7 @@ def test_codes_are_in_the_report_and_can_be_refused(table):
         )  # also of few rows
 
 
+@pytest.mark.slow
 def test_a_parabola_of_integers_is_predicted_between_them():
     """Temperatures of five experiments are numbers, and one between two of them is
     told from both.
@@ -248,6 +251,7 @@ def test_a_parabola_of_integers_is_predicted_between_them():
     assert model.score(*between) > max(trees.score(*between), 0.7)
 
 
+@pytest.mark.slow
 def test_the_command_says_so_and_has_an_option(table, tmp_path, done):
     X, y = table
     X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)

@@ -100,6 +100,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*rows are alone:UserWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_no_fitted_model_reads_by_them(name):

@@ -60,6 +60,7 @@ def test_the_column_is_named(rows, name):
     assert np.ptp(Z.toarray() if sp.issparse(Z) else Z, axis=0).min() == 0
 
 
+@pytest.mark.slow
 def test_one_note_in_a_fit(tmp_path):
     FRAME.assign(y=OTHER).to_csv(tmp_path / "rows.csv", index=False)
     for fit in (

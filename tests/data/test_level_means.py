@@ -206,6 +206,7 @@ def fitted():
     ).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:.*(levels that the fit did not see|missing values, and had none)"
 )
@@ -238,6 +239,7 @@ def test_refit_learns_the_means_again(fitted):
     assert np.mean((moved.predict(X_test) + y_test) ** 2) < 1.5 * before
 
 
+@pytest.mark.slow
 def test_classes_have_them_too():
     X, y = towns(4000, 200)
     model = KernelMachineClassifier(

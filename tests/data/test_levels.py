@@ -192,6 +192,7 @@ def machine():
     ).fit(table, table["x"])
 
 
+@pytest.mark.slow
 def test_models_say_it_once(machine, tmp_path):
     """However few rows there are, for all columns together, and once for all blocks
     of a file.
@@ -219,6 +220,7 @@ def test_models_say_it_once(machine, tmp_path):
         novelty.score_samples(rows)
 
 
+@pytest.mark.slow
 def test_a_fit_says_nothing_of_its_own_levels(machine):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -74,6 +74,7 @@ def test_an_outlier_does_not_make_others_alike(X):
     assert near_copies(X) is None
 
 
+@pytest.mark.slow
 def test_targets_of_near_copies_are_held_out_together(X):
     rng = np.random.default_rng(0)
     y = X[:, 0] + rng.normal(size=500)

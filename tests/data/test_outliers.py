@@ -30,6 +30,7 @@ def error(model, new):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "count"),
     [(1e6, 1), (1e12, 1), (-999999999.0, 5), (1e300, 2)],

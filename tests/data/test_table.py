@@ -732,6 +732,7 @@ def as_objects(frame):
     return np.array(frame.rows(), dtype=object)
 
 
+@pytest.mark.slow
 @given(
     data=rows,
     cuts=st.tuples(st.integers(0, 25), st.integers(0, 25)),
@@ -761,6 +762,7 @@ def test_blocks_add_up_to_the_whole(data, cuts, library):
     same(whole, right)
 
 
+@pytest.mark.slow
 @given(data=rows, weights=st.lists(st.integers(0, 3), min_size=25, max_size=25))
 @settings(derandomize=True, deadline=None, max_examples=80)
 def test_weights_are_repeated_rows(data, weights):

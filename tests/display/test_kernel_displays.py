@@ -154,6 +154,7 @@ def test_rows_are_ordered_by_their_first_component():
     assert many.exact.shape == (500, 500)
 
 
+@pytest.mark.slow
 def test_errors_fall_as_the_root_of_the_number_of_features():
     sizes = (16, 64, 256, 1024)
     for features, p, formula in (
@@ -229,6 +230,7 @@ def test_the_same_seed_draws_the_same():
     assert not hasattr(unseeded, "frequencies_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [FOURIER, BINS])
 @pytest.mark.parametrize("fitted", [False, True])
 def test_rows_of_any_kind(features, fitted, crowded):

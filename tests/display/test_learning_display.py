@@ -12,6 +12,7 @@ from bochner.display import LearningDisplay
 from bochner.kernels import Gaussian, Laplacian
 
 
+@pytest.mark.slow
 def test_errors_of_a_classifier(crowded):
     X, y = load_digits(return_X_y=True)
     model = KernelMachineClassifier(Gaussian(25.0), n_components=100, alpha=0.1)

@@ -52,6 +52,7 @@ def names(ax):
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
+@pytest.mark.slow
 def test_bars_are_relevances(learned):
     display = learned.plot(NAMES)
     lengths = [bar.get_width() for bar in display.bars_]
@@ -110,6 +111,7 @@ def test_the_picture_is_the_linear_map():
     assert display.colorbar_.ax.get_ylabel() == "Weight"
 
 
+@pytest.mark.slow
 def test_texts_do_not_overlap(learned, crowded):
     long = [f"the {name} of a patient at the beginning of the study" for name in NAMES]
     for labels in (NAMES, long):
@@ -240,6 +242,7 @@ def test_refusals():
         MetricDisplay.from_estimator(SimpleNamespace(metric_=None))
 
 
+@pytest.mark.slow
 def test_a_column_of_text_has_one_bar():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(

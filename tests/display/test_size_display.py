@@ -110,6 +110,7 @@ def test_axes_are_taken(crowded):
         display.plot(ax=[*axes, axes[0]])
 
 
+@pytest.mark.slow
 def test_a_model_tells_how_it_was_chosen():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = KernelMachineRegressor(features="binning", random_state=0).fit(X, y)

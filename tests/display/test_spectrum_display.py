@@ -41,6 +41,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 def test_the_density_is_that_of_the_law(law):
     """About 400 of 300,000 quasi-random frequencies a cell, and seven cells under
@@ -94,6 +95,7 @@ def test_the_frequencies_drawn_are_those_of_the_map(crowded):
     assert not crowded(display.figure_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [Laplacian(1.0), Matern(1.0, nu=0.5), Hat(2.0)])
 def test_heavy_tails_do_not_hide_the_middle(kernel, crowded):
     display = SpectrumDisplay.from_estimator(
@@ -137,6 +139,7 @@ def test_weights_of_leverage_count():
     np.testing.assert_allclose(cosines.weights, 1 / 4)
 
 
+@pytest.mark.slow
 def test_names_models_and_maps_side_by_side():
     frame = pd.DataFrame(X, columns=["length", "width", "height"])
     assert (

@@ -114,6 +114,7 @@ def test_two_classes_by_the_second_and_more_by_the_top_one():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "drawn", "title"),
     [(load_iris, 3, "0: error"), (load_digits, 10, "0: error")],
@@ -169,6 +170,7 @@ def test_coverage_is_counted(crowded):
     assert not crowded(display.figure_)
 
 
+@pytest.mark.slow
 def test_groups_of_columns_of_any_kind(crowded):
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
     frame["rooms"] = RNG.integers(1, 4, len(X))
@@ -297,6 +299,7 @@ def test_widths_and_errors_by_bins(crowded):
     assert not crowded(even.figure_)
 
 
+@pytest.mark.slow
 def test_bars_of_quantiles_hold_them():
     """In 95 of 100 draws or somewhat more often, as order statistics are discrete."""
     errors = RNG.standard_normal((1000, 200))
@@ -327,6 +330,7 @@ def test_one_of_several_targets():
     )
 
 
+@pytest.mark.slow
 def test_axes_are_taken(crowded):
     figure, axes = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
     assert (

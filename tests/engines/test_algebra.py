@@ -50,6 +50,7 @@ def of_any_threads(monkeypatch, work):
     return found[0]
 
 
+@pytest.mark.slow
 @PRECISIONS
 @pytest.mark.parametrize("shape", SHAPES)
 def test_product(shape, dtype, monkeypatch):

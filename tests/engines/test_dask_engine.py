@@ -286,6 +286,7 @@ class TestFailures:
         finally:
             client.run(_show)
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("interruptible")
     def test_an_interrupt_cancels_the_work_and_leaves_the_cluster_usable(
         self, client, tmp_path
@@ -303,6 +304,7 @@ class TestFailures:
         assert reduce(DaskEngine(client), [[1, 2]], noisy) == 3
         assert len(list(tmp_path.iterdir())) < 100
 
+    @pytest.mark.slow
     def test_a_worker_is_killed(self, tmp_path, local_cluster):
         with local_cluster() as client:
             expected = reduce(LOCAL, range(16), partial(marked, tmp_path))
@@ -364,6 +366,7 @@ class TestFailures:
                 reduce(engine, range(100), partial(marked, tmp_path))
             thread.join()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("how", "why"),
         [

@@ -18,6 +18,7 @@ def checked(matrix, count):
     assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(count)] > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [30, 1200])
 def test_dense(m):
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((m, m)))[0]

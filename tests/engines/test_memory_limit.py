@@ -112,6 +112,7 @@ WORKS = [
 ]
 
 
+@pytest.mark.slow
 @statm
 def test_a_pass_stays_within_the_limit():
     found = peaks(CHILD.format(works=WORKS), len(WORKS))

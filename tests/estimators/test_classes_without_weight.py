@@ -31,6 +31,7 @@ def check(model, X, n_classes=3):
         assert not model.predict_set(X, 0.5)[:, -1].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["auto", "squared", "logistic", "squared_hinge"])
 def test_of_weight_zero(rows, loss):
     X, y, weight = rows

@@ -29,6 +29,7 @@ def softmax(f):
 
 
 class TestAccuracy:
+    @pytest.mark.slow
     @pytest.mark.parametrize("data", [load_breast_cancer, load_wine, load_digits])
     def test_on_real_data(self, data):
         """As a support vector machine, mean of three splits: of so few rows one

@@ -41,10 +41,8 @@ MACHINES = {
 }
 
 
-PENALTIES = {
-    "alpha": [0.03, 0.3, 3.0],
-    "random_state": 0,
-}  # a few of the many that "auto" tries
+# A few of the many that "auto" tries
+PENALTIES = {"alpha": [0.03, 0.3, 3.0], "random_state": 0}
 
 
 def regressor(**options):
@@ -130,6 +128,7 @@ class TestTruth:
             again.predict(X), model.predict(X), rtol=0, atol=2e-6 * np.abs(y).max()
         )
 
+    @pytest.mark.slow
     def test_many_grids_approach_kernel_ridge(self):
         """The exact kernel K of 60 rows, and that of P grids: each entry is the mean of
         P tosses of probability k.
@@ -179,6 +178,7 @@ class TestTruth:
         # entries, 30 % and a factor for the one.
         assert 10 / 3 <= np.mean(few) / error <= 30
 
+    @pytest.mark.slow
     def test_the_mean_over_seeds_is_kernel_ridge(self):
         """By z-score at 40 rows: the bias of second order is 1 / P, and the
         deviation 1 / sqrt(P) over 20 seeds.
@@ -276,6 +276,7 @@ class TestQuality:
         assert model.feature_weights_.shape == (model.features_.n_features_out, 1)
         assert len(model.features_.values_) == 60
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("K", [2, 3])
     def test_probabilities(self, options, K):
         rng = np.random.default_rng(0)
@@ -386,6 +387,7 @@ class TestParameters:
                 with pytest.raises(error, match=message):
                     machine(**options).fit(X, target)
 
+    @pytest.mark.slow
     def test_maps_are_copied_and_seeded(self, rows):
         X, y = rows
         features = clone(LEARNED)
@@ -426,6 +428,7 @@ class TestParameters:
             model.predict(X), Z @ coef[:, 0] + intercept, rtol=0, atol=1e-9
         )
 
+    @pytest.mark.slow
     def test_attributes(self, rows, options, plain):
         (X, y), model = rows, plain
         assert model.solver_ == "cg"
@@ -457,6 +460,7 @@ class TestParameters:
         assert counts[0] < counts[1] < counts[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.01, 1.0])
 def test_the_tolerance_holds_for_bins(alpha):
     """Errors of the solution against a dense one, in the norm of the matrix; the
@@ -495,6 +499,7 @@ def test_the_tolerance_holds_for_bins(alpha):
 
 
 class TestEqualInputs:
+    @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [1.0, "auto"])
     def test_weights_are_repeats(self, rows, options, alpha):
         """Where alpha is chosen, a few iterations are made with another
@@ -531,6 +536,7 @@ class TestEqualInputs:
             model.predict(X), expected, rtol=0, atol=1e-5 * y.std()
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
     def test_a_common_factor_of_the_weights_changes_nothing(
         self, rows, options, plain, factor
@@ -562,6 +568,7 @@ class TestEqualInputs:
             model.predict(sp.csr_array(X)), expected, rtol=0, atol=1e-6
         )
 
+    @pytest.mark.slow
     def test_single_precision_of_the_input(self, rows, options):
         """Small problems are solved in double precision whatever the input is."""
         X, y = rows
@@ -572,6 +579,7 @@ class TestEqualInputs:
             model.predict(single), expected.predict(single.astype(float))
         )
 
+    @pytest.mark.slow
     def test_single_precision_of_the_solution(self, rows, options, policy):
         """A condition number of 150 * 9 / 1 leaves three digits of seven, in the
         norm of coefficients.
@@ -599,12 +607,14 @@ class TestEqualInputs:
             model.encoder_.encode(frame[100:], np.float64), encoded[100:], atol=1e-12
         )
 
+    @pytest.mark.slow
     def test_inputs_are_not_modified(self, rows, options, frozen):
         """Nor are those of `rows`, which are frozen too."""
         X, y, weight = frozen(*rows, np.ones(150))
         regressor(**options, alpha=1.0).fit(X, y, weight).predict(X)
         classifier(**options).fit(X, y > 0, weight).predict_proba(X)
 
+    @pytest.mark.slow
     def test_save_and_load_and_pickle(self, rows, options, tmp_path):
         pd = pytest.importorskip("pandas")
         X, y = rows
@@ -626,6 +636,7 @@ class TestEqualInputs:
 
 
 class TestEdges:
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [1, 2, 3, 5])
     @pytest.mark.parametrize("alpha", ["auto", 1.0])
     def test_few_rows(self, rows, options, n, alpha):
@@ -650,6 +661,7 @@ class TestEdges:
         assert set(model.predict(rows[0])) == {"only"}
         np.testing.assert_array_equal(model.predict_proba(rows[0]), 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "features", ["binning", "fourier", HYBRID, LEARNED], ids=str
     )
@@ -667,6 +679,7 @@ class TestEdges:
             np.ones((3, 2))
         ).shape == (3, 2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
     def test_targets_of_any_size(self, rows, options, plain, scale):
         """Powers of two, with which no rounding changes, nor then a choice between
@@ -676,6 +689,7 @@ class TestEdges:
         found = regressor(**options, alpha="auto").fit(X, scale * y).predict(X)
         np.testing.assert_allclose(found / scale, plain.predict(X), rtol=0, atol=1e-10)
 
+    @pytest.mark.slow
     def test_weights_of_very_different_sizes(self, rows, options):
         X, y = rows
         weight = 10.0 ** np.random.default_rng(0).uniform(-10, 10, 150)
@@ -700,6 +714,7 @@ class TestEdges:
         model = regressor(**options).fit(X, y, np.eye(150)[3])
         np.testing.assert_allclose(model.predict(X), y[3])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [1e-12, 1e12])
     @pytest.mark.parametrize("single", [False, True])
     def test_extreme_ridge_terms(self, rows, options, alpha, single, policy):

@@ -72,6 +72,7 @@ def rows_of(frame, kind):
 
 
 class TestFits:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["frame", "array", "array that shares work"])
     @pytest.mark.filterwarnings(
         "ignore:Partitions share intermediate results:UserWarning"
@@ -87,6 +88,7 @@ class TestFits:
                 regressor().fit(*rows).feature_weights_, held.feature_weights_
             )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["frame", "array"])
     def test_persisted_rows(self, client, frame, kind):
         X, y = rows_of(frame, kind)
@@ -113,6 +115,7 @@ class TestFits:
             found.predict(X[:500].compute()), held.predict(X[:500].compute()), rtol=1e-6
         )
 
+    @pytest.mark.slow
     def test_logistic_loss(self, client, frame):
         """The gradients are summed by the workers."""
         X, y = rows_of(frame, "array")

@@ -119,6 +119,7 @@ class TestFits:
                 model.predict(frame[NAMES]), truth, rtol=0, atol=1e-5 * frame["y"].std()
             )
 
+    @pytest.mark.slow
     def test_partitions_do_not_change_what_is_chosen(self, frame, streams):
         """The last bit of the scale of a column or a target would move a learned
         metric.
@@ -307,6 +308,7 @@ class TestFits:
 
 
 class TestResults:
+    @pytest.mark.slow
     def test_arrays(self, frame):
         X, y = arrays(frame, 3)
         model = regressor(uncertainty=True).fit(X, y)
@@ -337,6 +339,7 @@ class TestResults:
             model.predict(few).compute(), model.predict(few.compute())
         )
 
+    @pytest.mark.slow
     def test_frames_keep_their_index(self, frame, model):
         rows = lazy(frame, 3)
         found = model.predict(rows)  # whose other columns are left alone
@@ -391,6 +394,7 @@ class TestResults:
             found.compute(), model.predict(frame[NAMES]), rtol=1e-6
         )
 
+    @pytest.mark.slow
     def test_objects_that_are_numbers(self, frame, model):
         with dask.config.set({"dataframe.convert-string": False}):
             rows = lazy(frame[NAMES].astype({"a": object}), 2)

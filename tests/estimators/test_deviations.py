@@ -100,6 +100,7 @@ def gaussian_process(d=2, n=300, noise=0.05, seed=0):
     return X, f + np.sqrt(noise) * draws.standard_normal(n), new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["direct", "cg", "exact"])
 def test_agrees_with_the_gaussian_process_of_scikit_learn(solver):
     X, y, new = gaussian_process(n=200)
@@ -175,6 +176,7 @@ def model(request):
     return regressor(**MODELS[request.param]).fit(X, Y, WEIGHT)
 
 
+@pytest.mark.slow
 def test_deviations_cover(model):
     """Nine tenths of new targets, where the model is right about the noise."""
     mean, std = model.predict(X[WEIGHT == 0], return_std=True)
@@ -183,6 +185,7 @@ def test_deviations_cover(model):
     assert 0.8 < inside <= 1
 
 
+@pytest.mark.slow
 def test_samples_have_mean_and_covariance_of_the_posterior(model):
     """By z-score over 30 draws of 20 functions."""
     draws = np.stack([model.sample_y(NEW[:6], 20, random_state=s) for s in range(30)])
@@ -197,6 +200,7 @@ def test_samples_have_mean_and_covariance_of_the_posterior(model):
     assert np.abs(z).max() < 5
 
 
+@pytest.mark.slow
 def test_samples_are_functions(model):
     whole = model.sample_y(NEW, 3, random_state=1)
     np.testing.assert_allclose(
@@ -305,6 +309,7 @@ def test_few_rows(n):
     assert (std >= 0).all()
 
 
+@pytest.mark.slow
 def test_constant_target():
     std = regressor().fit(X[:100], np.ones(100)).predict(NEW, return_std=True)[1]
     assert (std < 1e-6).all()
@@ -320,6 +325,7 @@ def test_threads_do_not_matter():
     np.testing.assert_array_equal(alone, all_threads)
 
 
+@pytest.mark.slow
 def test_without_uncertainty_says_so():
     X, y = load_diabetes(return_X_y=True)
     model = KernelMachineRegressor("gaussian", alpha=1.0).fit(X, y)
@@ -352,6 +358,7 @@ def test_noise_is_what_targets_vary_by_at_equal_inputs(times, solver):
     assert noise == pytest.approx(within, rel=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [Gaussian(2.0), "auto"])
 def test_copies_are_as_weights(kernel):
     """Ten copies of each row tell no more of the noise than a weight of 10 does."""

@@ -201,6 +201,7 @@ def test_alpha_of_repeated_rows(alphas):
     assert 1 / 1.6 < exact.alpha_ / direct.alpha_ < 1.6  # a step of the path
 
 
+@pytest.mark.slow
 def test_alpha_of_weighted_rows_of_which_some_are_looked_at(monkeypatch):
     """Errors count by weight once, though rows are drawn by weight too: as those of
     all rows.
@@ -247,6 +248,7 @@ def test_a_ridge_term_below_rounding():
 
 
 class TestClasses:
+    @pytest.mark.slow
     def test_truth_and_calibration(self):
         y = X[:, 0] + 0.3 * X[:, 1] > 0
         model = KernelMachineClassifier(Gaussian(1.5), alpha=0.5, solver="exact").fit(
@@ -322,10 +324,8 @@ class TestMaps:
             BinningFeatures(Laplacian(2.0), 5),
             MetricFeatures(metric, FourierFeatures(Gaussian(1.5), 10)),
         ]
-        centred = (
-            X - X.mean(axis=0),
-            NEW - X.mean(axis=0),
-        )  # as the encoder of an estimator leaves them
+        # As the encoder of an estimator leaves them
+        centred = (X - X.mean(axis=0), NEW - X.mean(axis=0))
         coordinates = [
             (X, NEW),
             (X, NEW),

@@ -154,6 +154,7 @@ def test_a_weight_that_no_sum_shows_is_zero(name, least):
     np.testing.assert_array_equal(tiny, zero)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("weight", [all_but(7, 1.0, 1e20), all_but(7, 1e-24, 1e-4)])
 def test_one_row_with_nearly_all_of_the_weight(name, weight):

@@ -112,6 +112,7 @@ def test_classification(class_weight, engine, folder, streams):
     assert list(there.classes_) == ["high", "low"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
 def test_conjugate_gradients(features, engine, folder, streams):
     fit = lambda: regressor(features, solver="cg", tol=1e-4).fit(  # noqa: E731
@@ -123,6 +124,7 @@ def test_conjugate_gradients(features, engine, folder, streams):
     assert_allclose(there.predict(frame), here.predict(frame), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_all_is_chosen(engine, folder, streams):
     fit = lambda: KernelMachineRegressor(  # noqa: E731
         features="fourier", n_components=60, random_state=0
@@ -164,6 +166,7 @@ def test_small_tables_are_read_here(folder):
     assert not farm.works
 
 
+@pytest.mark.slow
 def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(
     folder, streams, monkeypatch
 ):

@@ -1,10 +1,12 @@
 """Folds that calibrate intervals learn as the fit does, however few rows they have."""
 
 import numpy as np
+import pytest
 
 from bochner import KernelMachineRegressor
 
 
+@pytest.mark.slow
 def test_intervals_of_rows_just_enough_to_learn_from_are_not_too_wide():
     coverage = []
     for seed in range(3):

@@ -55,6 +55,7 @@ def ridge(model, targets, weight):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
 @pytest.mark.parametrize("size", [1, 37, 250, N])
 def test_decay_is_by_age_whatever_the_batches(size, weight):
@@ -64,6 +65,7 @@ def test_decay_is_by_age_whatever_the_batches(size, weight):
     np.testing.assert_allclose(model.predict(X), truth, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, N])
 def test_classes_decay_alike(size):
     factors = {"high": 1.0, "low": 2.0, "odd": 0.5}
@@ -79,6 +81,7 @@ def test_classes_decay_alike(size):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100])
 def test_first_rows_decay_too(size):
     """While the first rows fix the scales again and again, and after that; what they

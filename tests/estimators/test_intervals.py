@@ -88,6 +88,7 @@ def test_few_rows_have_quantiles_of_their_leave_one_out_errors(n):
     np.testing.assert_allclose(model.predict_interval(X[NEW]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
     """Of more than 5,000 rows, by conjugate gradients: a dense ridge regression
     without them.
@@ -116,6 +117,7 @@ def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -142,6 +144,7 @@ def test_coverage_over_draws(options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
@@ -167,6 +170,7 @@ def test_quantiles_are_in_order_and_ends_of_intervals():
     assert abs(np.mean(Y[NEW] <= found[:, 2]) - 0.5) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"kernel": "auto", "features": "binning"}], ids=["direct", "bins"]
 )
@@ -186,6 +190,7 @@ def test_several_targets_have_their_own(options):
         assert np.isclose(ends, found[:, 0], rtol=0.1, atol=0.3).mean() > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
@@ -201,6 +206,7 @@ def test_predictions_are_what_they_are_without(options):
         bare.predict_quantile(X[NEW], 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}],
@@ -215,6 +221,7 @@ def test_saved_models_have_them(options, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"solver": "exact"}, {"kernel": "auto", "features": "binning"}],
@@ -228,6 +235,7 @@ def test_a_refit_to_the_same_rows_has_the_same(options):
     )
 
 
+@pytest.mark.slow
 def test_a_refit_to_more_rows_holds_the_same_ones_out():
     model = uncertain(kernel="auto", features="binning").fit(X[:600], Y[:600])
     model.refit(X[:2000], Y[:2000])
@@ -246,6 +254,7 @@ def test_rows_without_weight_are_as_none():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"kernel": "auto", "features": "binning"}, {"solver": "exact"}],
@@ -299,6 +308,7 @@ def test_who_has_none():
     assert not hasattr(KernelMachineClassifier(), "predict_interval")
 
 
+@pytest.mark.slow
 def test_few_rows_are_judged_by_machines_that_chose_without_them():
     """Scores are errors of fits without a fold, from the encoding to the penalty;
     copies are in one fold.
@@ -341,9 +351,11 @@ def test_machines_without_a_fold_share_the_time():
             return super().fit(X, y, sample_weight)
 
     rows, y, _ = noisy(30)
+    model = Timed("gaussian", n_components=20).fit(rows, y)
+    limits.clear()
     assert (
         cross_fitted(
-            Timed("gaussian", n_components=20),
+            model,
             rows,
             y,
             None,
@@ -388,6 +400,7 @@ def test_rows_of_equal_inputs_judge_one_another_as_new_ones_would():
     assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(10) + 1 / 101
 
 
+@pytest.mark.slow
 def test_widths_follow_a_column_that_moves_the_noise_alone():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-2, 2, (8000, 2))

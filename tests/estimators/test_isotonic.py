@@ -108,15 +108,3 @@ def test_of_a_machine(K, tmp_path):
         model.classes_[proba.argmax(axis=1)], model.predict(X)
     )
     np.testing.assert_allclose(proba.sum(axis=1), 1)
-
-
-def test_models_of_earlier_files():
-    X = np.random.default_rng(0).standard_normal((60, 2))
-    model = KernelMachineClassifier(
-        kernel=Gaussian(), n_components=20, random_state=0
-    ).fit(X, X[:, 0] > 0)
-    expected = model.predict_proba(X)
-    del model.curve_, model.set_thresholds_
-    np.testing.assert_array_equal(model.predict_proba(X), expected)
-    with pytest.raises(ValueError, match="fit it again"):
-        model.predict_set(X)

@@ -23,6 +23,7 @@ def draw(n, seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"kernel": "gaussian", "n_components": 64}],

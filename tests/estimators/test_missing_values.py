@@ -151,6 +151,7 @@ def test_rows_in_parts(kind):
     )
 
 
+@pytest.mark.slow
 def test_rows_that_are_read_in_passes(tmp_path):
     np.save(tmp_path / "rows.npy", GAPS)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
@@ -219,6 +220,7 @@ MIXED = pd.DataFrame(
 )
 
 
+@pytest.mark.slow
 def test_arrays_of_objects_are_read_as_frames():
     target = np.where(MIXED["open"], 2.0, 0.0) + (MIXED["town"] == "Bern")
     array = MIXED.to_numpy()

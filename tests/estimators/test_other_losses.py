@@ -86,6 +86,7 @@ def test_logistic_is_that_of_scikit_learn(load_data, solver):
     assert model.alpha_ == 0.5
 
 
+@pytest.mark.slow
 def test_weights_and_class_weights():
     X, y = scaled(load_wine)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
@@ -120,6 +121,7 @@ def test_weights_and_class_weights():
 
 
 class TestAuto:
+    @pytest.mark.slow
     def test_rare_class(self):
         """No worse than a logistic regression on the same columns, which squared errors
         are by far.
@@ -164,6 +166,7 @@ class TestAuto:
         assert model.loss_ == "squared"
         assert "log loss" in model.loss_reason_
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_classes", [2, 4])
     def test_stack(self, n_classes, tmp_path):
         """Numbers of nine values, each with an effect of its own on the odds, and a
@@ -223,6 +226,7 @@ class TestAuto:
             np.abs(again.predict_proba(X) - stacked.predict_proba(X)).mean() < 0.005
         )  # by other steps to the same end
 
+    @pytest.mark.slow
     def test_squared_where_alpha_is_given(self):
         X, y = rare(1000)
         assert (
@@ -231,6 +235,7 @@ class TestAuto:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_refit_save_and_load(features, tmp_path):
     X, y = rare(700)
@@ -251,6 +256,7 @@ def test_refit_save_and_load(features, tmp_path):
     assert len(again.features_.parts) == len(model.features_.parts)
 
 
+@pytest.mark.slow
 def test_squared_hinge():
     X, y = scaled(load_breast_cancer)
     model = KernelMachineClassifier(loss="squared_hinge", random_state=0).fit(
@@ -260,6 +266,7 @@ def test_squared_hinge():
     assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
 
 
+@pytest.mark.slow
 def test_poisson():
     """The minimum of scikit-learn's on linear features; near the truth by default;
     refused without counts.
@@ -294,6 +301,7 @@ def test_poisson():
         KernelMachineRegressor(loss="poisson").fit(X, 0 * y)
 
 
+@pytest.mark.slow
 def test_huber(tmp_path):
     """Outliers hardly move it; and it is scikit-learn's estimate of the same scale
     on linear features.
@@ -320,6 +328,7 @@ def test_huber(tmp_path):
     np.testing.assert_allclose(linear.predict(X), theirs.predict(X), atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [0.1, 0.9])
 def test_quantile(q):
     """As many targets below as are asked for; the loss of scikit-learn's on linear
@@ -404,6 +413,7 @@ def test_few_rows(loss, K):
     )
 
 
+@pytest.mark.slow
 def test_poisson_of_several_targets_and_of_rows_without_weight():
     """A target of small counts is fitted as well beside one of large counts; rows of
     weight zero are as none.
@@ -428,6 +438,7 @@ def test_poisson_of_several_targets_and_of_rows_without_weight():
     np.testing.assert_allclose(weighted.predict(X), fewer.predict(X), rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_classes_that_the_features_separate(K):
     """The solution is finite, and the reason says so; not where rows of one place
@@ -482,7 +493,7 @@ LOSSES = {  # of targets and fitted values, and their derivatives by the second
 }
 
 
-@pytest.mark.parametrize("n_copies", [1, 2, 8])
+@pytest.mark.parametrize("n_copies", [1, 2, 4])
 @pytest.mark.parametrize(
     "features", [FourierFeatures(Gaussian(1.0), 20), BinningFeatures(Laplacian(2.0), 4)]
 )

@@ -117,6 +117,7 @@ def test_ridge_term_is_chosen_for_the_rows_so_far():
     )
 
 
+@pytest.mark.slow
 def test_default_regressor():
     X, y, _ = rows()
     model = in_parts(
@@ -150,6 +151,7 @@ def test_classes():
     np.testing.assert_allclose(parts.predict_proba(X).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 def test_a_class_that_comes_later():
     X, _, _ = rows()
     X = X[np.argsort(X[:, 0])]
@@ -168,6 +170,7 @@ def test_a_class_that_comes_later():
         KernelMachineClassifier().partial_fit(X, y)
 
 
+@pytest.mark.slow
 def test_frames_and_columns_by_name():
     X, y, _ = rows(1500)
     town = np.where(X[:, 0] > 0.5, "Bern", "Jena")
@@ -251,6 +254,7 @@ def test_learned_bins_are_hashed(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_summed_is_refused():
     X, y, _ = rows(500)
     for features in (BinningFeatures(), BinningFeatures(n_grids=200, n_buckets=1000)):
@@ -333,6 +337,7 @@ def spoilt(X, y, how):
     return X, y, weight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [

@@ -142,6 +142,7 @@ def test_one_is_the_calling_thread_alone(monkeypatch):
     assert seen == {threading.get_ident()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Machine", [KernelMachineRegressor, KernelMachineClassifier])
 def test_few_rows_start_no_thread(Machine, monkeypatch):
     """Of a model of the sizes that fits choose; loops are never parallel by
@@ -225,6 +226,7 @@ def test_rows_of_files(method, tmp_path):
     assert_allclose(found(tmp_path / "rows.parquet"), found(frame), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "dtype"),
     [
@@ -312,9 +314,8 @@ def test_a_few_rows_of_a_frame_are_predicted_as_any(columns, monkeypatch):
     model = KernelMachineClassifier(features="fourier", n_components=20, random_state=0)
     model.fit(frame, frame["number"].fillna(0) > 0.3)
     arrays = []
-    texts = {
-        name: str for name in columns if name == "level"
-    }  # which are numbers to polars
+    # Which are numbers to polars
+    texts = {name: str for name in columns if name == "level"}
     polars = [pl.from_pandas(rows.astype(texts)) for rows in (new[:1], new[7:8], new)]
     for rows in (
         frame[:1],

@@ -94,6 +94,7 @@ def test_more_rows_help(options):
     assert model.refit(X[:600], Y[:600]).score(X[600:], Y[600:]) > few
 
 
+@pytest.mark.slow
 def test_nothing_is_chosen(monkeypatch):
     model = KernelMachineRegressor(**SOME).fit(X[:600], Y[:600])
     report = model.report_
@@ -103,6 +104,7 @@ def test_nothing_is_chosen(monkeypatch):
     assert model.report_ is report
 
 
+@pytest.mark.slow
 def test_frames_with_new_categories_and_sparse_rows():
     frame = pd.DataFrame(X, columns=list("abcd")).assign(
         town=np.array(["Bern", "Jena"])[(X[:, 0] > 0).astype(int)]
@@ -120,6 +122,7 @@ def test_frames_with_new_categories_and_sparse_rows():
     )
 
 
+@pytest.mark.slow
 def test_loaded_models(tmp_path):
     model = KernelMachineRegressor(**SOME).fit(X[:600], Y[:600])
     save(model, tmp_path / "model")
@@ -127,6 +130,7 @@ def test_loaded_models(tmp_path):
     np.testing.assert_array_equal(again.predict(NEW), model.refit(X, Y).predict(NEW))
 
 
+@pytest.mark.slow
 def test_what_fails_leaves_the_model():
     model = KernelMachineRegressor(**SOME).fit(X, Y)
     before = model.predict(NEW)

@@ -29,6 +29,7 @@ def diabetes():
 
 
 class TestAccuracy:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", ["auto", "laplacian", "matern32"])
     def test_on_diabetes(self, kernel):
         X, y, X_test, y_test = diabetes()

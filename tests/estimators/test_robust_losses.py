@@ -37,6 +37,7 @@ def clean_error(rows):
     return error(rows, rows[1], "squared")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_outliers_of_any_size_do_bounded_harm(rows, clean_error, loss, size):

@@ -67,6 +67,7 @@ def test_a_drawn_map_keeps_its_size():
     assert features.transform(np.ones((5, 2))).shape == (5, 4)
 
 
+@pytest.mark.slow
 def test_targets_of_any_scale_in_single_precision():
     X, y = wavy(20_000)
     for scale in (1e-50, 1e50):
@@ -88,6 +89,7 @@ def test_a_refused_fit_forgets_the_one_before(tmp_path):
         save(model, tmp_path / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_a_column_constant_in_training_may_change():
     X, y = wavy()
     X = np.column_stack([X, np.full(len(X), 2023.0)])
@@ -99,6 +101,7 @@ def test_a_column_constant_in_training_may_change():
         np.testing.assert_allclose(model.predict(later), model.predict(data), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_wide_sparse_data():
     X = sp.random_array(
         (60, 20_000), density=1e-3, rng=np.random.default_rng(0), format="csr"

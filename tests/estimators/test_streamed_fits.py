@@ -101,6 +101,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_source_gives_the_model_of_arrays(kind, data, streams, tmp_path):
     X, y = data
@@ -148,6 +149,7 @@ def test_choices_are_the_same_from_any_source(data, streams, tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
 def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     X, y = data
@@ -170,6 +172,7 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     assert model.report_ is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "target"), [("parquet", "smooth"), ("dask", "steps")])
 def test_candidates_are_compared_on_a_sample(kind, target, data, policy, tmp_path):
     """A third of the rows is the sample, and half of that is raced."""
@@ -394,6 +397,7 @@ def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):
         regressor().partial_fit(source, target)
 
 
+@pytest.mark.slow
 def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
@@ -413,6 +417,7 @@ def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_refit_on_all_rows_keeps_what_was_chosen(features, data, streams, tmp_path):
     X, y = data

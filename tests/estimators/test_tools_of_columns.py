@@ -43,6 +43,7 @@ def cases(y):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(3), ids=["one", "two targets", "three classes"])
 @pytest.mark.parametrize(
     "selector",
@@ -79,6 +80,7 @@ def test_semisupervised_machines_have_none_either(table):
     assert not hasattr(SemiSupervisedRegressor(random_state=0).fit(X, partly), "coef_")
 
 
+@pytest.mark.slow
 def test_shap_explains_columns(table):
     shap = pytest.importorskip("shap")
     X, y = table

@@ -137,6 +137,7 @@ def test_kernel_matrix_of_the_exact_solver_gives_its_predictions(rows):
     )
 
 
+@pytest.mark.slow
 def test_kernel_matrix_of_sums_text_and_linear_maps():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=300), "b": rng.choice(["x", "y", "z"], 300)})

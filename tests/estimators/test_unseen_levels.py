@@ -55,6 +55,7 @@ def test_variance_between_levels_is_that_of_their_effects():
     )
 
 
+@pytest.mark.slow
 def test_known_levels_are_covered_as_before(model):
     X, y = draw(1500, 1, TOWNS)
     assert abs(coverage(model, X, y) - 0.9) < 0.04
@@ -74,6 +75,7 @@ def test_unseen_levels_are_covered_too(model):
     assert 0.6 < np.sqrt(np.mean(np.square((y - mean) / std))) < 1.4
 
 
+@pytest.mark.slow
 def test_other_rows_have_their_own_spread():
     """By `refit` and in parts."""
     X, y = draw(N, 0, TOWNS)

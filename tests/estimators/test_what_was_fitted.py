@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_a_refit_to_the_same_rows_is_the_same_classifier(loss, features):

@@ -76,6 +76,7 @@ def replaced(X, column, value):
     return X.astype({column: "datetime64[ns]"}) if column == "day" else X
 
 
+@pytest.mark.slow
 def test_partial_dependence_is_the_mean_of_predictions_for_rows_of_one_value(
     rows, model, classifier
 ):
@@ -203,6 +204,7 @@ def test_accumulated_effects_of_levels_are_differences_of_neighbours():
     assert effect.mean[1, 0] - effect.mean[0, 0] == pytest.approx(step.mean(), abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["partial", "accumulated"])
 @pytest.mark.parametrize("kernel", [Gaussian(2.0), Laplacian(4.0)])
 def test_intervals_are_those_of_drawn_functions(kind, kernel):
@@ -238,6 +240,7 @@ def test_intervals_are_those_of_drawn_functions(kind, kernel):
         np.testing.assert_allclose(half, sums.std(axis=1), rtol=0.15)
 
 
+@pytest.mark.slow
 def test_interval_of_a_single_row_is_that_of_the_function(model, rows):
     X = rows[0][:1]
     effect = model.effects(X, "height", coverage=0.5)[0]

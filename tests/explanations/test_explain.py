@@ -218,6 +218,7 @@ def sampled():
     return model, rows[:2], rows[10:50]
 
 
+@pytest.mark.slow
 def test_interactions_of_other_maps_are_sampled_with_standard_errors(sampled):
     model, rows, background = sampled
     found = model.interactions(rows, background=background)

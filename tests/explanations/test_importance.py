@@ -133,6 +133,7 @@ def learned(frame):
     ).fit(X[:2200], y[:2200])
 
 
+@pytest.mark.slow
 def test_columns_are_permuted_as_they_were_given(frame, learned):
     """Encoded columns of an input column move together: the same as to permute the
     column of the table.
@@ -182,6 +183,7 @@ def test_numbers_agree_with_scikit_learn():
     agrees(found, model, X[300:], y[300:], "neg_mean_squared_error")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_agree_with_scikit_learn(n_classes):
     X, y = additive(700, 4)

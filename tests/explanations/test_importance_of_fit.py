@@ -132,6 +132,7 @@ def is_as_on_new_rows(model, X, y):
     assert (model.feature_importances_ >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("road", REGRESSORS)
 def test_regressors_are_evaluated_by_rows_that_they_have_not_seen(road):
     """A machine that fits its noise has another loss on its own rows."""
@@ -141,6 +142,7 @@ def test_regressors_are_evaluated_by_rows_that_they_have_not_seen(road):
     is_as_on_new_rows(model, *noisy(2000, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("road", CLASSIFIERS)
 @pytest.mark.parametrize("edges", [[0.5], [0.0, 2.0]], ids=["two", "three"])
 def test_classifiers_are_evaluated_by_rows_that_they_have_not_seen(road, edges):
@@ -172,6 +174,7 @@ def test_rows_of_the_fit_are_called_so_where_no_function_has_not_seen_them():
     assert model.importance_.rows == "training rows"
 
 
+@pytest.mark.slow
 def test_it_changes_nothing_else(monkeypatch):
     X, y = noisy(400, 0)
     options = [
@@ -206,6 +209,7 @@ def test_seeds_repeat_and_files_keep_it(tmp_path):
     assert_array_equal(again.values, one.importance_.values)
 
 
+@pytest.mark.slow
 def test_parts_are_evaluated_when_asked_and_again_after_more_rows():
     X, y = noisy(1500, 0)
     first = KernelMachineRegressor(**PLAIN).prepare(X[:500], y[:500])
@@ -273,6 +277,7 @@ def known(n, seed):
     return X, X[:, :3] @ SLOPES + X[:, 3:5] ** 2 @ CURVES + 0.3 * rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["learned", "given"])
 def test_all_statements_agree_with_known_importances(kind):
     """Also where a column without effect counts most in the distance, which is a
@@ -301,6 +306,7 @@ def test_all_statements_agree_with_known_importances(kind):
         assert model.feature_importances_[7] < 0.02
 
 
+@pytest.mark.slow
 def test_the_headline_names_the_columns_that_matter():
     """On diabetes, where sex counts most in the distance; some 70 validation rows
     tell them with large errors.

@@ -223,6 +223,7 @@ class TestEstimate:
             found.append(((one.ids == two.ids) * one.values * two.values).sum(axis=0))
         return np.array(found), X, Y
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "d"), [*((name, 10) for name in KERNELS), ("laplacian", 1), ("hat", 1)]
     )

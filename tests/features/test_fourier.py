@@ -28,16 +28,10 @@ OTHER_FORMS = [
     (3, "odd", True),
     *SCHEMES,
 ]
-OF_TWO_MEASURES = [
-    "gaussian-ard",
-    "laplacian",
-]  # of leaves of numbers: radial, by column
-OF_EACH_MEASURE = [
-    "gaussian-ard",
-    "laplacian",
-    "hamming",
-    "sum-times-sum",
-]  # radial, by column, of codes, of terms
+# Of leaves of numbers: radial, by column
+OF_TWO_MEASURES = ["gaussian-ard", "laplacian"]
+# Radial, by column, of codes, of terms
+OF_EACH_MEASURE = ["gaussian-ard", "laplacian", "hamming", "sum-times-sum"]
 BY_FORM = pytest.mark.parametrize(("sampling", "paired"), FORMS)
 MAPS = {
     "paired": FourierFeatures(Gaussian(2.0), 20, random_state=0),
@@ -162,9 +156,8 @@ class TestEstimate:
         )
         options = {"n_components": size, "sampling": sampling, "paired": paired}
         found = self.estimates(case.kernel(d), d, pairs=(X, Y), **options)
-        error = (
-            found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS
-        )  # codes of a pair may be equal: no spread
+        # Codes of a pair may be equal: no spread
+        error = found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS
         assert (
             np.abs((found.mean(axis=0) - np.diag(case.exact(X, Y))) / error).max() <= 5
         )
@@ -203,9 +196,8 @@ class TestEstimate:
         variance = ((1 + k2) / 2 - k**2 if paired else 1 + k2 / 2 - k**2) / m
         if paired and kernel == Gaussian(1.5):
             np.testing.assert_allclose(variance, (1 - k**2) ** 2 / (2 * m), rtol=1e-10)
-        far = (
-            1 - k > 1e-6
-        )  # nearer than that the kernel itself has no digits left for the variance
+        # Nearer than that the kernel itself has no digits left for the variance
+        far = 1 - k > 1e-6
         z = (found / variance - 1) / np.sqrt((2 + 12 / m) / S)
         assert np.abs(z[far]).max() <= 5
 
@@ -474,6 +466,7 @@ class TestTransform:
             assert np.all(np.abs(fitted.transform(rows) - expected) <= EPS * bound)
         assert np.all(np.abs(fitted.transform(X.tolist()) - expected) <= EPS * bound)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_components", [999, 1000, 70_001])
     def test_every_row_of_every_tile(self, n_components):
         features = FourierFeatures(n_components=n_components, random_state=0).fit(

@@ -58,6 +58,7 @@ def errors():
 
 
 class TestErrors:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("sampling", "ratio"),
         [("orthogonal", 0.62), ("structured", 0.72), ("qmc", 0.72)],
@@ -257,6 +258,7 @@ class TestLeverage:
         assert not np.array_equal(draw(X), draw(other))
         assert not np.array_equal(draw(X), draw(X, seed=1))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "X",
         [np.zeros((1, 2)), np.zeros((5, 2)), sp.csr_array(np.eye(4)), normal(3000, 2)],
@@ -343,6 +345,7 @@ class TestStructured:
             )
         assert errors["structured"] < 1.1 * errors["iid"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("d", [9, 300])
     def test_coordinates_are_normal(self, d):
         draws = [
@@ -395,6 +398,7 @@ class TestStructured:
             atol=np.finfo(dtype).eps * size,
         )
 
+    @pytest.mark.slow
     def test_is_chosen_where_it_is_cheaper(self):
         def sign_flips(kernel, d, **options):
             return (

@@ -409,6 +409,7 @@ class TestEstimators:
         assert len({one.random_offset_[0] for one in drawn}) == 3
         assert sampler.random_state is None
 
+    @pytest.mark.slow
     def test_side_by_side(self):
         maps = [
             MAPS["nystroem"],

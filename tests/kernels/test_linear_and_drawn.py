@@ -259,6 +259,7 @@ class TestFromSpectrum:
         np.testing.assert_array_equal(maps[0].frequencies_, maps[1].frequencies_)
         assert not np.isin(maps[0].frequencies_, maps[2].frequencies_).any()
 
+    @pytest.mark.slow
     def test_serves_everywhere(self):
         X, kernel = normal(300, 2), FromSpectrum(gaussian)
         model = KernelMachineRegressor(kernel, n_components=200, random_state=0).fit(

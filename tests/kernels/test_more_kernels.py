@@ -480,6 +480,7 @@ class TestLaws:
         Z = FourierFeatures(Periodic(lengthscale), 20, random_state=0).fit_transform(X)
         assert np.all(np.isfinite(Z))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kernel",
         [Periodic(1e-4), Gabor(1e6, 1.0), SpectralMixture([1.0], [2.0], [1e-7])],
@@ -573,6 +574,7 @@ class TestLaws:
 
 
 class TestRowsOfCodes:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kernel",
         [Hamming(), Subspace(Hamming(), [1]), Hat() + Additive(Hamming(), [[0, 1]])],
@@ -612,6 +614,7 @@ class TestRowsOfCodes:
                     Hamming(), 20, sampling="leverage", random_state=seed
                 ).fit(X)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
     def test_large_codes(self, dtype):
         X = (codes(40, 3) * 1e6).astype(dtype)

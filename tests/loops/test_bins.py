@@ -240,6 +240,7 @@ HELD = {
 }
 
 
+@pytest.mark.slow
 @PRECISIONS
 @pytest.mark.parametrize("name", HELD)
 @pytest.mark.parametrize("threads", [1, 3])

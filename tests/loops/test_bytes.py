@@ -50,6 +50,7 @@ def test_vanishing_columns(bound):
     np.testing.assert_array_equal(bytes_.Z[:, 1], [64, 127])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "D"), [(1, 1), (3, 5), (4, 1), (57, 33), (300, 64)])
 def test_products(n, D):
     """Sums of m products in single precision, in any order: m roundings, and a few

@@ -101,6 +101,7 @@ def test_kernels_of_distances(dtype):
     )
 
 
+@pytest.mark.slow
 def test_loops_read_what_is_frozen(frozen):
     X, W = block(4, 12, 9, np.float64)
     P, scales = np.ones((1, 12)), np.linspace(0.5, 1, 4)

@@ -38,6 +38,7 @@ def binary():
     return model.fit(X[:250], y[:250]), X[250:], y[250:]
 
 
+@pytest.mark.slow
 def test_columns_are_ranked_and_pairs_found_among_many(wide):
     model, X, y = wide
     found = find(model, X, y, Origin()).explained
@@ -80,10 +81,11 @@ def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_f
 
     for i in range(3):
         x = some.X[i]
+        # Two players: the interaction is the mixed difference
         mixed = [
             [at(x[4], x[9]), at(x[4], b[9]), at(b[4], x[9]), at(b[4], b[9])]
             for b in others.X
-        ]  # two players: the interaction is the mixed difference
+        ]
         f = model.predict(np.array(mixed).reshape(-1, 20)).reshape(-1, 4)
         expected = (f[:, 0] - f[:, 1] - f[:, 2] + f[:, 3]).mean()
         assert found.values[i, 0, 1] == pytest.approx(expected, abs=1e-8)
@@ -142,6 +144,7 @@ def test_classes_that_do_not_occur_are_no_error():
     assert "Classes with fewer than 20 of these rows: b, c." in page
 
 
+@pytest.mark.slow
 def test_remarks_on_columns():
     rng = np.random.default_rng(4)
     X = pd.DataFrame(
@@ -173,6 +176,7 @@ def test_remarks_on_columns():
     assert "One column alone predicts the target: copy." in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [False, True])
 def test_training_rows_are_told_from_others(text):
     """By the rows that the model keeps: a training score is never the first of a
@@ -219,6 +223,7 @@ def test_levels_of_few_kinds_are_no_training_rows():
     )
 
 
+@pytest.mark.slow
 def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
     model, X, y = wide
     page, off = model.report_html(X, y), np.abs(model.predict(X) - y)
@@ -227,6 +232,7 @@ def test_errors_of_numbers_are_in_the_unit_of_the_target(wide):
     assert "Targets against predictions" in page
 
 
+@pytest.mark.slow
 def test_training_rows_with_mean_targets_of_levels_are_told():
     """A training row has means of the other rows, and looks new by these."""
     rng = np.random.default_rng(7)

@@ -113,6 +113,7 @@ def pages(regression, classification):
     return [model.report_html(X, y) for model, X, y in (regression, classification)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_page_is_well_formed_and_loads_nothing(pages, which):
     source, page = pages[which], Page(pages[which])
@@ -145,6 +146,7 @@ def test_page_is_well_formed_and_loads_nothing(pages, which):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_page_is_accessible(pages, which):
     page = Page(pages[which])
@@ -230,6 +232,7 @@ def test_names_and_values_stay_text():
     assert source.count("</style>") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "convert", [pl.from_pandas, lambda X: pa.Table.from_pandas(X, preserve_index=False)]
 )
@@ -303,6 +306,7 @@ def test_curves_fit_again_with_other_sizes():
     )
 
 
+@pytest.mark.slow
 def test_whether_more_rows_help_is_what_the_fit_has_measured(tmp_path):
     rng = np.random.default_rng(8)
     X = rng.uniform(-3, 3, size=(400, 2))
@@ -329,6 +333,7 @@ def test_gain_is_of_the_last_doubling_and_its_error_of_pairs():
     )
 
 
+@pytest.mark.slow
 def test_page_is_written_to_a_file(regression, tmp_path):
     model, X, y = regression
     out = tmp_path / "report.html"

@@ -2,7 +2,9 @@
 
 import ast
 import dataclasses
+import re
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -235,13 +237,15 @@ class TestProblem:
     def test_every_constant_says_what_it_is(self):
         lines = (PACKAGE / "policy.py").read_text().splitlines()
         fields = [
-            line
-            for line in lines
-            if line.startswith("    ") and ": " in line and " = " in line
+            (above, line)
+            for above, line in pairwise(lines)
+            if re.match(r"    \w+: .* = ", line)
         ]
         assert len(fields) == len(dataclasses.fields(Policy))
-        assert all("  # " in line for line in fields)
+        for above, line in fields:
+            assert "  # " in line or above.startswith("    # "), line
 
+    @pytest.mark.slow
     def test_every_constant_is_used(self):
         used = {
             node.attr
@@ -662,6 +666,7 @@ class TestRowsCurve:
             assert loss == pytest.approx(best.mean(), rel=1e-4)
             assert noise == pytest.approx(best.std() / np.sqrt(len(best)), rel=1e-3)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
     @pytest.mark.parametrize("classes", [False, True])
     def test_losses_fall_where_the_target_is_without_noise(self, features, classes):

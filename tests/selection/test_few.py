@@ -220,6 +220,7 @@ class TestChoice:
 
 
 class TestMachine:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("load_data", "scaled", "n"),
         [
@@ -284,6 +285,7 @@ class TestMachine:
         assert (model.solver_, model.features_.n_features_out) == (solver, size)
         assert model.score(X[120:], y[120:]) > 0.7
 
+    @pytest.mark.slow
     def test_bins_and_given_kernels_are_left_alone(self):
         X, y = load_digits(return_X_y=True)
         for options in ({"features": "binning"}, {"kernel": Laplacian(300.0)}):

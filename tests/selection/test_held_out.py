@@ -352,6 +352,7 @@ class TestScores:
         ratio = held.scores(penalties) / each
         assert np.all((ratio > 0.3) & (ratio < 1.5 * 1.1))
 
+    @pytest.mark.slow
     def test_of_many_outputs_are_estimated_without_bias(self, policy):
         """By two combinations, which keep the sum of squares in the mean over
         independent outputs.

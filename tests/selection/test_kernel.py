@@ -95,6 +95,7 @@ class TestKernel:
         with pytest.raises(ValueError, match="FourierFeatures"):
             chosen(*smooth(20), "gaussian", binned=True)
 
+    @pytest.mark.slow
     def test_auto_takes_the_better_one(self):
         X, y = smooth(400)
         assert isinstance(chosen(X, y, "auto"), Gaussian)
@@ -159,6 +160,7 @@ class TestKernel:
         assert isinstance(kernel, Gaussian)
         assert kernel.lengthscale > 0
 
+    @pytest.mark.slow
     def test_on_a_sample_of_many_rows(self, policy, monkeypatch):
         policy(rounds=((100, 64), (200, 64)))
         X, y = smooth(1000, frequency=2.0)

@@ -45,6 +45,7 @@ def found(kernel, metric):
     )
 
 
+@pytest.mark.slow
 @KERNELS
 @pytest.mark.parametrize("metric", ["ard", "full"])
 def test_three_columns_of_23_are_found(kernel, metric):
@@ -54,6 +55,7 @@ def test_three_columns_of_23_are_found(kernel, metric):
     assert relevance[PLANTED].min() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("i", range(3))
 def test_warps_are_found(i):
     """The coordinate of a column is, but for a factor and a shift, what the target
@@ -71,6 +73,7 @@ def test_warps_are_found(i):
     assert np.all(np.diff(w[np.argsort(u)]) >= 0)
 
 
+@pytest.mark.slow
 @KERNELS
 def test_rotations_are_found(kernel):
     """Of a target along a diagonal of the hidden coordinates, only a full map gives
@@ -131,6 +134,7 @@ def test_columns_of_all_kinds(kernel, metric):
     assert np.isfinite(beyond).all()
 
 
+@pytest.mark.slow
 @KERNELS
 def test_units_do_not_matter(kernel):
     """Powers of two, which round nothing; shifts do, a little."""

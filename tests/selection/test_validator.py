@@ -378,9 +378,8 @@ class TestSubsample:
         part = [tuple(row) for row in np.column_stack([few.X, few.y])]
         assert len(set(part)) == 60
         own = np.array([weight[row] for row in part])
-        light = (
-            own < own.max() / 2
-        )  # drawn with a probability in proportion, so that all count the same
+        # Drawn with a probability in proportion, so that all count the same
+        light = own < own.max() / 2
         np.testing.assert_allclose(few.weight[light], few.weight[light][0])
         assert few.weight.mean() == pytest.approx(validator.weight.mean(), rel=0.2)
         assert few.X_out is validator.X_out

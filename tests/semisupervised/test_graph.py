@@ -103,9 +103,8 @@ def test_values_left_out_are_those_of_other_fits(way, weight):
             part[kept] for part in (graph.labelled, graph.targets, graph.weight)
         )
         vars(other).pop("back", None)
-        penalty = (
-            graph.weight.sum() / other.weight.sum()
-        )  # whose product with the weights stays
+        # Whose product with the weights stays
+        penalty = graph.weight.sum() / other.weight.sum()
         again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
         assert_allclose(found[i], (graph.labelled @ again.fit(other).v)[i], atol=1e-6)
 

@@ -58,6 +58,7 @@ def frame(n=1200):
     ), group
 
 
+@pytest.mark.slow
 def test_fewer_errors_than_label_spreading():
     wrong = []
     for seed in range(3):
@@ -98,6 +99,7 @@ def test_probabilities_are_calibrated():
     assert set(model.method_scores_) > {"Spreading(alpha=0.99)"}
 
 
+@pytest.mark.slow
 def test_same_for_a_seed_and_threads():
     y = draw(LABELS, 5)
     one = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
@@ -106,6 +108,7 @@ def test_same_for_a_seed_and_threads():
     assert_array_equal(one.feature_weights_, other.feature_weights_)
 
 
+@pytest.mark.slow
 def test_marks_of_other_labels():
     y = draw(SIDES, 6)
     expected = SemiSupervisedClassifier(random_state=0).fit(MOONS, y).transduction_
@@ -169,6 +172,7 @@ def test_sparse_rows():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["numbers", "text"])
 def test_files_with_missing_labels(tmp_path, kind):
     n = 40_000
@@ -223,6 +227,7 @@ def test_regression_along_a_spiral(method):
     assert np.sqrt(np.mean((model.transduction_ - t[:1800]) ** 2)) < 0.5
 
 
+@pytest.mark.slow
 def test_regression_of_several_targets_and_units():
     X, t = spiral()
     Y = np.column_stack([t, 1e6 - 1e5 * t])
@@ -250,6 +255,7 @@ def test_regression_of_files(tmp_path):
     assert np.sqrt(np.mean((model.transduction_ - t) ** 2)) < 0.5
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(tmp_path):
     X, group = frame()
     X_s, t = spiral()
@@ -306,6 +312,7 @@ def test_labels_of_minus_one_and_one():
     assert seen[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_supervised_models_name_the_semi_supervised():
     y = np.where(np.arange(1000) < 20, SIDES.astype(float), np.nan)
     for model in (KernelMachineClassifier(), KernelMachineRegressor()):
@@ -318,6 +325,7 @@ def test_supervised_models_name_the_semi_supervised():
         KernelMachineClassifier().fit(MOONS, draw(SIDES, 20))
 
 
+@pytest.mark.slow
 def test_text_of_marks_and_mixed_labels_are_named():
     with pytest.warns(UserWarning, match="The text '-1' is taken for a class") as seen:
         SemiSupervisedClassifier(random_state=0).fit(

@@ -199,6 +199,7 @@ def bins():
                 yield gram, Z.T @ (y - y.mean()), ridge, 1 / (np.diag(gram) + ridge)
 
 
+@pytest.mark.slow
 def test_the_tolerance_holds_on_many_spectra():
     """Of all stops 98 % at least are below it, and none is twice above; tight ones
     with a known bound are all below.
@@ -548,6 +549,7 @@ class TestPreconditioners:
         assert solution.converged
         return solution.n_iter
 
+    @pytest.mark.slow
     def test_each_saves_iterations(self):
         D, weight, alpha = 120, 1500.0, np.array([1e-2, 1e-1])
         Z = rows(1500, D, 1e-6)

@@ -401,6 +401,7 @@ class TestRounded:
         assert not ridge_on(BINS, *rows).packed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "features", [FOURIER, BINS, MIXED], ids=["fourier", "bins", "mixed"]
 )

@@ -58,6 +58,7 @@ def frame(X):
     return pa.table(dict(zip(NAMES, X.T, strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_logistic_is_that_of_scikit_learn(n_classes, kind):
@@ -72,6 +73,7 @@ def test_logistic_is_that_of_scikit_learn(n_classes, kind):
     np.testing.assert_allclose(own, truth.predict_proba(Z), atol=2e-4)
 
 
+@pytest.mark.slow
 def test_squared_hinge_is_that_of_scikit_learn():
     X, y = drawn(2)
     weight = np.random.default_rng(1).integers(1, 4, N).astype(float)
@@ -95,6 +97,7 @@ def test_squared_hinge_is_that_of_scikit_learn():
     assert own <= (1 + 1e-6) * objective(truth.coef_, truth.decision_function(Z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAPS)
 def test_all_rows_count_and_not_the_sample_alone(kind):
     """What passes add to the fit of the sample, where the loss is chosen by the
@@ -116,6 +119,7 @@ def test_all_rows_count_and_not_the_sample_alone(kind):
     assert losses[0] < min(losses[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["auto", "logistic"])
 def test_refit_keeps_what_was_chosen(loss, tmp_path):
     X, y = drawn(3)

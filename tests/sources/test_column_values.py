@@ -17,6 +17,7 @@ from bochner.sources.csv_files import whole_file
 from bochner.sources.text_files import rows_of
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.text('ab,"\n', max_size=40))
 def test_rows_are_those_of_arrow(body):
@@ -96,6 +97,7 @@ CELLS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(st.lists(CELLS, max_size=30), st.integers(0, 30))
 def test_what_is_seen_of_parts_adds_up(cells, cut):

@@ -50,6 +50,7 @@ def rows_of(found, **options):
     ).unify_dictionaries()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [1, 10_000, 1 << 24])
 def test_rows_are_those_of_the_files(files, n_bytes):
     found, schema = ParquetPart.of_files(files, Selection())

@@ -203,6 +203,7 @@ def test_samples_of_parts_are_small():
     assert sure_limit(size, size) == sure_limit(size, 10) == 2**64 - 1
 
 
+@pytest.mark.slow
 def test_rows_without_target_are_dropped(listed, mixed, small_blocks):
     y = mixed["y"].to_pandas().where(np.arange(N) % 3 > 0)
     table = mixed.set_column(
@@ -227,6 +228,7 @@ def test_rows_without_target_are_dropped(listed, mixed, small_blocks):
         scan(listed(table[1:], parts=[0, 1, N - 1]), ROLES, False, 0, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 400, None])
 def test_first_rows_that_stand_for_all(listed, mixed, rows):
     """They end within the second part, and within a batch of it."""
@@ -252,6 +254,7 @@ def test_first_rows_that_stand_for_all(listed, mixed, rows):
     assert few.n_seen == 500
 
 
+@pytest.mark.slow
 def test_checksums_tell_content_and_order(listed, mixed):
     def sums(table):
         return scan(listed(table, parts=1, rows=13), ROLES, False, 0, 10).checksums[0]

@@ -254,6 +254,7 @@ def test_a_source_can_travel_without_what_owns_its_files(listed, mixed):
     assert there.table.owner is None
 
 
+@pytest.mark.slow
 def test_many_small_pieces_are_put_together(listed, mixed, monkeypatch):
     monkeypatch.setattr(rows_module, "MOST_PIECES", 10)
     source = encoded(listed(mixed, rows=3))

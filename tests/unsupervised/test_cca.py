@@ -103,6 +103,7 @@ def test_the_ridge_term_is_judged_on_the_other_half():
     assert alpha == alphas[np.argmax(expected)] > alphas[0]
 
 
+@pytest.mark.slow
 def test_more_than_linear_correlations_on_other_rows():
     train, test = slice(0, 700), slice(1200, None)
     model = KernelCCA(10, random_state=0).fit(LEFT[train], RIGHT[train])

@@ -57,6 +57,7 @@ def graph_of(model, X):
     return Z @ Z.T / np.sqrt(np.outer(degrees, degrees))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", NAMES)
 def test_eigenvectors_are_those_of_the_whole_graph(features):
     X = BLOBS[:150]

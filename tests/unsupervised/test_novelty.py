@@ -32,6 +32,7 @@ OF_NEW_ROWS = (
 SMALL = {"n_components": 64, "n_grids": 20}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [NoveltyDetector(**SMALL)],
     expected_failed_checks=lambda _: dict.fromkeys(

@@ -50,11 +50,12 @@ from bochner.sources.schema import bare
 
 TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
+# 200 MB
 CODE = (
     "bochner.estimators.regressor",
     "bochner.estimators.classifier",
     "bochner.loops.trig",
-)  # 200 MB
+)
 FEW_ROWS, DISTINCT = 20, 0.9
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 CLASSES = "if it holds classes, use --task classification"

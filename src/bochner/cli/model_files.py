@@ -20,13 +20,8 @@ from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
 
-FACTS = (
-    "baseline",
-    "scores",
-    "references",
-    "rows",
-    "options",
-)  # beside the target and the task
+# Beside the target and the task
+FACTS = ("baseline", "scores", "references", "rows", "options")
 
 
 @dataclass(frozen=True)

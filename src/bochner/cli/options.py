@@ -111,10 +111,8 @@ def _columns(context: typer.Context, incomplete: str) -> list[str]:
     from bochner.cli.tables import noted
     from bochner.sources.opening import open_source
 
-    given = [
-        context.params.get("data"),
-        *context.args,
-    ]  # an option without its value leaves the rest unread
+    # An option without its value leaves the rest unread
+    given = [context.params.get("data"), *context.args]
     try:
         with noted(lambda text: None):
             names = open_source(next(path for path in given if path)).names or []

@@ -216,12 +216,8 @@ NUMBER, PADDED = (
     re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?"),
     re.compile(r"-?0\d+"),
 )
-TRUTHS = {
-    "False": "0",
-    "True": "1",
-    "0": "False",
-    "1": "True",
-}  # which are the same level
+# Which are the same level
+TRUTHS = {"False": "0", "True": "1", "0": "False", "1": "True"}
 SHOWN = 60  # characters of a level in messages
 FEW_ROWS = 16  # that are written one by one sooner than all at once
 CODE_BYTES = 2
@@ -309,9 +305,10 @@ class TextColumn:
         none.
         """
         place = {category: self.start + i for i, category in enumerate(self.categories)}
+        # Of earlier releases
         whole = [
             label for label in place if label.endswith(".0") and NUMBER.fullmatch(label)
-        ]  # of earlier releases
+        ]
         place = {label[:-2]: place[label] for label in whole} | place
         if TRUTHS.keys() >= place.keys():
             place = {TRUTHS[label]: at for label, at in place.items()} | place

@@ -13,6 +13,7 @@ SUFFIXES = {
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "libsvm"),
 }
 COMPRESSED_SUFFIXES = (".gz", ".zst")
+# Names of tables to write
 WRITTEN = (
     ".csv",
     ".csv.gz",
@@ -22,7 +23,7 @@ WRITTEN = (
     ".tsv.zst",
     ".parquet",
     ".pq",
-)  # names of tables to write
+)
 COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive",

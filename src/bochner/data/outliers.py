@@ -7,12 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SHARES = (
-    0.25,
-    0.1,
-    0.05,
-    0.01,
-)  # of the values beyond either end of a range, the first of which is above zero
+# Of the values beyond either end of a range, the first of which is above zero
+SHARES = (0.25, 0.1, 0.05, 0.01)
 # Ranges beyond the quartiles, from which a value is a far outlier of its column
 FENCE = 3.0
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others

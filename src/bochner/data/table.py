@@ -181,9 +181,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
-    _bounds: dict[str, tuple[float, ...]] | None = (
-        None  # `Bounds` of columns with outliers, by their number
-    )
+    # `Bounds` of columns with outliers, by their number
+    _bounds: dict[str, tuple[float, ...]] | None = None
     _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
@@ -403,9 +402,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for column in self.columns_
             if isinstance(column, TextColumn)
         }
+        # Counts may be forgotten
         kept = {
             key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()
-        }  # counts may be forgotten
+        }
         cut = {key: 0.0 for key, column in texts.items() if column.other}
         coded = copy(self)
         coded._codes = codes

@@ -41,9 +41,8 @@ class Blocks:
     advance: Advance = no_advance
 
     most_bytes: ClassVar[int] = 64 << 20  # of a block
-    reading_bytes: ClassVar[int] = (
-        64 << 20
-    )  # of a thread that reads and decodes its rows, about
+    # Of a thread that reads and decodes its rows, about
+    reading_bytes: ClassVar[int] = 64 << 20
 
     def __iter__(self) -> Iterator[Block]:
         for block in self.source.blocks(self.rows):

@@ -20,13 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 NAMES = re.compile(r"(cuda|mps)(:\d+)?")
-FAST_DOUBLE = (
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-)  # compute capabilities with float64 at half the speed of float32
+# Compute capabilities with float64 at half the speed of float32
+FAST_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 MEMORY_MESSAGES = "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 MOST_PINNED = 2**30  # bytes; pinned memory is kept for further copies
 

@@ -16,9 +16,8 @@ MOST_ROWS, FEWEST_ROWS = (
     256,
 )  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
-TILE = (
-    1 << 22
-)  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
+# Angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
+TILE = 1 << 22
 LESS = 8  # times fewer rows, where the device has run out of memory
 T = TypeVar("T")
 

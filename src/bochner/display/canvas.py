@@ -26,9 +26,8 @@ LARGE_NUMBER = 1e4
 NARROW = 5.0  # inches: figures below have smaller text
 LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
-LOW = (
-    0.7  # share of the height of Axes that is left below a title and a legend, at least
-)
+# Share of the height of Axes that is left below a title and a legend, at least
+LOW = 0.7
 LETTERS = "kMGT"
 
 

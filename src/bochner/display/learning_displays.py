@@ -488,9 +488,8 @@ class SizeDisplay(Display):
         if self.reason:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
             small = 0.9 * canvas.text_size(ax)
-            label = (
-                ax.xaxis.label
-            )  # the place is one of the label's, wherever the layout puts that
+            # The place is one of the label's, wherever the layout puts that
+            label = ax.xaxis.label
             ax.annotate(
                 why,
                 (1, 0),

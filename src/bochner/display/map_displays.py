@@ -628,9 +628,8 @@ NUMBERS, CHUNK = (
     2e7,
     1 << 14,
 )  # coordinates drawn for a density, and frequencies at a time, a power of two
-MOST_SOBOL = (
-    2000  # dimensions, up to which they fill the space more evenly than by chance
-)
+# Dimensions, up to which they fill the space more evenly than by chance
+MOST_SOBOL = 2000
 CELLS, SMOOTHING, SPARE = (
     800,
     3.0,

@@ -195,9 +195,8 @@ def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
-SINGLE = (
-    2  # right-hand sides that are solved for one by one, as LAPACK copies the factor
-)
+# Right-hand sides that are solved for one by one, as LAPACK copies the factor
+SINGLE = 2
 FEW = 16  # right-hand sides, for which inverses of blocks do not pay
 # Each three times as large as the last: from the rounding of a number to far beyond it
 SHIFTS = 40

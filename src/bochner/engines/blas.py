@@ -95,9 +95,8 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        self.lock = (
-            RLock()
-        )  # a user may be let go in the midst of what its own thread does here
+        # A user may be let go in the midst of what its own thread does here
+        self.lock = RLock()
         libraries = [
             _Library(one)
             for one in ThreadpoolController().select(user_api="blas").lib_controllers

@@ -20,9 +20,8 @@ BYTE_PASS, FLOAT_PASS = (
     1.8e-10,
 )  # an entry, there and back, of stored features of 8 bits and of 32
 BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # the same for each further vector
-FACTOR_ENTRY = (
-    1.5e-10  # an entry of a preconditioner's factors that is read for one vector
-)
+# An entry of a preconditioner's factors that is read for one vector
+FACTOR_ENTRY = 1.5e-10
 BIN = 5e-9  # the number of a bin of a row of 16 columns
 BIN_PASS = 4e-10  # an entry, there and back for one vector, of stored bins
 

@@ -12,9 +12,8 @@ from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.settings import current
 
-_clients: WeakKeyDictionary[Any, Any] = (
-    WeakKeyDictionary()
-)  # of Dask clusters that were given without one
+# Of Dask clusters that were given without one
+_clients: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def current_engine() -> Engine:

@@ -29,9 +29,8 @@ IDLE = 5  # times the patience that a cluster may do nothing
 # in use
 OWN_SHARE = 0.6
 
-_same: WeakSet[Client] = (
-    WeakSet()
-)  # clients of clusters whose workers have the versions of this process
+# Clients of clusters whose workers have the versions of this process
+_same: WeakSet[Client] = WeakSet()
 
 
 class Cluster:

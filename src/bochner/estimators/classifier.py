@@ -713,9 +713,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             largest,
             self._request.budget().seconds,
         )
-        few = (
-            None if choice is None else choice.predictions
-        )  # by choices without the rows
+        # By choices without the rows
+        few = None if choice is None else choice.predictions
         self.set_thresholds_ = set_thresholds_of(
             few or seen, found.link, self.curve_, largest
         )

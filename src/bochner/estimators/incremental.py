@@ -235,9 +235,8 @@ class FixedByFirstRows:
     """
 
     encoder_: TableEncoder
-    _first: tuple | None = (
-        None  # rows so far, while they are too few to fix the encodings for good
-    )
+    # Rows so far, while they are too few to fix the encodings for good
+    _first: tuple | None = None
     _has_cautioned: bool = False
 
     def _state_of_file(self) -> dict[str, Any]:

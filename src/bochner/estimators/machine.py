@@ -112,9 +112,8 @@ NAMES = {
     "cg": "conjugate gradients",
     "exact": "the kernel matrix of all rows",
 }
-COPIED_SHARE = (
-    0.1  # of the rows, that must differ, lest equal ones be levels that come again
-)
+# Of the rows, that must differ, lest equal ones be levels that come again
+COPIED_SHARE = 0.1
 FEWEST_HASHED, HASHED_COLUMNS = (
     2_048,
     6_400,
@@ -403,9 +402,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(rows, choice)
         with self._progress(rows) as advance:
             passes = design.telling(advance).of(source).by(stream.engine)
-            ahead = (
-                self.solver_ == "cg" or passes.has_one_sum
-            )  # else each thread reads for itself
+            # Else each thread reads for itself
+            ahead = self.solver_ == "cg" or passes.has_one_sum
             passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
                 sums = self._summed(design, problem, choice)
@@ -1323,7 +1321,8 @@ def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
     first = near_copies(X)
     if first is None:
         return X, None
-    if len(np.unique(first)) >= COPIED_SHARE * len(first):
+    n_different = len(np.unique(first))
+    if n_different == 1 or n_different >= COPIED_SHARE * len(first):
         return rows_of(X, first), None
     order = np.argsort(first, kind="stable")
     starts = np.flatnonzero(np.diff(first[order], prepend=-1))

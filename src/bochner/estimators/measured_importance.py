@@ -24,9 +24,8 @@ from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 
 TRAINED, MOST_REPEATS = "training rows", 5
-MANY_CHANGES = (
-    1_000_000  # of a column of a row, from which on a bar tells how long the rest takes
-)
+# Of a column of a row, from which on a bar tells how long the rest takes
+MANY_CHANGES = 1_000_000
 Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
 
 

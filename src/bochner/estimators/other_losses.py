@@ -84,9 +84,8 @@ SEPARATED = (
     "the features separate the classes, and only the ridge penalty keeps the "
     "scores finite"
 )
-LEAST_CURVATURE = (
-    1e-6  # of the logistic loss, where one row of a large weight makes all others sure
-)
+# Of the logistic loss, where one row of a large weight makes all others sure
+LEAST_CURVATURE = 1e-6
 # Mean distances of coordinates by which grids of single columns separate levels
 APART = 64.0
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
@@ -788,9 +787,8 @@ def _look(
     X, _, weight = some.source.sample(features.sample_rows, rng).whole()
     features.fit_sample(X, weight)
     ridge = IterativeRidge(some, task.seed)
-    share = (
-        some.source.total_weight / source.total_weight if ridge.is_dense else 1.0
-    )  # of a penalty for all rows
+    # Of a penalty for all rows
+    share = some.source.total_weight / source.total_weight if ridge.is_dense else 1.0
     held = HeldOut(ridge, task.seed, None if task.held_out is None else held_out[rows])
     if not held.folds:
         return "there are too few rows"

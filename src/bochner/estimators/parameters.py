@@ -295,10 +295,8 @@ def allowed_words(name: str) -> tuple[str, ...]:
     return (*words, *named_kernels()) if name == "kernel" else words
 
 
-OTHER_NAMES = {
-    "rbf": "'gaussian'",
-    "linear": "LinearFeatures() as features",
-}  # of kernels
+# Of kernels
+OTHER_NAMES = {"rbf": "'gaussian'", "linear": "LinearFeatures() as features"}
 
 
 def check_parameters(model: Any) -> None:

@@ -23,9 +23,8 @@ from bochner.explanations.column_factors import (
 )
 
 BATCH = 512  # rows that all terms explain before the next ones
-FEW_COLUMNS = (
-    6  # of which all coalitions are evaluated, where a function is no sum of products
-)
+# Of which all coalitions are evaluated, where a function is no sum of products
+FEW_COLUMNS = 6
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
 REPEATED, FEWEST_REPEATED = (
     4,

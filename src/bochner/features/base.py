@@ -230,15 +230,13 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return clone_with_mark(self)
 
     n_features_in_: int
-    _frame_names: list[str] | None = (
-        None  # of a data frame, also where they are no strings
-    )
+    # Of a data frame, also where they are no strings
+    _frame_names: list[str] | None = None
     remedy: ClassVar[str] = (
         "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     )
-    on_devices: ClassVar[bool] = (
-        False  # whether devices compute it, see `bochner.features.device_features`
-    )
+    # Whether devices compute it, see `bochner.features.device_features`
+    on_devices: ClassVar[bool] = False
     # Attributes that no file has, and that loading leaves out: the loops trust what is
     # kept. The last three are old.
     _unsaved: ClassVar[frozenset[str]] = frozenset(

@@ -424,9 +424,8 @@ class BinningFeatures(FeatureMap):
         ]
 
 
-FEWEST_BUCKETS = (
-    128  # of a grid: its bins meet by chance with a probability of less than a percent
-)
+# Of a grid: its bins meet by chance with a probability of less than a percent
+FEWEST_BUCKETS = 128
 CURES = (
     "fit all rows at once, with fit(source), or use n_buckets={buckets} and at "
     "most {grids:,} grids"

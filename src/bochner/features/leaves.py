@@ -130,6 +130,8 @@ def refuse_encoded(name: str, part: Any) -> None:
     """Raise ValueError where a map or kernel, or a metric in it, is of rows in units
     that an encoder had made.
     """
+    if isinstance(part, ConcatenatedFeatures):
+        part.check_parameters()
     if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
         raise ValueError(
             f"{name} was taken from a fitted model and is in the units of that "

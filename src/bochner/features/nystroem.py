@@ -248,9 +248,8 @@ class NystroemFeatures(DenseFeatureMap):
         return np.minimum(values, 0, out=values)
 
 
-FAR_UNIT = (
-    2.0**50
-)  # of rows whose squared distances might overflow or vanish in single precision
+# Of rows whose squared distances might overflow or vanish in single precision
+FAR_UNIT = 2.0**50
 
 
 def k_means(

@@ -35,9 +35,8 @@ class StoredRows(NamedTuple):
     weight: NDArray
 
 
-SMALLEST_BOUND = (
-    1e-36  # of a column, whose 127th part has a finite inverse in single precision
-)
+# Of a column, whose 127th part has a finite inverse in single precision
+SMALLEST_BOUND = 1e-36
 
 
 Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
@@ -348,9 +347,8 @@ class StoredBins(Stored):
         if Q.dtype != np.float64 or len(Q) > 1 or squared.shape[1] > 1:
             StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
             return
-        own = (
-            weight[0] if self.order is None else weight[0].take(self.order)
-        )  # in double precision once: not compiled
+        # In double precision once: not compiled
+        own = weight[0] if self.order is None else weight[0].take(self.order)
         for ids, square, (first, stop) in zip(
             self.ids, squared[:, 0], pairwise(self.offsets), strict=True
         ):

@@ -55,9 +55,8 @@ AROUND = 1.5  # of what rows in memory take, over the rows alone
 GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
-KEPT_ENTRIES = (
-    1 << 24
-)  # numbers that data frames become, up to which they are kept as these
+# Numbers that data frames become, up to which they are kept as these
+KEPT_ENTRIES = 1 << 24
 AnyRows = TypeVar("AnyRows", Rows, Batch)
 Map = TypeVar("Map", bound=FeatureMap)
 

@@ -47,9 +47,8 @@ class Parametrised:
 
     @classmethod
     def _parameters(cls) -> list[str]:
-        known: Any = (
-            cls  # whose own hash is that of its instances, for the type checker
-        )
+        # Whose own hash is that of its instances, for the type checker
+        known: Any = cls
         return _names(known)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

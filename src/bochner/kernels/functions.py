@@ -16,9 +16,8 @@ from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
 
-ROUNDED = (
-    16 * np.finfo(float).eps
-)  # accuracy expected of a function that should be 1 at 0
+# Accuracy expected of a function that should be 1 at 0
+ROUNDED = 16 * np.finfo(float).eps
 
 
 class OfFunction(Stationary):

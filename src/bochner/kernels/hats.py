@@ -50,9 +50,8 @@ NODES_PER_OCTAVE = 512
 SPACING = np.log(2) / NODES_PER_OCTAVE
 # Growth of a slope by octave towards 0, above which it is taken to be infinite there
 BOUNDED_GROWTH = 1.001
-ROUNDING = (
-    4 * 16 * np.finfo(float).eps / SPACING
-)  # of a weight, from three values each wrong by up to 16 ulp
+# Of a weight, from three values each wrong by up to 16 ulp
+ROUNDING = 4 * 16 * np.finfo(float).eps / SPACING
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from bochner.kernels.base import check_positive
 from bochner.kernels.spectral_measures import TINY, Isotropic, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary
 
-LARGEST_SCALE = (
-    600.0  # logarithm of the largest scale drawn, so that its square is finite
-)
+# Logarithm of the largest scale drawn, so that its square is finite
+LARGEST_SCALE = 600.0
 
 
 class Gaussian(Stationary):
@@ -217,9 +216,8 @@ class PowerExponential(Stationary):
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
 LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
-VANISHED = (
-    1e4  # argument over the order at which Matern kernels are zero in double precision
-)
+# Argument over the order at which Matern kernels are zero in double precision
+VANISHED = 1e4
 
 
 class Matern(Stationary):

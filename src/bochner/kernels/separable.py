@@ -12,9 +12,8 @@ from bochner.kernels.spectral_measures import TINY, Separable, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 
-EXPANDED_FREQUENCY = (
-    50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
-)
+# From which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
+EXPANDED_FREQUENCY = 50.0
 CONVERGED = 1e-13  # relative error of the tail probability at which a quantile is found
 
 

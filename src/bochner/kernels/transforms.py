@@ -28,9 +28,8 @@ TRANSFORMED = 10
 NODES = 2**17  # of the transform
 FADE_WIDTH = 6.0  # width in log r over which the function is faded out at either end
 FUNCTION_ERROR = 1e-14  # relative error expected of the values of a function
-TOLERATED_ERROR = (
-    1e-6  # error of a characteristic function that FUNCTION_ERROR may cause
-)
+# Error of a characteristic function that FUNCTION_ERROR may cause
+TOLERATED_ERROR = 1e-6
 # Spread of the blur in nodes: exp(-(2 pi)^2 / 2) = 3e-9 is left of the highest
 # frequency
 LEAST_BLUR = 2.0

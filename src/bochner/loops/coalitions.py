@@ -21,9 +21,8 @@ from bochner.loops.compile import (
     use_wide_vectors,
 )
 
-WAVES = (
-    32  # that go through all columns and nodes together, and stay in the fastest cache
-)
+# That go through all columns and nodes together, and stay in the fastest cache
+WAVES = 32
 _C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (
     np.uint64(k) for k in range(8)
 )  # rows of a column in the work array

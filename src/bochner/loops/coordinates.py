@@ -17,10 +17,8 @@ from bochner.loops.compile import compiled, compiled_sums
 TILE_ROWS = 256  # of which a column and its knots stay in the cache
 _F = np.float32
 _STEEP = _F(2.0**60)  # a slope, by which the difference of two numbers becomes its sign
-_TERMS = {
-    32: 7,
-    64: 14,
-}  # of the series of 2^r: up to a half its error is 1e-7, and 4e-18
+# Of the series of 2^r: up to a half its error is 1e-7, and 4e-18
+_TERMS = {32: 7, 64: 14}
 
 
 def _exp_of_minus(context: Any, d: Any) -> Any:

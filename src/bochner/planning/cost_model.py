@@ -315,9 +315,8 @@ def loss_comparison_seconds(
     )
     if not may_compare_losses(n, D, P, n_outputs):
         return looked
-    kept = (
-        SUMS * n * D * min(n, D) * GRAM
-    )  # the ridge solution without the rows held out
+    # The ridge solution without the rows held out
+    kept = SUMS * n * D * min(n, D) * GRAM
     return looked + kept + passes(n, D, P, 2)
 
 

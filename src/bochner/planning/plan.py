@@ -57,9 +57,8 @@ BIN_BYTES, OCCUPIED = (
     56,
     0.25,
 )  # of a bin in the table and the vectors; bins of a grid for each row of the sample
-BIN_STEPS = (
-    30  # iterations to the usual tolerance, where the choice does not tell how many
-)
+# Iterations to the usual tolerance, where the choice does not tell how many
+BIN_STEPS = 30
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
 LOOK = "statistics of the columns and targets, and a sample"

@@ -423,9 +423,8 @@ def fit_fourier(
     features.
     """
     problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
-    least = (
-        D // 2 if problem.is_large else D // 8
-    )  # of which a memory limit may leave few
+    # Of which a memory limit may leave few
+    least = D // 2 if problem.is_large else D // 8
     few, more = max(min(least, POLICY.trial_features), 1), max(D // 2, 1)
     some = (
         race.screened.subsample(POLICY.compared_rows)

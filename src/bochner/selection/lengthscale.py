@@ -62,9 +62,8 @@ SCALED, COMMON_UNIT = (
     "one lengthscale, columns of unit variance",
     "one lengthscale, columns in their common unit",
 )
-HIGHEST_SCORE = (
-    2.0  # beyond which a score says no more, as in the link of the fitted model
-)
+# Beyond which a score says no more, as in the link of the fitted model
+HIGHEST_SCORE = 2.0
 
 
 class KernelScores:
@@ -264,9 +263,8 @@ def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
     return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
 
 
-LEAST_DEVIATION = (
-    1e-300  # of a column that is no constant: frequencies over it are finite
-)
+# Of a column that is no constant: frequencies over it are finite
+LEAST_DEVIATION = 1e-300
 
 
 def deviations(X: Any, weight: NDArray) -> NDArray:

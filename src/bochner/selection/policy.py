@@ -15,16 +15,13 @@ class Policy:
     """Tuned constants of model selection; pairs are the least and the most."""
 
     # Validation rows.
-    fewest_rows: int = (
-        200  # distinct ones, without which nothing is learned that was not asked for
-    )
+    # Distinct ones, without which nothing is learned that was not asked for
+    fewest_rows: int = 200
     fewest_asked_rows: int = 20  # the same of what was requested
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
-    evaluated_rows: Range = (
-        50,
-        500,
-    )  # of them, on which a fit measures the importance of columns
+    # Of them, on which a fit measures the importance of columns
+    evaluated_rows: Range = (50, 500)
     evaluated_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
     evaluated_cells_a_row: int = 2  # so many for each row of the fit, between these
     evaluated_features: int = 2_000_000  # of changed rows, that take hardly any time
@@ -38,19 +35,11 @@ class Policy:
     # The same of waves and bins for numbers, of which few steps and grids tell less
     hopeless_hybrid: float = 8.0
     unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
-    falls: tuple[float, float] = (
-        0.5,
-        0.9,
-    )  # of the loss from one doubling of the rows to the next: least and most
+    # Of the loss from one doubling of the rows to the next: least and most
+    falls: tuple[float, float] = (0.5, 0.9)
     growth: float = 4.0  # ratio of the next size of bins to the small one
-    slopes: Numbers = (
-        1.0,
-        1.5,
-        2.0,
-        3.0,
-        5.0,
-        8.0,
-    )  # of the logistic link, of which the best is taken
+    # Of the logistic link, of which the best is taken
+    slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # so many
     # Up to which candidates that are near are compared on more folds of the rows
@@ -61,24 +50,20 @@ class Policy:
     traced_outputs: int = 2
 
     # Rows that are read from files.
-    gathered_rows: int = (
-        1 << 22
-    )  # up to which all are read into memory, and fitted there
+    # Up to which all are read into memory, and fitted there
+    gathered_rows: int = 1 << 22
     gathered_entries: int = 1 << 27  # of these rows
     sampled_rows: int = 1 << 20  # on which choices are made where there are more
     sampled_entries: int = 1 << 26  # of these rows
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
-    rows_for_full_learning: int = (
-        2_000  # fewer have shorter learning, one start of it, and no random halves
-    )
-    rows_for_shorter_learning: int = (
-        100_000  # from which metrics are learned on near rows alone
-    )
-    most_raced: int = (
-        200_000  # rows, beyond which candidates are compared on some of them
-    )
+    # Fewer have shorter learning, one start of it, and no random halves
+    rows_for_full_learning: int = 2_000
+    # From which metrics are learned on near rows alone
+    rows_for_shorter_learning: int = 100_000
+    # Rows, beyond which candidates are compared on some of them
+    most_raced: int = 200_000
     raced_rows: int = 100_000  # so many
     rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
     most_mixed: int = 128  # numeric columns of such a map
@@ -93,63 +78,52 @@ class Policy:
     # Seconds, below which one metric is learned of enough rows for full learning
     short_limit: float = 1.5
     timed_rows: float = 50_000.0  # on which is learned and tried for each second left
-    timed_cells: float = (
-        1_000_000.0  # numbers in as many rows at the most, where columns are many
-    )
+    # Numbers in as many rows at the most, where columns are many
+    timed_cells: float = 1_000_000.0
     learning_share: float = 0.35  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
     # Of the limit, that must be left for larger sizes, and for looks around the best
     # one
     hasty_share: float = 0.4
-    hasty_gain: float = (
-        2.0  # by which the loss of bins may fall from a small size to the final one
-    )
-    last_share: float = (
-        0.2  # of the limit, that counts as left for the solution, however late it is
-    )
+    # By which the loss of bins may fall from a small size to the final one
+    hasty_gain: float = 2.0
+    # Of the limit, that counts as left for the solution, however late it is
+    last_share: float = 0.2
     chosen_share: float = 0.6  # of the limit, within which the iterations of trials end
     scored_share: float = 0.3  # of the time left, for the scores of ridge penalties
-    posterior_seconds: float = (
-        2.5  # that a posterior takes with all its rows and landmarks
-    )
+    # That a posterior takes with all its rows and landmarks
+    posterior_seconds: float = 2.5
     scale_seconds: float = 0.8  # the same of the scale of errors with all its rows
     least_size: int = 128  # of either, rows or landmarks
     column_seconds: float = 1.5e-3  # that a column takes to learn a metric
     kernel_share: float = 0.2  # of the time left, for the search of one lengthscale
-    row_seconds: float = (
-        6e-7  # that a row takes, whatever its columns, where a limit leaves little time
-    )
+    # That a row takes, whatever its columns, where a limit leaves little time
+    row_seconds: float = 6e-7
     cell_seconds: float = 4e-8  # the same of each of its columns
     output_seconds: float = 8e-9  # the same of each target beyond the first
-    learning_seconds: float = (
-        0.12  # that the choice of a model takes however few rows there are
-    )
-    read_share: float = (
-        0.5  # of the time left beside these, that the rows of a fit may take so
-    )
+    # That the choice of a model takes however few rows there are
+    learning_seconds: float = 0.12
+    # Of the time left beside these, that the rows of a fit may take so
+    read_share: float = 0.5
     begun_share: float = 0.2  # of the time left, for a look at another loss
     # Of the time for a solution, before errors of rows left out are found for intervals
     spread_share: float = 0.7
-    another_share: float = (
-        0.4  # of the time left, for the squared loss where another one is wanted
-    )
+    # Of the time left, for the squared loss where another one is wanted
+    another_share: float = 0.4
     deviations_share: float = 0.5  # of the time left, before standard deviations
     intervals_share: float = 0.7  # of the time left, before the scale of errors
-    traced_share: float = (
-        0.6  # of the time left, for the run without the validation rows
-    )
+    # Of the time left, for the run without the validation rows
+    traced_share: float = 0.6
     timed_entries: float = 1_000_000  # bins of a trial for each second of the limit
     # Of rows held out, for each second of the limit, that have a curve of probabilities
     timed_scores: float = 250_000
-    timed_coefficients: float = (
-        1e7  # of bins of all outputs for each second of the limit
-    )
+    # Of bins of all outputs for each second of the limit
+    timed_coefficients: float = 1e7
     timed_share: float = 0.6  # of the time left, for the fit of bins
     timed_trials: float = 1.0  # of a trial's seconds for each grid, that a fit takes
     timed_grids: Range = (10, 2_000)  # of a model under a limit
-    screened_rate: float = (
-        5_000.0  # rows of a comparison of Fourier features for each second left
-    )
+    # Rows of a comparison of Fourier features for each second left
+    screened_rate: float = 5_000.0
     direct_share: float = 0.3  # of the limit, for a direct solution
     grown_share: float = 0.4  # of the time left, for that of more Fourier features
 
@@ -161,45 +135,32 @@ class Policy:
     look_steps: int = 90  # that tell whether Fourier features may win for classes
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     falling: float = 0.02  # by what share they must fall from one window to the next
-    map_steps: int = (
-        300  # of a linear map, which begins at a metric that is learned already
-    )
-    early_block: int = (
-        224  # rows; those of the second half of the steps, which are averaged, are 512
-    )
+    # Of a linear map, which begins at a metric that is learned already
+    map_steps: int = 300
+    # Rows; those of the second half of the steps, which are averaged, are 512
+    early_block: int = 224
     gaussian_block: int = 384  # rows; smooth kernels need fewer
     fit_share: float = 0.75  # of a block, the rest of which validates
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
     map_rate: float = 0.3  # times the rate, for entries of a linear map
-    map_floor: float = (
-        0.3  # of the root mean square, under every entry's own: zeros are not blown up
-    )
-    log_scales: tuple[float, float] = (
-        -9.0,
-        6.0,
-    )  # bounds: a column of the least scale is as good as switched off
-    log_sizes: tuple[float, float] = (
-        -9.0,
-        9.0,
-    )  # bounds of the size that each kind of blocks has of its own
-    log_noises: tuple[float, float] = (
-        float(np.log(1e-3)),
-        float(np.log(30.0)),
-    )  # bounds of a block's ridge penalty
-    first_noise: float = float(
-        np.log(0.1)
-    )  # the ridge penalty of a block to begin with
-    sampled_distances: int = (
-        8_000  # that tell below which distance the nearest rows are
-    )
-    rows_for_threshold: int = (
-        50_000  # from which they are asked: a partition of all costs more
-    )
-    uncompiled_entries: int = (
-        1 << 16
-    )  # of rows whose distances NumPy takes: to compile a loop takes longer
+    # Of the root mean square, under every entry's own: zeros are not blown up
+    map_floor: float = 0.3
+    # Bounds: a column of the least scale is as good as switched off
+    log_scales: tuple[float, float] = (-9.0, 6.0)
+    # Bounds of the size that each kind of blocks has of its own
+    log_sizes: tuple[float, float] = (-9.0, 9.0)
+    # Bounds of a block's ridge penalty
+    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
+    # The ridge penalty of a block to begin with
+    first_noise: float = float(np.log(0.1))
+    # That tell below which distance the nearest rows are
+    sampled_distances: int = 8_000
+    # From which they are asked: a partition of all costs more
+    rows_for_threshold: int = 50_000
+    # Of rows whose distances NumPy takes: to compile a loop takes longer
+    uncompiled_entries: int = 1 << 16
     n_knots: int = 256  # of a column's rank function
     ranked_rows: int = 20_000  # from which it is taken
     principal: int = 50  # components that have scales of their own
@@ -210,46 +171,30 @@ class Policy:
     worthwhile: float = 1e-3  # of the loss
     traced_iterations: int = 24  # of bins, which are regularised by stopping
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
-    bin_alphas: Numbers = (
-        0.01,
-        0.1,
-        1.0,
-        10.0,
-    )  # times the kernel's variance and what a distinct row weighs
+    # Times the kernel's variance and what a distinct row weighs
+    bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
     smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
-    shares: Numbers = (
-        1e-7,
-        1e-6,
-        1e-5,
-        1e-4,
-        1e-3,
-        1e-2,
-        0.1,
-    )  # of the trace of the Gram matrix
+    # Of the trace of the Gram matrix
+    shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
     compared_rows: int = 1 << 14  # on which ridge penalties are compared
-    weight_steps: Numbers = (
-        0.1,
-        10.0,
-    )  # factors that are tried for a map side by side with others
+    # Factors that are tried for a map side by side with others
+    weight_steps: Numbers = (0.1, 10.0)
     # Iterations of given penalties for bins, which end early where the loss stalls
     longest_trace: int = 48
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
-    most_passes: int = (
-        4  # over rows that are not in memory, for another loss than the squared one
-    )
+    # Over rows that are not in memory, for another loss than the squared one
+    most_passes: int = 4
     # Share of the log loss, that another loss of bins must gain for such passes
     worth_passes: float = 0.03
     # Of conjugate gradients in each of them, where rows held out tell how many there
     # are
     newton_iterations: int = 4
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
-    most_penalties: int = (
-        6  # of another loss for numbers: larger ones are tried while that is worthwhile
-    )
-    fewest_compared: int = (
-        1_000  # rows, without which the squared loss is not compared with another
-    )
+    # Of another loss for numbers: larger ones are tried while that is worthwhile
+    most_penalties: int = 6
+    # Rows, without which the squared loss is not compared with another
+    fewest_compared: int = 1_000
     newton_patience: int = 2  # steps without a worthwhile gain
     # Standard errors of more errors, from which not even half of another loss is taken
     clearly_worse: float = 2.0
@@ -261,53 +206,39 @@ class Policy:
     looked_validation: int = 4_096  # held out
     looked_grids: int = 48  # of bins, for these
     looked_features: int = 512  # dense ones
-    penalty_step: float = (
-        10**0.5
-    )  # ratio of the ridge penalties of the logistic loss that are tried
+    # Ratio of the ridge penalties of the logistic loss that are tried
+    penalty_step: float = 10**0.5
     # Of these for dense features and a row, whose scores have a deviation of 2 with it
     least_unit: float = 0.3
     first_penalty: int = 1  # such steps from what a distinct row weighs
     farthest_penalty: int = 6  # steps
-    additive_scales: Numbers = (
-        0.25,
-        0.0625,
-        1.0,
-    )  # lengthscales of the bins of single columns, in mean distances
+    # Lengthscales of the bins of single columns, in mean distances
+    additive_scales: Numbers = (0.25, 0.0625, 1.0)
     additive_weight: float = 64.0  # of their kernel
     # Encoded columns of a linear model, and that have bins of their own for the
     # logistic loss
     most_linear: int = 400
-    other_loss_share: float = (
-        0.15  # of a time limit, that must be left for another loss
-    )
-    spectral: int = (
-        600  # features, up to which one factorisation serves all ridge penalties
-    )
+    # Of a time limit, that must be left for another loss
+    other_loss_share: float = 0.15
+    # Features, up to which one factorisation serves all ridge penalties
+    spectral: int = 600
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
     trial_grids: Range = (6, 64)  # of a trial, however many rows there are
     final_entries: int = 50_000_000  # bins of the model
     final_grids: Range = (50, 800)  # of the model, however many rows there are
-    most_coefficients: float = (
-        1e8  # of bins of all outputs, beyond which there are no bins but on request
-    )
+    # Of bins of all outputs, beyond which there are no bins but on request
+    most_coefficients: float = 1e8
     binned_rows: int = 50_000  # beyond which more rows hardly have more bins
-    outputs_for_half: int = (
-        4  # outputs beyond the first, for which there are half as many
-    )
-    fine_alphas: Numbers = (
-        1e-4,
-        0.01,
-        0.1,
-        0.3,
-        1.0,
-    )  # the same at the size that was found: to no noise
+    # Outputs beyond the first, for which there are half as many
+    outputs_for_half: int = 4
+    # The same at the size that was found: to no noise
+    fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
     trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
     trial_steps: int = 8  # iterations of a trial
-    final_steps: int = (
-        24  # iterations of a candidate at its final size, the best of which is taken
-    )
+    # Iterations of a candidate at its final size, the best of which is taken
+    final_steps: int = 24
     farthest_size: float = 20.0  # powers of 2
     size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
@@ -316,100 +247,71 @@ class Policy:
     trial_features: int = 256  # of a trial; an eighth of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for
     around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best
-    most_features: int = (
-        8_192  # however much they pay: the Gram matrix takes half a gigabyte
-    )
+    # However much they pay: the Gram matrix takes half a gigabyte
+    most_features: int = 8_192
     rows_a_feature: int = 4  # from which on more features are tried
     grown_seconds: float = 25.0  # of the Gram matrix
-    limited_share: float = (
-        0.4  # of a memory limit, for the Gram matrix of features whose number is chosen
-    )
-    loaded_bytes: int = (
-        150_000_000  # of the limit, that libraries and compiled code take before
-    )
+    # Of a memory limit, for the Gram matrix of features whose number is chosen
+    limited_share: float = 0.4
+    # Of the limit, that libraries and compiled code take before
+    loaded_bytes: int = 150_000_000
     scale_features: int = 512  # of the model of the size of errors
     # Errors to learn its metric from: fewer show one where the noise is constant
     fewest_scale_rows: int = 600
     # Of a bin of a row, and of what solvers and candidates side by side make of it
     bin_bytes: int = 48
-    pays: tuple[float, float] = (
-        0.97,
-        0.90,
-    )  # gains by twice the features, for which twice or four times are taken
+    # Gains by twice the features, for which twice or four times are taken
+    pays: tuple[float, float] = (0.97, 0.90)
     # Up to which bins and Fourier features stand side by side, and bins of numbers not
     # alone
     hybrid_rows: int = 50_000
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
-    hybrid_steps: int = (
-        48  # iterations of both together, shared by the ridge penalties that are tried
-    )
+    # Iterations of both together, shared by the ridge penalties that are tried
+    hybrid_steps: int = 48
     hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 1.0, 0.001)  # of the Fourier features
-    hybrid_bin_alphas: Numbers = (
-        0.3,
-        0.3,
-        0.3,
-        0.3,
-        0.01,
-    )  # of the bins beside them, in pairs: the last for no noise
-    hybrid_clear: float = (
-        1.0  # standard errors of a paired gain, from which a smaller penalty is taken
-    )
+    # Of the bins beside them, in pairs: the last for no noise
+    hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 0.3, 0.01)
+    # Standard errors of a paired gain, from which a smaller penalty is taken
+    hybrid_clear: float = 1.0
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
     afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
     farthest: int = 12  # steps
     kernel_grids: int = 32  # of a trial of bins
-    rounds: tuple[Range, Range] = (
-        (4_096, 512),
-        (16_384, 1_024),
-    )  # rows and features of the trials
+    # Rows and features of the trials
+    rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))
     quick_round: Range = (1_024, 128)  # the same, where one look is enough
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 
     # Few rows, on which everything is chosen again without each fold, for the errors of
     # new ones.
-    crossed_rows: int = (
-        500  # distinct ones at most; of more a fifth of the rows is set aside
-    )
+    # Distinct ones at most; of more a fifth of the rows is set aside
+    crossed_rows: int = 500
     crossed_observations: int = 5_000  # rows of these, repeated measurements among them
-    crossed_folds: tuple[int, int] = (
-        10,
-        5,
-    )  # of up to as many rows as are few, and of more
+    # Of up to as many rows as are few, and of more
+    crossed_folds: tuple[int, int] = (10, 5)
     crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold
 
     # Few rows of classes, by leave-one-out log loss.
     few_rows: int = 250  # distinct ones at most
     few_entries: int = 20_000_000  # of these rows, dense
-    few_features: int = (
-        2_048  # where the exact kernel is not asked for; fewer cost accuracy
-    )
-    few_powers: Numbers = (
-        -6.0,
-        -3.0,
-        0.0,
-        3.0,
-        6.0,
-    )  # of lengthscales at which is looked first
-    few_power: tuple[float, float] = (
-        -0.5,
-        1.5,
-    )  # centre and deviation of the prior weights of these
-    few_shares: Numbers = tuple(
-        np.geomspace(1e-5, 10.0, 13)
-    )  # ridge penalties over the kernel's mean eigenvalue
-    few_share: tuple[float, float] = (
-        0.1,
-        30.0,
-    )  # centre of the prior weights of these, and a factor as deviation
+    # Where the exact kernel is not asked for; fewer cost accuracy
+    few_features: int = 2_048
+    # Of lengthscales at which is looked first
+    few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)
+    # Centre and deviation of the prior weights of these
+    few_power: tuple[float, float] = (-0.5, 1.5)
+    # Ridge penalties over the kernel's mean eigenvalue
+    few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))
+    # Centre of the prior weights of these, and a factor as deviation
+    few_share: tuple[float, float] = (0.1, 30.0)
     # Of the columns, that must count in their common unit for it to be preferred
     few_alike: float = 0.2
-    few_clear: float = (
-        2.0  # standard errors of a paired gain, from which the other way is taken
-    )
+    # Standard errors of a paired gain, from which the other way is taken
+    few_clear: float = 2.0
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.

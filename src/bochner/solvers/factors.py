@@ -215,9 +215,8 @@ class KernelFactor(Factor):
     row_weight : array of shape (n,)
     """
 
-    within: NDArray | float = (
-        0.0  # squares of the targets about the means of equal rows
-    )
+    # Squares of the targets about the means of equal rows
+    within: NDArray | float = 0.0
 
     def __init__(
         self,

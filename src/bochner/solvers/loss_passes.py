@@ -27,9 +27,8 @@ from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.newton import ENOUGH, Point, Reweighted, newton_step
 
-SHORTEST = (
-    2.0**-5
-)  # share of a step that is tried; the next one begins with twice what served
+# Share of a step that is tried; the next one begins with twice what served
+SHORTEST = 2.0**-5
 
 
 @dataclass

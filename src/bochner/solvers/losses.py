@@ -22,9 +22,8 @@ SMALLEST_SHARE = 1e-6  # of a class without rows
 class Loss(ABC):
     """A convex loss."""
 
-    coupled: ClassVar[bool] = (
-        False  # whether the fitted values of a row depend on one another's curvature
-    )
+    # Whether the fitted values of a row depend on one another's curvature
+    coupled: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, Y: NDArray, F: NDArray) -> NDArray:

@@ -142,27 +142,21 @@ def noise_variance(
     return (weight / weight.sum() / (1 + forms)) @ np.square(errors)
 
 
-OFFSET = (
-    0.05  # of the mean size of the errors, for the logarithm of small ones says little
-)
+# Of the mean size of the errors, for the logarithm of small ones says little
+OFFSET = 0.05
 PATH = np.geomspace(
     1e-6, 1.0, 13
 )  # ridge penalties that are tried, over the trace of the moments
-LIMITS = (
-    0.01,
-    0.99,
-)  # quantiles of g on rows left out, beyond which it is not extrapolated
+# Quantiles of g on rows left out, beyond which it is not extrapolated
+LIMITS = (0.01, 0.99)
 # Mean and deviation of its prior; that of log signal has deviation 1 about the constant
 # noise
 SLOPE = (
     1.0,
     0.5,
 )
-BOUNDS = [
-    (-10.0, 10.0),
-    (0.0, 2.0),
-    (-3.0, 3.0),
-]  # of level, slope and log signal; constant noise has level 0
+# Of level, slope and log signal; constant noise has level 0
+BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]
 REACH = 0.99  # quantile of h of the rows left out
 # Logarithm of the likelihood by which a scale must beat constant noise: 28 draws of it
 # gained up to 5.9

@@ -64,9 +64,8 @@ class MappedArray:
         ):
             return None
         mapped: Any = owner._mmap  # type: ignore[attr-defined]
-        before = (
-            owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
-        )  # where the mapped bytes begin in the file
+        # Where the mapped bytes begin in the file
+        before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
         first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
         offset = before + array.__array_interface__["data"][0] - first
         return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)

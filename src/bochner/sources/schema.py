@@ -488,9 +488,10 @@ class Columns:
             if name in types.names and table[k].null_count == len(table):
                 nulls = pa.nulls(len(table), types.field(name).type)
                 table = table.set_column(k, name, pa.chunked_array([nulls]))
+            # Which is refused
             is_new = (
                 self.selection.columns is None and name not in self.selection.exclude
-            )  # which is refused
+            )
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
         return fitted(table, unified(pairs, self.asked), place)

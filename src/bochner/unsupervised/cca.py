@@ -42,10 +42,8 @@ from bochner.unsupervised.paired_tables import (
     sum_halves,
 )
 
-ROUNDING = {
-    np.dtype(np.float32): 1e-7,
-    np.dtype(np.float64): 1e-14,
-}  # of the largest variance
+# Of the largest variance
+ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
 ALPHAS = np.geomspace(1e-6, 10, 15)
 FEWEST_HALVED = 20  # rows, of which there are halves to validate by
 LANDMARKS = 1000

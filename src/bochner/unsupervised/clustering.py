@@ -42,15 +42,13 @@ MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = (
     3,
 )  # rows that each has; of fewer a graph falls apart
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
-MOST_ROWS = (
-    100_000  # that k-means looks at; all others go to the nearest of its centres
-)
+# That k-means looks at; all others go to the nearest of its centres
+MOST_ROWS = 100_000
 # Of the mean one, as estimated degrees of rows that are far from all others may be
 # negative
 LEAST_DEGREE = 0.05
-ROUNDING = (
-    1e-7  # of all squares of the features, below which a variance is one of rounding
-)
+# Of all squares of the features, below which a variance is one of rounding
+ROUNDING = 1e-7
 FEWEST_DIRECTIONS, FOR_EACH = (
     32,
     4,

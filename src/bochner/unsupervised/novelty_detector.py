@@ -323,9 +323,8 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     length = max(
         FINEST * median(distances, shares), np.finfo(np.float64).tiny
     )  # from which it can grow
-    longest = (
-        NARROW * distances.max(initial=0.0) / -np.log(MEETING)
-    )  # with which all pairs together are enough
+    # With which all pairs together are enough
+    longest = NARROW * distances.max(initial=0.0) / -np.log(MEETING)
     while length < longest and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length

@@ -40,10 +40,8 @@ from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import LANDMARKS, RowModel, map_for
 
-ROUNDING = {
-    np.dtype(np.float32): 1e-6,
-    np.dtype(np.float64): 1e-12,
-}  # of the largest variance
+# Of the largest variance
+ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
 UNSCALED = 1e300  # scale of a column of one value, which is taken as it is
 LANDMARKS_EACH = 8  # component

@@ -50,9 +50,8 @@ from bochner.solvers.iterative import IterativeRidge
 # For which there are 500 iterations; a smaller one has more, in proportion to its
 # logarithm
 USUAL_TOL = 1e-2
-SCALE_FOLDS = (
-    2  # of the rows that the scale of errors is learned from; more change nothing
-)
+# Of the rows that the scale of errors is learned from; more change nothing
+SCALE_FOLDS = 2
 SCALE_STEPS = 12  # iterations for bins in these, which are regularised by stopping
 SCALE_TOL = 3e-2  # relative error, where there are no bins
 

@@ -66,9 +66,8 @@ SCORED_VALUES, FEWEST_SCORED = (
     512,
 )  # scores of all outputs, beyond which fewer rows are scored
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
-EXACT_ROWS = (
-    2048  # of an exact machine, whose leave-one-out errors choose the ridge penalty
-)
+# Of an exact machine, whose leave-one-out errors choose the ridge penalty
+EXACT_ROWS = 2048
 EVALUATED_SHARE, FEWEST_EVALUATED = (
     0.05,
     200,

@@ -132,9 +132,8 @@ def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
     return number
 
 
-FARTHEST = (
-    1e18  # of rows whose squares single precision holds, in which metrics are learned
-)
+# Of rows whose squares single precision holds, in which metrics are learned
+FARTHEST = 1e18
 
 
 def scale_map(
