@@ -143,10 +143,9 @@ class PowerExponential(Stationary):
     It ranges from `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l /
     sqrt(2) (power 2). It is a mixture of Gaussians whose scale has a positive stable
     distribution of index a = power / 2, E exp(-t S) = exp(-t^a), which is drawn from a
-    uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a)
-    (sin((1 - a) U) / E)^((1
-    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable
-      distribution.
+    uniform and an exponential number (Kanter, 1975), with U uniform on (0, pi):
+    S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U) / E)^((1 - a) / a). The frequencies
+    then follow a multivariate stable distribution.
 
     Parameters
     ----------

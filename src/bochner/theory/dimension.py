@@ -193,11 +193,9 @@ def statistical_components(
     References
     ----------
     Avron, Kapralov, Musco, Musco, Velingker and Zandieh, "Random Fourier Features for
-    Kernel Ridge Regression", ICML
-    2017. Tropp, "An Introduction to Matrix Concentration Inequalities", Foundations and
-          Trends in Machine Learning 8,
-    2015. Rudi and Rosasco, "Generalization Properties of Learning with Random
-          Features", NIPS 2017.
+    Kernel Ridge Regression", ICML 2017. Tropp, "An Introduction to Matrix Concentration
+    Inequalities", Foundations and Trends in Machine Learning 8, 2015. Rudi and Rosasco,
+    "Generalization Properties of Learning with Random Features", NIPS 2017.
 
     Examples
     --------

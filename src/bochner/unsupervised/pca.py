@@ -124,9 +124,8 @@ class KernelPCA(
     References
     ----------
     Schoelkopf, Smola and Mueller, "Nonlinear Component Analysis as a Kernel Eigenvalue
-    Problem", Neural Computation
-    1998. Lopez-Paz, Sra, Smola, Ghahramani and Schoelkopf, "Randomized Nonlinear
-          Component Analysis", ICML 2014.
+    Problem", Neural Computation 1998. Lopez-Paz, Sra, Smola, Ghahramani and Schoelkopf,
+    "Randomized Nonlinear Component Analysis", ICML 2014.
     Sterge and Sriperumbudur, "Statistical Optimality and Computational Efficiency of
     Nystrom Kernel PCA", JMLR 2022. Bakir, Weston and Schoelkopf, "Learning to Find
     Pre-Images", NIPS 2003.
