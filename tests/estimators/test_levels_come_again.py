@@ -5,6 +5,7 @@ copies that must be left out.
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 
@@ -71,3 +72,19 @@ def test_intervals_of_levels():
     assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(
         0.09 * (1 / 1000 + 1 / 2000)
     )
+
+
+def test_many_different_rows_of_numbers_that_repeat_do_not_leak():
+    """Each row 20 times with its target: to interpolate the noise would look best."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=200)
+    new = rng.normal(size=(1000, 3))
+    truth = np.sin(2 * new[:, 0])
+    once = KernelMachineRegressor("gaussian", n_components=64, random_state=0)
+    copied = clone(once).fit(X.repeat(20, axis=0), y.repeat(20))
+    errors = [
+        np.sqrt(np.mean(np.square(model.predict(new) - truth)))
+        for model in (once.fit(X, y), copied)
+    ]
+    assert errors[1] < 1.3 * errors[0]

@@ -107,6 +107,22 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
     return None if len(first) == len(sums) else first[group]
 
 
+def holds_quantities(X: Any) -> bool:
+    """Whether a column of an array or data frame holds numbers or times."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "biufmM" or any(
+            _as_numbers(column).dtype != np.uint64 for column in X.T
+        )
+    import narwhals as nw
+
+    return any(
+        column.dtype.is_numeric()
+        or column.dtype.is_temporal()
+        or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
+        for column in nw.from_native(X, eager_only=True).iter_columns()
+    )
+
+
 def _as_numbers(column: Any) -> NDArray:
     """Objects as numbers where all are such or missing; else as the bits of what
     they are.

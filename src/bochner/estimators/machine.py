@@ -21,7 +21,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.hashes import near_copies, row_hashes
+from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
@@ -1314,15 +1314,19 @@ def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
     is not what they hold.
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
-    these would tell of it. Where fewer than a tenth of the rows differ, equal rows are
-    levels that come again, as those of a single column of text: to leave a level out
-    would be to know nothing of it. There each row stands for itself.
+    these would tell of it. Where fewer than a tenth of the rows differ, and all columns
+    are of categories or the different rows are too few to learn from, equal rows are
+    levels that come again: to leave a level out would be to know nothing of it. There
+    each row stands for itself.
     """
     first = near_copies(X)
     if first is None:
         return X, None
     n_different = len(np.unique(first))
-    if n_different == 1 or n_different >= COPIED_SHARE * len(first):
+    are_levels = 1 < n_different < COPIED_SHARE * len(first) and (
+        n_different < POLICY.fewest_asked_rows or not holds_quantities(X)
+    )
+    if not are_levels:
         return rows_of(X, first), None
     order = np.argsort(first, kind="stable")
     starts = np.flatnonzero(np.diff(first[order], prepend=-1))
