@@ -50,7 +50,7 @@ from bochner.sources.schema import bare
 
 TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
-# 200 MB
+# Modules of 200 MB, imported before the memory of a run is measured
 CODE = (
     "bochner.estimators.regressor",
     "bochner.estimators.classifier",

@@ -32,9 +32,7 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
     """
-    multipliers = np.random.default_rng(0).integers(
-        1, 2**63, X.shape[1], dtype=np.uint64
-    ) * np.uint64(2) + np.uint64(1)
+    multipliers = _odd_numbers(X.shape[1])
     if isinstance(X, sp.csr_array | sp.csr_matrix):
         return mixed(
             sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape)
@@ -95,14 +93,10 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
             for c in frame.iter_columns()
         )
     some = drawn(np.arange(X.shape[0]), RANGED_ROWS)
-    sums, rng = np.zeros(X.shape[0], np.uint64), np.random.default_rng(0)
-    for column in columns:
-        multiplier = rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(
-            1
-        )
-        sums += (
-            column if column.dtype == np.uint64 else _bits(_rounded(column, some))
-        ) * multiplier
+    sums = np.zeros(X.shape[0], np.uint64)
+    for column, multiplier in zip(columns, _odd_numbers(X.shape[1]), strict=True):
+        is_hashed = column.dtype == np.uint64
+        sums += (column if is_hashed else _bits(_rounded(column, some))) * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
@@ -161,15 +155,20 @@ def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
     return (mixed(hashes ^ salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def _odd_numbers(n_columns: int) -> NDArray[np.uint64]:
+    """Factors of the bits of columns in the hash of a row; (n_columns,)."""
+    halves = np.random.default_rng(0).integers(1, 2**63, n_columns, dtype=np.uint64)
+    return halves * np.uint64(2) + np.uint64(1)
+
+
 def _bits(values: NDArray) -> NDArray[np.uint64]:
     """Numbers as whole ones, zero for zeros of either sign."""
     bits = np.ascontiguousarray(values.astype(np.float64, copy=False) + 0.0).view(
         np.uint64
     )
     bits = np.where(np.isnan(values), NAN, bits)
-    return bits ^ (
-        bits >> np.uint64(32)
-    )  # small whole numbers have zeros in their lower half
+    # Small whole numbers have zeros in their lower half.
+    return bits ^ (bits >> np.uint64(32))
 
 
 def _frame_bits(frame: Any) -> NDArray[np.uint64]:

@@ -107,11 +107,9 @@ def bounds_of(
     inside = (
         (values >= low) & (values <= high) & (True if weight is None else weight > 0)
     )
-    counted = values[inside]
-    mean = np.average(counted, weights=None if weight is None else weight[inside])
-    variance = np.average(
-        np.square(counted - mean), weights=None if weight is None else weight[inside]
-    )
+    counted, weights = values[inside], None if weight is None else weight[inside]
+    mean = np.average(counted, weights=weights)
+    variance = np.average(np.square(counted - mean), weights=weights)
     return Bounds(
         float(counted.min()),
         float(counted.max()),
