@@ -42,10 +42,8 @@ TREES, LARGE_TREES = (
 )
 # Without which LightGBM's log loss of seven types diverges, to 12
 STABLE = {"min_child_weight": 1.0}
-NOISE, LENGTHS = (
-    0.05,
-    {5: 1.5, 10: 3.0},
-)  # variance of the noise; lengthscale by number of columns
+# Variance of the noise; lengthscale by number of columns
+NOISE, LENGTHS = 0.05, {5: 1.5, 10: 3.0}
 # Factor on the rows of the training distribution
 PLACES = {"inside": 1.0, "at the edge": 2.0, "far away": 8.0}
 DRAWS = 1000

@@ -54,11 +54,8 @@ MODELS: dict[str, Callable[[], Any]] = {
     "bins": lambda: bo.KernelMachineRegressor(**BINS, alpha=1.0),
     "classes": lambda: bo.KernelMachineClassifier(**SMALL),
 }
-WARM, EVERY, GROWTH = (
-    100,
-    100,
-    1.05,
-)  # fits before the first look, between two looks, and what memory may become
+# Fits before the first look, between two looks, and what memory may become
+WARM, EVERY, GROWTH = 100, 100, 1.05
 LIMIT = 60.0  # seconds of a child
 SETTLED = 2.0  # seconds in which helpers finish what they have begun
 # Share of looks at which more threads than processors may run, as one begins while

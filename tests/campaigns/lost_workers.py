@@ -46,14 +46,10 @@ Verdict = tuple[
     str, str, float
 ]  # a case in words, what is wrong with it, and its seconds
 N, GROUP, LIMIT = 6000, 250, 60.0
-FROZEN, LATE = (
-    3.0,
-    0.05,
-)  # seconds that a worker stands still, and that a message is late
-PATIENCE, SILENCE = (
-    6.0,
-    "8s",
-)  # of the engine, and of the scheduler with workers that do not answer
+# Seconds that a worker stands still, and that a message is late
+FROZEN, LATE = 3.0, 0.05
+# Of the engine, and of the scheduler with workers that do not answer
+PATIENCE, SILENCE = 6.0, "8s"
 PRELOADED = [
     "sklearn.linear_model",
     "pyarrow.parquet",

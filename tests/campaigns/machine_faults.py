@@ -30,10 +30,8 @@ from pyarrow import csv, parquet
 
 import bochner as bo
 
-SECONDS, LONGEST = (
-    60,
-    600,
-)  # of a processor, and by the clock where others use the machine
+# Of a processor, and by the clock where others use the machine
+SECONDS, LONGEST = 60, 600
 INPUTS = "rows.csv", "rows.parquet", "model"
 COMMAND = "from bochner.cli import main; main()"
 FULL = r"no space left|file too large"

@@ -178,10 +178,8 @@ class TestAuto:
         odds = effects[np.arange(8), X].sum(axis=1)
         odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
         y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
-        X, n = (
-            X + 0.5,
-            1000 + 500 * n_classes,
-        )  # integers would be taken for codes; of other rows the stack may be logistic
+        # Integers would be taken for codes; of other rows the stack may be logistic
+        X, n = X + 0.5, 1000 + 500 * n_classes
         given = {
             "features": "binning",
             "metric": "ard",

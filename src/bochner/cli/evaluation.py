@@ -121,15 +121,11 @@ def _numbers(
     return found
 
 
-PERFECT_R2, PERFECT_SHARE = (
-    0.999,
-    0.05,
-)  # R2, and share of the log loss without inputs, that look too good
+# R2, and share of the log loss without inputs, that look too good
+PERFECT_R2, PERFECT_SHARE = 0.999, 0.05
 FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
-FEW_TELLING, TELLING = (
-    3,
-    0.95,
-)  # columns that may tell the target alone, and their share of the importance
+# Columns that may tell the target alone, and their share of the importance
+FEW_TELLING, TELLING = 3, 0.95
 
 
 def remark_on_score(

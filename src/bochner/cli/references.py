@@ -28,10 +28,8 @@ from bochner.settings import current
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
 
-MOST_ENTRIES, MOST_BYTES_SHARE = (
-    1 << 24,
-    64,
-)  # rows times columns times classes; bytes of the memory limit for each
+# Rows times columns times classes; bytes of the memory limit for each
+MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64
 FEWEST = 1000  # rows, unless there are no more: a model of fewer would be no match
 
 

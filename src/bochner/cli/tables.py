@@ -26,10 +26,8 @@ from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import joined
 from bochner.sources.schema import Selection
 
-SCORED_ROWS, SCORED_ENTRIES = (
-    1 << 18,
-    1 << 24,
-)  # rows at most that evaluate a model, of a table that stays where it is
+# Rows at most that evaluate a model, of a table that stays where it is
+SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24
 
 
 def open_table(

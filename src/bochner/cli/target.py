@@ -23,10 +23,8 @@ from bochner.sources.base import Batch
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
-DISTINCT_SHARE, FEWEST_DISTINCT = (
-    0.1,
-    5,
-)  # of the rows, from which on equal ones are copies
+# Of the rows, from which on equal ones are copies
+DISTINCT_SHARE, FEWEST_DISTINCT = 0.1, 5
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 

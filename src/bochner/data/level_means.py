@@ -25,19 +25,15 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
-MOST_DIRECTIONS, MOST_OUTPUTS = (
-    3,
-    64,
-)  # of the targets, along which the means of categories vary most
+# Of the targets, along which the means of categories vary most
+MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64
 # Times as many rows as the mean of all is worth, from which a category's own mean is
 # near its truth
 COMMON = 20
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
-MOST_CODES, LOOKED = (
-    32,
-    1_000,
-)  # different numbers that may be codes; rows whose numbers are counted first
+# Different numbers that may be codes; rows whose numbers are counted first
+MOST_CODES, LOOKED = 32, 1_000
 # Times the variance of chance, and share of the differences between codes, left
 # unexplained
 CLEAR, LEFT = (

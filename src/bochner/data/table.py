@@ -93,10 +93,8 @@ __all__ = [
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
-MOST_CODED, CODE_ROWS = (
-    100,
-    20_000,
-)  # numeric columns, as pictures have more; rows that tell codes from numbers
+# Numeric columns, as pictures have more; rows that tell codes from numbers
+MOST_CODED, CODE_ROWS = 100, 20_000
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -714,8 +712,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return out
 
     def _encode_few_of_frame(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """The same of a data frame: columns are read as they are stored, where their
-        types are common ones.
+        """Encode few rows of a data frame, whose columns are read as they are stored,
+        where their types are common ones.
         """
         if (
             "feature_names_in_" not in vars(self)

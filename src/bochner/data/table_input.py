@@ -20,10 +20,8 @@ from bochner.data.columns import is_missing, library_of, refuse_infinite, unmask
 from bochner.engines.local import require_memory
 from bochner.notices import listed
 
-WIDE, COLUMN_BYTES = (
-    1 << 20,
-    160,
-)  # columns whose memory is looked at; of the statistic and the encoding of one
+# Columns whose memory is looked at; of the statistic and the encoding of one
+WIDE, COLUMN_BYTES = 1 << 20, 160
 FEWER = (
     "Give fewer columns, such as those that "
     "sklearn.feature_extraction.FeatureHasher makes of them."

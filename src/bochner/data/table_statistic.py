@@ -255,7 +255,7 @@ class Summary:
         return Summary(weight, mean, squares, low, high, many)
 
     def rounded(self) -> Summary:
-        """The same with 32 binary digits of each moment: those that the order of
+        """A summary of 32 binary digits of each moment: those that the order of
         additions does not change, as a rule.
 
         Means are rounded on the scale of their variable; variables of one value stay as
@@ -495,7 +495,7 @@ class TableStatistic:
         )
 
     def _as_kinds(self, kinds: list[str]) -> TableStatistic:
-        """The same statistic, its columns without values turned into columns of
+        """A statistic whose columns without values are turned into columns of
         other kinds.
         """
         offsets, parts, categories = part_offsets(self.kinds), [Summary.empty(0)], {}
@@ -618,10 +618,8 @@ def _integers(
     return found
 
 
-FEWEST_COLUMNS, NEAR = (
-    16,
-    0.5,
-)  # of a common unit: columns, and the share of them and of the greatest value
+# Of a common unit: columns, and the share of them and of the greatest value
+FEWEST_COLUMNS, NEAR = 16, 0.5
 
 
 def has_common_unit(statistic: TableStatistic) -> bool:

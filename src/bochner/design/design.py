@@ -39,19 +39,14 @@ STORED_SHARE = 0.5
 # Of parts at most, whose sums are added in a tree: no more workers have something to do
 # in a pass
 RANGES = 256
-GROUP_BYTES, HELD_SHARE = (
-    1 << 26,
-    0.5,
-)  # of a block of a worker; of its memory, as it may come to hold two groups
+# Of a block of a worker; of its memory, as it may come to hold two groups
+GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5
 # Times fewer rows at once where a map numbers their bins, which takes several times the
 # memory of these
 LEARNED = 4
 SHARD_ROWS = 1024
-MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = (
-    1 << 20,
-    64,
-    1024,
-)  # rows for each feature of a shard of many rows
+# Rows for each feature of a shard of many rows
+MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 
@@ -118,17 +113,17 @@ class Design:
         return self.source.row_hashes()
 
     def telling(self, advance: Advance) -> Design:
-        """The same, which tells of the rows that are done."""
+        """A design like this one, which tells of the rows that are done."""
         return self._with(advance=advance)
 
     def by(self, engine: Engine) -> Design:
-        """The same, whose passes another engine runs."""
+        """A design like this one, whose passes another engine runs."""
         return self._with(engine=engine)
 
     def of(
         self, source: Any, features: FeatureMap | None = None, fixed: bool = False
     ) -> Design:
-        """The same for other rows, and another map where one is given."""
+        """A design of other rows, and of another map where one is given."""
         return self._with(
             source=source,
             features=self.features if features is None else features,
@@ -136,7 +131,7 @@ class Design:
         )
 
     def _with(self, **changes: Any) -> Design:
-        """The same but for some of what it was made of."""
+        """A design like this one, but for some of what it is made of."""
         made_of = "source", "features", "dtype", "advance", "fixed", "place", "engine"
         return Design(**{name: getattr(self, name) for name in made_of} | changes)
 
@@ -255,7 +250,7 @@ class Design:
         )
 
     def _moments_on_device(self, features: DeviceFeatures) -> Moments:
-        """The same, of which the device holds one sum."""
+        """Moments of features that a device computes, which holds one sum of them."""
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(
             factor_bytes(

@@ -59,11 +59,11 @@ class Passes:
         )
 
     def without_parts(self) -> Passes:
-        """The same without rows."""
+        """These passes without their rows."""
         return replace(self, source=self.source.without_parts(), advance=no_advance)
 
     def with_parts(self, span: PartRange) -> Passes:
-        """The same with the rows of a span."""
+        """These passes over the rows of a span."""
         return replace(self, source=self.source.with_parts(span))
 
 

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from bochner.devices.device import Device, is_out_of_memory
 
-MOST_ROWS, FEWEST_ROWS = (
-    1 << 14,
-    256,
-)  # of a block, whose products are summed in single precision
+# Of a block, whose products are summed in single precision
+MOST_ROWS, FEWEST_ROWS = 1 << 14, 256
 FREE_SHARE = 0.25  # of the free memory, for a block
 # Angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
 TILE = 1 << 22

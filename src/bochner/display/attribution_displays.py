@@ -21,11 +21,8 @@ from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all
 
 MOST_STEPS, MOST_SWARMS, VALUE_WIDTH = 10, 15, 14
-SWARM_HEIGHT, SWARM_BINS, THICKNESS = (
-    0.3,
-    60,
-    0.42,
-)  # inches; places along the axis; half a swarm, of its row
+# Inches; places along the axis; half a swarm, of its row
+SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
 COLOURS = "coolwarm"
 
 

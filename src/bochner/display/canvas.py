@@ -37,7 +37,7 @@ def shortened(name: object, width: int = 30) -> str:
 
 
 def shortened_all(names: Iterable[object], width: int = 30) -> list[str]:
-    """The same of several names, which stay different."""
+    """Several names as by `shortened`, which stay different."""
     return [name.replace("$", r"\$") for name in cut_all(names, width)]
 
 

@@ -15,11 +15,8 @@ from bochner.display import canvas
 from bochner.display.base import PAGE, SINGLE, Axes, Display, Panels, side_by_side
 from bochner.display.canvas import BLUE, GREY, look
 
-ACROSS, HEIGHT, LEAST = (
-    3,
-    2.3,
-    1.8,
-)  # panels in a row of a page; inches of a row, and least width of a panel
+# Panels in a row of a page; inches of a row, and least width of a panel
+ACROSS, HEIGHT, LEAST = 3, 2.3, 1.8
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
 NAME_WIDTH, LEVEL_WIDTH = 26, 14
 ASIDE = 0.08  # of the range, by which a missing value lies beside it

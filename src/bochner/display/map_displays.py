@@ -624,21 +624,14 @@ def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
     return values
 
 
-NUMBERS, CHUNK = (
-    2e7,
-    1 << 14,
-)  # coordinates drawn for a density, and frequencies at a time, a power of two
+# Coordinates drawn for a density, and frequencies at a time, a power of two
+NUMBERS, CHUNK = 2e7, 1 << 14
 # Dimensions, up to which they fill the space more evenly than by chance
 MOST_SOBOL = 2000
-CELLS, SMOOTHING, SPARE = (
-    800,
-    3.0,
-    20,
-)  # cells of the axis; of the filter's deviation; beyond either end
-TAIL, REACH = (
-    0.001,
-    8.0,
-)  # share left out at either end; else so many interquartile ranges from the median
+# Cells of the axis; of the filter's deviation; beyond either end
+CELLS, SMOOTHING, SPARE = 800, 3.0, 20
+# Share left out at either end; else so many interquartile ranges from the median
+TAIL, REACH = 0.001, 8.0
 ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
 MOST_BARS, MOST_RUGS = 60, 2000
 

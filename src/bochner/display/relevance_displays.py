@@ -29,13 +29,8 @@ from bochner.display.canvas import BLUE, GREY
 from bochner.features.metric import Metric
 
 ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
-BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = (
-    0.22,
-    1.5,
-    0.3,
-    (1.8, 3.0),
-    0.06,
-)  # inches
+# Inches
+BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06
 MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
 BAR_NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
 

@@ -46,10 +46,8 @@ from bochner.scores import (
 
 POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
 BANDWIDTH = 0.03  # of smoothed means: share of the rows
-BEYOND, TAIL = (
-    0.08,
-    0.005,
-)  # of the range at either end; share of the rows that may be beyond it
+# Of the range at either end; share of the rows that may be beyond it
+BEYOND, TAIL = 0.08, 0.005
 KINDS = {
     "interval": "Prediction intervals",
     "std": "Normal intervals from the standard deviation",
@@ -670,11 +668,8 @@ class CoverageDisplay(Display):
         )
 
 
-MOST_DOTS, WIDE, SURE = (
-    1000,
-    8.0,
-    0.95,
-)  # ratio of widths from which axes are logarithmic; of the bars
+# Ratio of widths from which axes are logarithmic; of the bars
+MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95
 
 
 class WidthBin(NamedTuple):
@@ -932,11 +927,8 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
 
 
 SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
-SMALL_SIDE, ACROSS, CROWD = (
-    1.7,
-    5,
-    0.25,
-)  # of one class of several: inches, panels in a row, height of the histogram
+# Of one class of several: inches, panels in a row, height of the histogram
+SMALL_SIDE, ACROSS, CROWD = 1.7, 5, 0.25
 MOST_CLASSES, EVENT_WIDTH, CLASS_WIDTH, CELLS = len(LOOKS), 24, 12, 50
 
 

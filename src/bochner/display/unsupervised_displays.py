@@ -562,10 +562,8 @@ class LabelDisplay(Display):
         return self.ax_.scatter(*self.points[rows].T, **look)
 
 
-SIDE, BESIDE = (
-    60,
-    0.15,
-)  # points along a side of the contours; share of the range around the rows
+# Points along a side of the contours; share of the range around the rows
+SIDE, BESIDE = 60, 0.15
 LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
 
 

@@ -468,7 +468,7 @@ def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.fl
 def _filtered(
     matrix: Any, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same by filtered subspace iteration, the smallest first.
+    """Leading eigenpairs by filtered subspace iteration, the smallest first.
 
     Each round damps what is below the least of the block by a Chebyshev polynomial
     (Zhou, Saad, Tiago and Chelikowsky, 2006). Its work does not depend on the gaps: of

@@ -15,11 +15,9 @@ DOUBLE = 2.0  # times as much that products take in double precision
 # memory
 REDUCTION = 4e-11
 FEATURE = 5e-10  # a Fourier feature of a row of 16 columns, rounded to 8 bits
-BYTE_PASS, FLOAT_PASS = (
-    4.5e-11,
-    1.8e-10,
-)  # an entry, there and back, of stored features of 8 bits and of 32
-BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # the same for each further vector
+# An entry, there and back, of stored features of 8 bits and of 32
+BYTE_PASS, FLOAT_PASS = 4.5e-11, 1.8e-10
+BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # for each further vector
 # An entry of a preconditioner's factors that is read for one vector
 FACTOR_ENTRY = 1.5e-10
 BIN = 5e-9  # the number of a bin of a row of 16 columns

@@ -313,10 +313,8 @@ class _Tasks(Generic[T, R]):
         self.work, self.items, self.results = work, items, [None] * len(items)
         self.outer, self.crew = outer, crew
         self.lock, self.taken, self.failures = Lock(), 0, dict[int, BaseException]()
-        self.helping, self.ended = (
-            list[Any](),
-            False,
-        )  # locks that helpers hold as long as they work
+        # Locks that helpers hold as long as they work
+        self.helping, self.ended = (list[Any](), False)
 
     def help(self) -> None:
         """Take items, unless enough others work for the same caller, or it has

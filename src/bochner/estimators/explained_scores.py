@@ -30,14 +30,10 @@ HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
 DEFAULT = "auto"
 # Of a row and a background row, from which on a bar tells how long the rest takes
 MANY_PAIRS = 1_000_000
-WIDE, MANY_WIDE_PAIRS = (
-    500,
-    1_000,
-)  # columns, and pairs of such rows, which take that long too
-TRIED_SHARE, MOST_TRIED = (
-    0.02,
-    32,
-)  # of the rows, whose seconds tell those of all; so many at the most
+# Columns, and pairs of such rows, which take that long too
+WIDE, MANY_WIDE_PAIRS = 500, 1_000
+# Of the rows, whose seconds tell those of all; so many at the most
+TRIED_SHARE, MOST_TRIED = 0.02, 32
 
 
 class ExplainedFunction(NamedTuple):

@@ -187,8 +187,8 @@ class FirstRows(NamedTuple):
         )
 
     def settled(self) -> tuple | None:
-        """The same after they have fixed the encodings, for a file a plain tuple, or
-        None where that was for good.
+        """The first rows after they have fixed the encodings, as a plain tuple for a
+        file; None where that was for good.
         """
         n_fixed = self.n_rows if self.are_due else self.n_fixed
         return (

@@ -242,7 +242,9 @@ class Interpretable(BaseKernelEstimator):
             self.importance_ = found
 
     def _measure_if_needed(self: Any) -> None:
-        """The same for the rows that are summed so far, on those that validate."""
+        """Measure the importance of columns for the rows that are summed so far, on
+        the validation rows.
+        """
         if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
             return
         self._solve_if_needed()

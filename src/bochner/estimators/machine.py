@@ -114,10 +114,8 @@ NAMES = {
 }
 # Of the rows, that must differ, lest equal ones be levels that come again
 COPIED_SHARE = 0.1
-FEWEST_HASHED, HASHED_COLUMNS = (
-    2_048,
-    6_400,
-)  # of bins that are not given, whose Gram matrix is factorised in seconds
+# Of bins that are not given, whose Gram matrix is factorised in seconds
+FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
 # That tell the means of features, and precondition their equations, of a fit where all
 # is chosen
@@ -240,7 +238,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @abstractmethod
     def _learn_target_of(self, overview: TableSummary) -> Targets:
-        """The same by a summary of all rows."""
+        """Store the scale of the targets, or the classes, by a summary of all rows."""
 
     @abstractmethod
     def _known_targets(self) -> Targets:
@@ -271,8 +269,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         problem: RidgeProblem,
         rows: Prepared,
     ) -> Any:
-        """The same for rows that are read in passes; the design is of those in
-        memory.
+        """Minimise another loss on rows that are read in passes; the design is of the
+        rows in memory.
         """
         return None
 
@@ -292,7 +290,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _stream_with_class_weights(
         self, stream: Stream, overview: TableSummary
     ) -> CheckedRows:
-        """The same of rows in passes."""
+        """Rows in passes with the weights that parameters give them."""
         return CheckedRows(*overview.sample, stream, overview)
 
     def _cross_fit(
@@ -437,7 +435,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return self
 
     def _refit_stream(self, stream: Stream) -> Batch | None:
-        """The same for rows that are read in passes, with the bins that there were;
+        """Solve for rows that are read in passes, with the bins that there were;
         returns few rows that go whole.
         """
         whole = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES

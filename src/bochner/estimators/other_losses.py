@@ -75,10 +75,8 @@ from bochner.solvers.newton import Point
 # 1981)
 EFFICIENT = 1.345
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
-SETTLED_RATIO, MOST_SPREADS = (
-    1.1,
-    6,
-)  # ratio of spreads of errors that agree; fits of one loss at the most
+# Ratio of spreads of errors that agree; fits of one loss at the most
+SETTLED_RATIO, MOST_SPREADS = 1.1, 6
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
 SEPARATED = (
     "the features separate the classes, and only the ridge penalty keeps the "

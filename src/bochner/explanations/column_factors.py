@@ -22,11 +22,8 @@ from bochner.features.grids import by_columns
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
-TILE, ROWS, ENTRIES = (
-    128,
-    (1, 32),
-    1 << 21,
-)  # waves, and rows, whose angles are held at a time, and most angles
+# Waves, and rows, whose angles are held at a time, and most angles
+TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21
 SOME = 32  # grids by which corners are counted
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"

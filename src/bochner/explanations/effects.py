@@ -26,10 +26,8 @@ from bochner.markup import Markup, cut, cut_all, number, table
 
 KINDS = ("partial", "accumulated")
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
-GAP, GAPS = (
-    0.1,
-    5.0,
-)  # of the range, and of the median gap: larger ones are regions without data
+# Of the range, and of the median gap: larger ones are regions without data
+GAP, GAPS = 0.1, 5.0
 RUG = 200  # values of rows that are kept
 DENSE_ENTRIES = 10_000_000  # of the rows that predictions are averaged over
 BLOCK_ENTRIES = 4_000_000  # of rows that are predicted at a time

@@ -26,10 +26,8 @@ BATCH = 512  # rows that all terms explain before the next ones
 # Of which all coalitions are evaluated, where a function is no sum of products
 FEW_COLUMNS = 6
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
-REPEATED, FEWEST_REPEATED = (
-    4,
-    32,
-)  # every fourth background row has a second draw, but so many at least
+# Every fourth background row has a second draw, but so many at least
+REPEATED, FEWEST_REPEATED = 4, 32
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 

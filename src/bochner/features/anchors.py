@@ -23,22 +23,15 @@ from bochner.kernels.base import check_count
 from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
-BATCH_ROWS, EPOCHS = (
-    4096,
-    4,
-)  # of the rows that k-means takes at a time, and how often it sees each
-AXES_ROWS, WIDE = (
-    8192,
-    2048,
-)  # rows of which principal directions are; columns whose covariance is computed
+# Of the rows that k-means takes at a time, and how often it sees each
+BATCH_ROWS, EPOCHS = 4096, 4
+# Rows of which principal directions are; columns whose covariance is computed
+AXES_ROWS, WIDE = 8192, 2048
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
-FEWEST_COLUMNS, SPREAD, LOWEST = (
-    16,
-    0.5,
-    0.25,
-)  # of rows whose directions tell more than their lengths
+# Of rows whose directions tell more than their lengths
+FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25
 
 
 class AnchorFeatures(FeatureMap):

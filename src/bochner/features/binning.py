@@ -34,10 +34,8 @@ from bochner.notices import warn
 from bochner.sources.rowwise import rowwise
 
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
-ORDERED_ROWS, ORDERED_GRIDS = (
-    1 << 16,
-    32,
-)  # from which on an order of the rows of a block pays
+# From which on an order of the rows of a block pays
+ORDERED_ROWS, ORDERED_GRIDS = 1 << 16, 32
 FEWEST_ROWS = 8  # whose columns are not worth a look at their range
 
 

@@ -65,10 +65,8 @@ def _distances(X: Any, p: int) -> NDArray[np.float64]:
         from sklearn.metrics import pairwise_distances
 
         columns, own = np.unique(X.indices, return_inverse=True)
-        indices, starts = (
-            own.astype(np.int32),
-            X.indptr.astype(np.int32),
-        )  # of 64 bits are not taken
+        # Of 64 bits are not taken
+        indices, starts = own.astype(np.int32), X.indptr.astype(np.int32)
         X = sp.csr_array((X.data, indices, starts), shape=(X.shape[0], len(columns)))
         return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[
             np.triu_indices(X.shape[0], 1)

@@ -20,16 +20,12 @@ Numbers: TypeAlias = Callable[
 TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and how many times as many a full table gets
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
-FEWEST_TILE_ROWS, MOST_TILE_ROWS = (
-    4096,
-    32768,
-)  # between which they are as many as bins of a grid
+# Between which they are as many as bins of a grid
+FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768
 SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
 MANY_OWN = 0.5  # bins for each row of that sample
-SMALLEST, LARGEST = (
-    np.finfo(float).tiny,
-    np.finfo(float).max,
-)  # pitches, whose inverses are finite
+# Pitches, whose inverses are finite
+SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max
 
 
 def draw_grids(

@@ -47,10 +47,8 @@ from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
 from bochner.sources.stream import StreamSource
 
-CELL_BYTES, ROW_BYTES = (
-    12,
-    300,
-)  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
+# Of a row in memory: its columns as they came and encoded; targets, hashes, bins
+CELL_BYTES, ROW_BYTES = 12, 300
 AROUND = 1.5  # of what rows in memory take, over the rows alone
 GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample

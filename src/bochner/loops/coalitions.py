@@ -23,9 +23,8 @@ from bochner.loops.compile import (
 
 # That go through all columns and nodes together, and stay in the fastest cache
 WAVES = 32
-_C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (
-    np.uint64(k) for k in range(8)
-)  # rows of a column in the work array
+# Rows of a column in the work array
+_C, _S, _R, _I, _P, _Q, _SUM, _PARTS = (np.uint64(k) for k in range(8))
 _LOW = 10  # columns of whose coalitions all hashes are held
 _ONE, _STEP = np.uint64(1), np.uint64(WAVES)
 

@@ -40,32 +40,22 @@ from bochner.solvers.iterative import (
 )
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 
-SEEN_ROWS, WALK = (
-    4096,
-    7,
-)  # rows whose leave-one-out errors are looked at, and ridge penalties of a walk
+# Rows whose leave-one-out errors are looked at, and ridge penalties of a walk
+SEEN_ROWS, WALK = 4096, 7
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
 SUMS = 1.15  # of a Gram matrix, over its products alone
 AROUND = 1.4  # of conjugate gradients, over passes, samples and factors alone
 WORTH_ROUNDING = 1e12
-GAIN, CHOSEN_GAIN = (
-    2.0,
-    1.1,
-)  # times as fast as a direct solution, and where alpha was chosen before
-SETTLED_SHARE, AGAIN_SHARE = (
-    0.45,
-    0.4,
-)  # of the iterations, till predictions have settled, and from a start nearby
+# Times as fast as a direct solution, and where alpha was chosen before
+GAIN, CHOSEN_GAIN = 2.0, 1.1
+# Of the iterations, till predictions have settled, and from a start nearby
+SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4
 FEW_BINNED = 16  # columns of a row whose bins take their usual time
-PENALTIES, NEWTON_PASSES = (
-    3,
-    33,
-)  # of the logistic loss that are tried, and passes of a run
-LEVERAGE_SHARE, LEVERAGE_GAIN = (
-    0.4,
-    1.5,
-)  # of the iterations, by rows drawn by leverage; what they must save
+# Of the logistic loss that are tried, and passes of a run
+PENALTIES, NEWTON_PASSES = 3, 33
+# Of the iterations, by rows drawn by leverage; what they must save
+LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5
 
 
 class SolverChoice(NamedTuple):

@@ -53,10 +53,8 @@ NAMES = {
     "exact": "exact: all kernel values",
 }
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
-BIN_BYTES, OCCUPIED = (
-    56,
-    0.25,
-)  # of a bin in the table and the vectors; bins of a grid for each row of the sample
+# Of a bin in the table and the vectors; bins of a grid for each row of the sample
+BIN_BYTES, OCCUPIED = 56, 0.25
 # Iterations to the usual tolerance, where the choice does not tell how many
 BIN_STEPS = 30
 MORE = 1.1  # ratio of one size to the next, among those that might fit
@@ -70,10 +68,8 @@ COMPARED_BINS = (
     "bins and Fourier features are compared; the plan assumes bins, "
     "which take more passes and memory"
 )
-LEAST_LIMIT, LARGEST_LIMIT = (
-    1 << 20,
-    1 << 60,
-)  # bytes among which a limit that works is looked for
+# Bytes among which a limit that works is looked for
+LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60
 
 
 class Pass(NamedTuple):

@@ -20,10 +20,8 @@ from bochner.kernels import Kernel
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
-SINGLE_TOL, SINGLE_TOL_A_ROW = (
-    5e-3,
-    1e-8,
-)  # ten times the error that bins were left with: 2e-4 of 300,000 rows
+# Ten times the error that bins were left with: 2e-4 of 300,000 rows
+SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8
 # Ridge penalty over the trace of the Gram matrix, of whose rounding less would be noise
 SINGLE_ALPHA_A_ROW = 1e-9
 BINNED_WORK_COLUMNS = 1000

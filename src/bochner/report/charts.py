@@ -21,11 +21,8 @@ BOX = SimpleNamespace(
     WIDTH=360, HEIGHT=230, LEFT=52, RIGHT=350, TOP=12, BOTTOM=190, BAR=19, BARS_FROM=140
 )
 NAME_LENGTH, VALUE_ROOM, MARGIN = 20, 62, 12
-SWARM_ROW, SHADES, GREY_SHADE = (
-    26,
-    3,
-    3,
-)  # height of a row of points; colours from low to high, and of no order
+# Height of a row of points; colours from low to high, and of no order
+SWARM_ROW, SHADES, GREY_SHADE = 26, 3, 3
 LARGE = 1000  # from which ticks have letters for thousands
 
 templates = Environment(

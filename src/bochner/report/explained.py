@@ -18,17 +18,11 @@ from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
 from bochner.report.given_rows import Predictions, Rows, as_numbers
 
-IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = (
-    60_000,
-    2000,
-    1000,
-)  # rows times columns; of each
+# Rows times columns; of each
+IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000, 1000
 REPEATS = 3
-EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = (
-    5e9,
-    5000,
-    30,
-)  # pairs of rows times features times columns squared
+# Pairs of rows times features times columns squared
+EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = 5e9, 5000, 30
 MOST_EXPLAINED_COLUMNS, MOST_EXPLAINED, MOST_BACKGROUND = 300, 100, 50
 PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 10, 20, 10, 16
 EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6

@@ -33,10 +33,8 @@ TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 WIDE_ROWS = 5_000  # that are seen in double precision
 ALPHA, FLOW_ALPHA = 0.99, 0.999
-COUNTS, PENALTIES = (
-    (80, 40, 20),
-    (0.1, 1.0, 10.0),
-)  # of least squares on the smoothest functions
+# Of least squares on the smoothest functions
+COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)
 
 
 class SemiSupervised(RowModel):

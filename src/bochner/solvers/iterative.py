@@ -35,10 +35,8 @@ CENTRED = 512
 PACKED_ENTRIES = 1 << 28
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
-LEVERAGE_ROWS, SKETCH = (
-    2,
-    16,
-)  # rows drawn by leverage for each feature, and solutions that tell the leverages
+# Rows drawn by leverage for each feature, and solutions that tell the leverages
+LEVERAGE_ROWS, SKETCH = 2, 16
 EVEN_SHARE = 0.25  # of the leverage that is spread evenly, for it is an estimate
 
 

@@ -35,10 +35,8 @@ ENOUGH, HALVINGS = (
     1e-4,
     30,
 )
-FLAT, SINGULAR = (
-    1e-12,
-    1e-10,
-)  # of the weight and of the largest: curvatures that are none
+# Of the weight and of the largest: curvatures that are none
+FLAT, SINGULAR = 1e-12, 1e-10
 TINY = float(np.finfo(np.float64).tiny)
 
 Point: TypeAlias = tuple[

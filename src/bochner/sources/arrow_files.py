@@ -24,10 +24,8 @@ from bochner.sources.schema import Selection, bare, fitted, plain, require, unif
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
-TEXT_BYTES, TEXT_ROWS = (
-    32,
-    1 << 16,
-)  # of a value at least, and of a batch that has text at most
+# Of a value at least, and of a batch that has text at most
+TEXT_BYTES, TEXT_ROWS = 32, 1 << 16
 MAGIC = b"ARROW1"
 ROW_GROUP = 1 << 16  # rows of a row group that is written
 CURE = "give their folder, or their paths, in place of the Dataset"

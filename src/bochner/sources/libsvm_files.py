@@ -19,10 +19,8 @@ from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import FileRange, line_starts
 
 PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
-READ_SHARE, LEAST_READ = (
-    4,
-    1 << 10,
-)  # of text; its numbers take about as much, and as much again
+# Of text; its numbers take about as much, and as much again
+READ_SHARE, LEAST_READ = 4, 1 << 10
 MOST_FEATURES = 2**31 - 1
 LINE = "each line is a label and index:value pairs in order of indices"
 

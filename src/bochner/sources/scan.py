@@ -292,10 +292,8 @@ def label_weights(y: NDArray, weight: NDArray) -> dict[Any, float]:
 
 LOOK_ENTRIES, SPARSE_ROWS = 1 << 21, 1 << 14  # of a block
 FEWEST_ROWS, MOST_ROWS = 1 << 6, 1 << 16
-CATEGORY_BYTES, CATEGORIES_BYTES = (
-    512,
-    1 << 32,
-)  # of a category on all threads; of all categories
+# Of a category on all threads; of all categories
+CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32
 CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
 
 

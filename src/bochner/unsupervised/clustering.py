@@ -36,11 +36,8 @@ from bochner.unsupervised.base import RowModel
 
 NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
-MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = (
-    1000,
-    10,
-    3,
-)  # rows that each has; of fewer a graph falls apart
+# Rows that each has; of fewer a graph falls apart
+MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = 1000, 10, 3
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
 # That k-means looks at; all others go to the nearest of its centres
 MOST_ROWS = 100_000
@@ -49,10 +46,8 @@ MOST_ROWS = 100_000
 LEAST_DEGREE = 0.05
 # Of all squares of the features, below which a variance is one of rounding
 ROUNDING = 1e-7
-FEWEST_DIRECTIONS, FOR_EACH = (
-    32,
-    4,
-)  # of the principal ones in which kernel k-means runs, and for each cluster
+# Of the principal ones in which kernel k-means runs, and for each cluster
+FEWEST_DIRECTIONS, FOR_EACH = 32, 4
 
 
 class Clusterer(ClusterMixin, RowModel):

@@ -276,9 +276,10 @@ class NoveltyDetector(OutlierMixin, RowModel):
         scores = self._combined(
             np.log(self.leverage_.forms(self.features_, rows)), -familiar
         )
+        # Which earlier files lack
         known, left = (
             getattr(self, name, None) for name in ("known_", "known_scores_")
-        )  # which earlier files lack
+        )
         if known is not None and left is not None:
             hashes = row_hashes(rows)
             place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)

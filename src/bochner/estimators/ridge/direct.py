@@ -57,21 +57,15 @@ from bochner.solvers.factors import (
 from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
 from bochner.solvers.line_search import Score
 
-CALIBRATING_ROWS, SCORED_WORK = (
-    (2_048, 10_000),
-    1 << 35,
-)  # rows that are scored, and their number times that of pairs
-SCORED_VALUES, FEWEST_SCORED = (
-    1 << 20,
-    512,
-)  # scores of all outputs, beyond which fewer rows are scored
+# Rows that are scored, and their number times that of pairs
+CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35
+# Scores of all outputs, beyond which fewer rows are scored
+SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 # Of an exact machine, whose leave-one-out errors choose the ridge penalty
 EXACT_ROWS = 2048
-EVALUATED_SHARE, FEWEST_EVALUATED = (
-    0.05,
-    200,
-)  # of the rows, that are left out one at a time; so many at the least
+# Of the rows, that are left out one at a time; so many at the least
+EVALUATED_SHARE, FEWEST_EVALUATED = 0.05, 200
 LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
 
 

@@ -187,10 +187,8 @@ BOUNDS = (
     0.05,
     0.99,
 )
-LIMIT_SHARE, LIMIT_ROWS = (
-    0.01,
-    10,
-)  # of the weight and rows, by which the least or greatest target is a limit
+# Of the weight and rows, by which the least or greatest target is a limit
+LIMIT_SHARE, LIMIT_ROWS = 0.01, 10
 
 
 @dataclass
