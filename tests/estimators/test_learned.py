@@ -489,8 +489,8 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
     model = KernelMachineRegressor(
         features="binning", random_state=0, time_limit=1.0
     ).fit(X, y)
-    (n_rows,) = seen
-    assert 300 <= n_rows <= 350  # by the time that is left
+    # By the time that is left; parts of these rows where little is left of it
+    assert 300 <= max(seen) <= 350
     assert model.score(X, y) > 0.8
 
 
