@@ -4,11 +4,11 @@ held out say of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from bochner.solvers.newton import (
     minimise,
     precondition,
 )
+from bochner.solvers.sweeps import Grids, has_grids_alone, minimise_by_sweeps
+
+IsHopeless: TypeAlias = Callable[[NDArray], bool]
 
 
 class WarmStart(NamedTuple):
@@ -83,7 +86,8 @@ class LossTrial(NamedTuple):
     """A start and a ridge penalty, the steps that were best for the rows held out,
     their loss and fitted values.
 
-    Where the steps ended is a start for another penalty, and for all rows.
+    Where the steps ended is a start for another penalty, and for all rows. It was given
+    up where the first few steps told that it is hopeless.
     """
 
     start: WarmStart
@@ -92,6 +96,7 @@ class LossTrial(NamedTuple):
     loss: float
     fitted: list[NDArray]
     end: WarmStart
+    given_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,22 @@ class LossProblem:
     tol: float = 0.0
     relative: NDArray | float = 1.0
     budget: Budget = field(default_factory=Budget)
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether sweeps over grids minimise the loss, not Newton's method."""
+        return not self.tol and has_grids_alone(self.ridge.blocks)
+
+    @property
+    def most_steps(self) -> int:
+        """Sweeps, or steps of Newton's method."""
+        return POLICY.most_sweeps if self.sweeps else POLICY.newton_steps
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of the features, for all outputs."""
+        rows = sum(len(block.y) * block.features.width for block in self.ridge.blocks)
+        return rows * self.ridge.design.source.n_outputs
 
     def at_ridge(
         self,
@@ -194,7 +215,7 @@ class LossProblem:
             start, alpha, n_steps = trial[:3]
             predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
         if self.tol or n_steps is None:
-            n_steps = POLICY.newton_steps
+            n_steps = self.most_steps
         problem = self._problem(start.points[0], alpha)
         found = self._minimise(problem, n_steps)
         coef, intercept = (
@@ -214,27 +235,35 @@ class LossProblem:
         These are the steps that a refit of the model takes, so that a refit to equal
         rows gives an equal model.
         """
-        n_steps = (
-            min(trial.start.n_steps + trial.n_steps, POLICY.newton_steps)
-            + POLICY.resumed_steps
-        )
+        n_steps = trial.n_steps
+        if not self.sweeps:
+            # Steps before the trial began count too, and those that all rows need more
+            n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
+            n_steps += POLICY.resumed_steps
         found = self.fit(self.at_prior(), (trial.alpha,), n_steps)
         predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
         return found._replace(held_out_predictions=predictions, unseen=unseen)
 
-    def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
+    def search(
+        self, start: WarmStart, unit: float, is_hopeless: IsHopeless | None = None
+    ) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.
 
-        A smaller one must be clearly better, and a larger one worthwhile. Each begins
-        where another one ended.
+        A smaller one must be clearly better, and a larger one worthwhile. Steps of
+        Newton's method begin where those for another penalty ended; sweeps, of which
+        the number regularises, begin anew. Of very many entries one penalty is tried.
         """
-        step, power = POLICY.penalty_step, POLICY.first_penalty
-        tried = {power: self.trial(start, unit * step**power)}
+        step = POLICY.penalty_step
+        first = POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
+        power = first
+        tried = {power: self.trial(start, unit * step**power, is_hopeless)}
+        too_many = self.sweeps and self.n_entries > POLICY.most_searched
+        if tried[power].given_up or too_many:
+            return power, tried[power]
 
         def next_to(power: int, way: int) -> LossTrial:
-            tried[power + way] = self.trial(
-                tried[power].end, unit * step ** (power + way)
-            )
+            begun = start if self.sweeps else tried[power].end
+            tried[power + way] = self.trial(begun, unit * step ** (power + way))
             return tried[power + way]
 
         def may(power: int) -> bool:
@@ -245,7 +274,7 @@ class LossProblem:
             and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss
         ):
             power += 1
-        if power == POLICY.first_penalty:
+        if power == first:
             while may(power) and self._is_clearly_better(
                 next_to(power, -1), tried[power]
             ):
@@ -336,9 +365,14 @@ class LossProblem:
             trials.append(larger)
         return trials
 
-    def trial(self, start: WarmStart, alpha: float) -> LossTrial:
+    def trial(
+        self, start: WarmStart, alpha: float, is_hopeless: IsHopeless | None = None
+    ) -> LossTrial:
         """Fit without the rows of each set, and find the steps, none perhaps, that
         are best for them.
+
+        With a single set, fitted values that are hopeless after the first few steps
+        end the trial.
         """
         traces, ends = list[_Trace](), list[Point]()
         for k, (mask, point) in enumerate(
@@ -348,9 +382,10 @@ class LossProblem:
                 self._problem(point, alpha, mask),
                 self.budget.part(1 / (len(self.masks) - k)),
             )
-            traces.append(_Trace(problem, self, mask))
+            look = is_hopeless if len(self.masks) == 1 else None
+            traces.append(_Trace(problem, self, mask, look))
             found = replace(self, budget=own)._minimise(
-                problem, POLICY.newton_steps, traces[-1]
+                problem, self.most_steps, traces[-1]
             )
             ends.append((found.coef, found.offset))
         length = max(len(trace.losses) for trace in traces)
@@ -368,9 +403,10 @@ class LossProblem:
         end = WarmStart(
             start.name,
             [whole, *ends],
-            min(start.n_steps + length - 1, POLICY.newton_steps),
+            min(start.n_steps + length - 1, self.most_steps),
         )
-        return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
+        given_up = any(trace.given_up for trace in traces)
+        return LossTrial(start, alpha, best, float(mean[best]), fitted, end, given_up)
 
     def _problem(
         self, at: Point, alpha: float, mask: NDArray | None = None
@@ -395,6 +431,12 @@ class LossProblem:
         def is_late() -> bool:
             return budget.is_over
 
+        if self.sweeps:
+            visit = trace or (lambda problem, n_steps: False)
+            grids = Grids(self.ridge.blocks)
+            return minimise_by_sweeps(
+                problem, grids, n_steps, self.ridge.seed, visit, is_late
+            )
         if not self.tol:
             look = trace or (lambda problem, n_steps: False)
             return minimise(
@@ -417,15 +459,24 @@ class _Trace:
         Before the first step.
     of : LossProblem
     mask : bool array of shape (n,)
+    is_hopeless : callable (fitted values of shape (K, m)) -> bool, optional
+        Asked once, after the first few steps.
     """
 
-    def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
+    def __init__(
+        self,
+        problem: Reweighted,
+        of: LossProblem,
+        mask: NDArray,
+        is_hopeless: IsHopeless | None = None,
+    ) -> None:
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
         self.masks, self.weight = (
             [mask[a:b] for a, b in pairwise(edges)],
             of.ridge.design.source.weights[mask],
         )
         self.losses, self.fitted = list[float](), list[NDArray]()
+        self.is_hopeless, self.given_up = is_hopeless, False
         self(problem, 0)
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
@@ -442,6 +493,10 @@ class _Trace:
         )
         self.fitted.append(F)
         self.losses.append(average(problem.loss.value(Y, F), self.weight))
+        if n_steps == POLICY.looked_steps and self.is_hopeless is not None:
+            self.given_up = self.is_hopeless(F)
+            if self.given_up:
+                return True
         last, before = (
             self.losses[-POLICY.newton_patience :],
             self.losses[: -POLICY.newton_patience],

@@ -358,7 +358,7 @@ def fit_classes(
             return _at_ridge(design, fitted, task, loss, alphas)
         power = (
             _look(design, fitted, task, column_groups, worthwhile)
-            if loss == "auto"
+            if loss == "auto" and not fitted.has_grids_alone
             else None
         )
         if isinstance(power, str):
@@ -634,27 +634,29 @@ def _from_prior(
         "logistic" if automatic else name,
     )
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
-    start = problem.at_prior()
-    if problem.masks:
-        part = replace(problem, budget=task.budget.part(POLICY.traced_share))
-        trial = (
-            part.search(start, unit)[1]
-            if power is None
-            else part.trial(start, unit * POLICY.penalty_step**power)
-        )
-        found = problem.fit_after(trial)
-    else:
+    start, at_ridge = problem.at_prior(), problem.at_ridge(fitted, stored.without)
+    if not problem.masks:
         found = problem.fit(start, (unit,))
-    beside = len(problem.ridge.maps) > len(stored.ridge.maps)
-    features, start_of = (
-        problem.ridge.design.features,
-        Start(fitted.alpha, 1.0, beside, start.name),
+        return _as_other(name, found, problem, stored, fitted)
+    before, is_hopeless = problem.predictions_at(at_ridge), None
+    if automatic and len(before.weight) >= POLICY.fewest_looked:
+
+        def is_hopeless(values: NDArray) -> bool:
+            gain, noise, *_ = _gain_of_both(before, problem.predictions([values]))
+            return gain < noise
+
+    part = replace(problem, budget=task.budget.part(POLICY.traced_share))
+    trial = (
+        part.search(start, unit, is_hopeless)[1]
+        if power is None
+        else part.trial(start, unit * POLICY.penalty_step**power, is_hopeless)
     )
-    other = _as_fitted(name, found, features, start_of)
-    if not automatic or other.held_out_predictions is None:
+    if trial.given_up:
+        *_, reason = _gain_of_both(before, problem.predictions(trial.fitted))
+        return squared._replace(reason=reason)
+    other = _as_other(name, problem.fit_after(trial), problem, stored, fitted)
+    if not automatic:
         return other
-    at_ridge = problem.at_ridge(fitted, stored.without)
-    before = problem.predictions_at(at_ridge)
     own = squared._replace(
         link=link_of(before, max(before.targets.shape[1], 2)),
         held_out_predictions=before,
@@ -667,6 +669,39 @@ def _from_prior(
         if best.stack is not None
         else best
     )
+
+
+def _as_other(
+    name: str,
+    found: LossFit,
+    problem: LossProblem,
+    stored: StoredProblem,
+    fitted: RidgeSolution,
+) -> ClassFit:
+    """The classifier of a loss that began at the shares of the classes."""
+    beside = len(problem.ridge.maps) > len(stored.ridge.maps)
+    start = Start(fitted.alpha, 1.0, beside, found.start)
+    return _as_fitted(name, found, problem.ridge.design.features, start)
+
+
+def _gain_of_both(
+    before: HeldOutPredictions, after: HeldOutPredictions
+) -> tuple[float, float, float, str]:
+    """By how much a stack of the squared and another loss has less log loss for the
+    rows held out than the squared one, with the standard error; the log loss of the
+    squared one, and both in words.
+    """
+    stacked = _combined(before, after, fit_stack(before, after)).distinct()
+    before = before.distinct()
+    one = log_losses(before, link_of(before, max(before.targets.shape[1], 2)))
+    two = log_losses(stacked, np.array([1.0, 0.0]), np.inf)
+    gain, noise = mean_and_error(one - two, before.weight)
+    share = before.weight / before.weight.sum()
+    text = (
+        f"at first sight the log loss is {share @ one:.4f}, and {share @ two:.4f} with "
+        "the logistic loss too"
+    )
+    return gain, noise, float(share @ one), text
 
 
 def or_linear(
@@ -800,18 +835,8 @@ def _look(
     problem = replace(problem, budget=task.budget.part(POLICY.begun_share))
     power, trial = problem.search(problem.at_prior(), unit)
     after = problem.predictions(trial.fitted)
-    stacked = _combined(before, after, fit_stack(before, after)).distinct()
-    before = before.distinct()
-    one = log_losses(before, link_of(before, max(before.targets.shape[1], 2)))
-    two = log_losses(stacked, np.array([1.0, 0.0]), np.inf)
-    gain, noise = mean_and_error(one - two, before.weight)
-    weight = before.weight / before.weight.sum()
-    if gain > max(POLICY.clear * noise, worthwhile * float(weight @ one)):
-        return power
-    return (
-        f"at first sight the log loss is {weight @ one:.4f}, and "
-        f"{weight @ two:.4f} with the logistic loss too"
-    )
+    gain, noise, loss, text = _gain_of_both(before, after)
+    return power if gain > max(POLICY.clear * noise, worthwhile * loss) else text
 
 
 def _sizes(features: FeatureMap) -> tuple[int, int]:

@@ -195,6 +195,16 @@ class Policy:
     most_penalties: int = 6
     # Rows, without which the squared loss is not compared with another
     fewest_compared: int = 1_000
+    # Sweeps over the grids of another loss than the squared one, at the most
+    most_sweeps: int = 16
+    # As `first_penalty`, of sweeps
+    first_sweep_penalty: int = -3
+    # Entries of bins for all outputs, beyond which sweeps try one penalty
+    most_searched: int = 1 << 28
+    # Steps of another loss after which it is given up unless it gains, by so many rows
+    # held out
+    looked_steps: int = 2
+    fewest_looked: int = 2_000
     newton_patience: int = 2  # steps without a worthwhile gain
     # Standard errors of more errors, from which not even half of another loss is taken
     clearly_worse: float = 2.0

@@ -287,12 +287,16 @@ class Reweighted:
             length /= 2
         else:
             return max(-slope, 0.0), False
-        self.coef, self.offset = coef, self.offset + length * constant
+        self.move_to(coef, self.offset + length * constant, F)
+        return max(-slope, 0.0), True
+
+    def move_to(self, coef: NDArray, offset: NDArray, F: list[NDArray]) -> None:
+        """Go to coefficients and offsets that give these fitted values."""
+        self.coef, self.offset = coef, offset
         self.rows = [
             _Rows(rows.stored, rows.Y, own, self.loss.curvature(rows.Y, own))
             for rows, own in zip(self.rows, F, strict=True)
         ]
-        return max(-slope, 0.0), True
 
 
 def minimise(

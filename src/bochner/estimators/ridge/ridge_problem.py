@@ -17,6 +17,7 @@ from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import Score, best_alpha, choose_alpha
+from bochner.solvers.sweeps import has_grids_alone
 
 SCORED_ROWS = 4096  # whose leave-one-out errors choose the ridge penalty
 
@@ -192,6 +193,11 @@ class RidgeSolution:
     stored: StoredProblem | None = None
     weight: float | None = None
     unseen: UnseenRows | None = None
+
+    @property
+    def has_grids_alone(self) -> bool:
+        """Whether its features are stored, and bins alone."""
+        return self.stored is not None and has_grids_alone(self.stored.ridge.blocks)
 
 
 def choose_penalty_by(

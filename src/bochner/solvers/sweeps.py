@@ -1,0 +1,235 @@
+"""Convex losses on the bins of random grids by sweeps over the grids, which is block
+coordinate descent (backfitting).
+
+Given the other grids, all coefficients of a grid are found by two passes over the rows
+(see `bochner.loops.sweeps`), and the next grid starts from there. A sweep takes about
+as long as an iteration of conjugate gradients, and the working set is one grid. It
+goes a part of the way only, so that all grids share in what there is to explain, and
+to stop early regularises.
+
+References
+----------
+Friedman and Stuetzle, "Projection Pursuit Regression", JASA 1981 (backfitting).
+Friedman, Hastie and Tibshirani, "Additive Logistic Regression", Annals of Statistics
+2000 (steps by second-order models of the logistic loss).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.engines.local import in_threads
+from bochner.features.stored import Stored, StoredBins, StoredRows, StoredTogether
+from bochner.solvers.newton import NewtonSolution, Reweighted
+
+GROUP = 16  # grids that see one second-order model of the loss
+RATE = 0.1  # share of the way to the best coefficients of a grid
+FLAT = 1e-12  # of the weight: curvatures that are none
+LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
+
+
+class Grids:
+    """All grids of stored features, whatever maps they are of.
+
+    Parameters
+    ----------
+    blocks : sequence of StoredRows
+        Whose features are bins alone, see `has_grids_alone`.
+
+    Attributes
+    ----------
+    values : array of shape (P,)
+        The entries of each grid.
+    offsets : int64 array of shape (P + 1,)
+        The first column of each grid.
+    orders : list of int array or None
+        For each block the row that each stored bin is of.
+    n_most : int
+        Bins of the grid that has most.
+    """
+
+    def __init__(self, blocks: Sequence[StoredRows]) -> None:
+        self._bins = [list(_bins(block.features)) for block in blocks]
+        first = self._bins[0]
+        self.values = np.concatenate(
+            [scale * part.values[:, 0] for part, scale, _ in first]
+        )
+        starts = [part.offsets[:-1] + column for part, _, column in first]
+        last, _, column = first[-1]
+        self.offsets = np.concatenate([*starts, [last.offsets[-1] + column]])
+        self.orders = [parts[0][0].order for parts in self._bins]
+        self.n_most = int(np.diff(self.offsets).max())
+        sizes = [len(part.ids) for part, _, _ in first]
+        self._places = [(m, p) for m, size in enumerate(sizes) for p in range(size)]
+        self.edges = np.cumsum([0, *(len(block.y) for block in blocks)])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def ids(self, grids: NDArray[np.intp]) -> NDArray[np.int32]:
+        """The bins of all rows in some grids, block after block in their stored order,
+        shape (G, n).
+        """
+        ids = np.empty((len(grids), self.edges[-1]), np.int32)
+        for row, grid in zip(ids, grids, strict=True):
+            part, p = self._places[grid]
+            for parts, (a, b) in zip(self._bins, pairwise(self.edges), strict=True):
+                row[a:b] = parts[part][0].ids[p]
+        return ids
+
+    def stored(self, blocks: Sequence[NDArray]) -> NDArray:
+        """Arrays of shape (K, n) of each block, side by side in the stored order."""
+        ordered = [
+            own if order is None else own[:, order]
+            for own, order in zip(blocks, self.orders, strict=True)
+        ]
+        return np.concatenate(ordered, axis=1)
+
+    def blocks(self, T: NDArray) -> list[NDArray]:
+        """The inverse of `stored`."""
+        found = []
+        for order, (a, b) in zip(self.orders, pairwise(self.edges), strict=True):
+            own = T[:, a:b].copy()
+            if order is not None:
+                own[:, order] = T[:, a:b]
+            found.append(own)
+        return found
+
+
+def has_grids_alone(blocks: object) -> bool:
+    """Whether blocks are in memory, and their features bins with one value a grid."""
+    return isinstance(blocks, list) and all(
+        _is_of_grids(block.features) for block in blocks
+    )
+
+
+def _is_of_grids(features: Stored) -> bool:
+    if isinstance(features, StoredTogether):
+        return all(_is_of_grids(part) for part in features.parts)
+    return isinstance(features, StoredBins) and features.values.shape[1] == 1
+
+
+def _bins(
+    features: Stored, scale: float = 1.0, column: int = 0
+) -> Iterator[tuple[StoredBins, float, int]]:
+    """The bins of each map, with the factor on its entries and its first column."""
+    if isinstance(features, StoredBins):
+        yield features, scale, column
+    if isinstance(features, StoredTogether):
+        for part, own, first in zip(
+            features.parts, features.scales, features.edges, strict=False
+        ):
+            yield from _bins(part, scale * float(own), column + int(first))
+
+
+def minimise_by_sweeps(
+    problem: Reweighted,
+    grids: Grids,
+    n_sweeps: int,
+    seed: int,
+    visit: Callable[[Reweighted, int], bool] = lambda problem, n_sweeps: False,
+    is_late: Callable[[], bool] = lambda: False,
+    rate: float = RATE,
+) -> NewtonSolution:
+    """Minimise a penalised loss by sweeps over the grids, in a random order each.
+
+    Where a sweep has raised the objective, it is undone, and later ones go half as far.
+
+    Parameters
+    ----------
+    problem : Reweighted
+        At its start, from which it is moved.
+    grids : Grids
+        Of its features.
+    n_sweeps : int
+    seed : int
+        Of the orders.
+    visit : callable (problem, n_sweeps) -> bool, optional
+        Called after every sweep; a true value ends them.
+    is_late : callable () -> bool, optional
+        Asked after every group of grids; a true value ends the sweeps there.
+    rate : float, default=0.1
+        Share of the way to the best coefficients of a grid, above 0 and at most 1.
+    """
+    Y = grids.stored([rows.Y for rows in problem.rows])
+    F = grids.stored([rows.F for rows in problem.rows])
+    weight = grids.stored(
+        [rows.stored.weight[np.newaxis].astype(F.dtype) for rows in problem.rows]
+    )
+    coef, offset = problem.coef.copy(), problem.offset.copy()
+    objective = problem.objective([rows.F for rows in problem.rows], coef)
+    n_done = 0
+    while n_done < n_sweeps:
+        n_done += 1
+        before = F.copy(), coef.copy(), offset.copy()
+        order = np.random.default_rng((seed, n_done)).permutation(len(grids))
+        for first in range(0, len(grids), GROUP):
+            group = order[first : first + GROUP]
+            _descend(problem, grids, group, rate, (Y, F, weight), coef, offset)
+            if is_late():
+                break
+        lower = problem.objective(grids.blocks(F), coef)
+        if lower <= objective or is_late():
+            objective = lower
+        else:
+            (F, coef, offset), rate = before, rate / 2
+        problem.move_to(coef, offset, grids.blocks(F))
+        if visit(problem, n_done) or is_late():
+            break
+    return NewtonSolution(
+        problem.coef, problem.offset, n_done, n_done, np.inf, converged=False
+    )
+
+
+def _descend(
+    problem: Reweighted,
+    grids: Grids,
+    group: NDArray[np.intp],
+    rate: float,
+    rows: tuple[NDArray, NDArray, NDArray],
+    coef: NDArray,
+    offset: NDArray,
+) -> None:
+    """Move fitted values, coefficients and offsets along some grids."""
+    from bochner.loops.sweeps import descend
+
+    Y, F, weight = rows
+    dtype, loss = F.dtype, problem.loss
+    # 1) The second-order model of the loss, of each output by itself
+    gradient = loss.gradient(Y, F) * weight
+    curvature = loss.diagonal(loss.curvature(Y, F)) * weight
+    # 2) Offsets, which have no penalty
+    bend = curvature.sum(axis=1, dtype=np.float64) + FLAT * problem.weight
+    shift = -rate * gradient.sum(axis=1, dtype=np.float64) / bend
+    offset += shift
+    change = np.empty_like(F)
+    change[:] = shift[:, np.newaxis]
+    # 3) Coefficients, grid by grid; each output on a thread of its own
+    ids, values = grids.ids(group), grids.values[group].astype(dtype)
+    columns = np.stack([grids.offsets[group], grids.offsets[group + 1]], axis=1)
+    penalty = problem.penalty
+    if penalty.shape[1] > 1:
+        penalty = penalty[:, columns[:, 0]]
+    penalty = np.ascontiguousarray(np.broadcast_to(penalty, (len(F), len(group))))
+    sums = np.empty((len(F), 2, 2, grids.n_most), dtype)
+
+    def move(k: int) -> None:
+        descend(
+            ids,
+            values,
+            columns,
+            penalty[k],
+            dtype.type(rate),
+            gradient[k],
+            curvature[k],
+            coef[k],
+            change[k],
+            sums[k],
+        )
+
+    in_threads(move, range(len(F)), None if ids.size * len(F) > LITTLE else 1)
+    F += change
