@@ -20,7 +20,12 @@ def text(value: Any) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    return escape("".join(map(_shown, str(value))))
+    return escape(printed(value))
+
+
+def printed(value: object) -> str:
+    """Any value as text in which all characters print."""
+    return "".join(map(_shown, str(value)))
 
 
 def _shown(character: str) -> str:

@@ -14,16 +14,23 @@ from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
-from bochner.display.canvas import BLUE, GREY, VERMILION
-from bochner.display.importance_displays import BAR_HEIGHT, NAME_WIDTH, SIDES, draw_bars
+from bochner.display.base import SINGLE, Array, Axes, Block, Display
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
+from bochner.display.importance_displays import (
+    SIDES,
+    bar_block,
+    draw_bars,
+    largest,
+    name_rows,
+)
 from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all
 
-MOST_STEPS, MOST_SWARMS, VALUE_WIDTH = 10, 15, 14
+MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 24, 14
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
-COLOURS = "coolwarm"
+# Of points whose value is low, middle and high in its column
+SHADES = {"low value": BLUE, "middle": PURPLE, "high": VERMILION}
 
 
 def _of_output(
@@ -44,7 +51,7 @@ def _of_output(
         raise ValueError(
             f"output must be one of {', '.join(names)}, or its number, got {output!r}."
         )
-    return explanation.of_output(int(k)), f" of {names[k]}"
+    return explanation.of_output(int(k)), f" of {canvas.shortened(names[k])}"
 
 
 @dataclass(eq=False, repr=False)
@@ -158,40 +165,29 @@ class WaterfallDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        if max_columns < 1:
-            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
         own, of = _of_output(explanation, output)
         values, given = own.values[row], own.data[row]
-        order = np.argsort(-np.abs(values), kind="stable")
-        first, rest = order[:max_columns], order[max_columns:]
-        short = cut_all((own.feature_names[j] for j in first), NAME_WIDTH)
+        first = largest(np.abs(values), max_columns)
+        short = cut_all((own.feature_names[j] for j in first), STEP_WIDTH)
         names = [
             f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)
         ]
-        steps = list(values[first])
+        steps, rest = list(values[first]), np.delete(values, first)
         if len(rest):
-            names, steps = [*names, f"{len(rest)} others"], [*steps, values[rest].sum()]
+            names, steps = [*names, f"{len(rest)} others"], [*steps, rest.sum()]
         return cls(
             names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}"
         )
 
-    def _panels(self) -> Panels:
-        return side_by_side(
-            [1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6))
-        )
+    def _blocks(self) -> list[Block]:
+        return [bar_block(self.names)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ends = self.base + np.cumsum(self.values[::-1])[::-1]
         starts = ends - self.values
-        look = {
-            "left": starts,
-            "color": np.where(self.values > 0, VERMILION, BLUE),
-            "height": 0.7,
-            **kwargs,
-        }
-        ax, prediction = axes[0], self.base + self.values.sum()
-        self.bars_ = draw_bars(ax, self.names, self.values, **look)
-        places = np.arange(len(self.names))
+        ax, places = axes[0], np.arange(len(self.names))
+        look = {"left": starts, "color": np.where(self.values > 0, VERMILION, BLUE)}
+        self.bars_ = draw_bars(ax, self.names, self.values, **(look | kwargs))
         ax.vlines(
             starts[:-1],
             places[:-1] - 0.35,
@@ -200,12 +196,10 @@ class WaterfallDisplay(Display):
             linewidth=0.8,
         )
         ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
-        every = np.append(starts, ends)
-        low, high = canvas.box_around(every[:, np.newaxis], 0.04)
-        ax.set_xlim(float(low[0]), float(high[0]))
-        canvas.few_ticks(ax.xaxis, every, 5)
+        low, high = canvas.box_around(np.append(starts, ends), 0.04)
+        ax.set_xlim(float(low), float(high))
         numbers = (
-            f"{canvas.short_number(prediction)}, from "
+            f"{canvas.short_number(self.base + self.values.sum())}, from "
             f"{canvas.short_number(self.base)} on average"
         )
         canvas.label_axes(
@@ -218,8 +212,8 @@ class BeeswarmDisplay(Display):
     """Shapley values of many rows: a row of points for each column, the column with the
     largest mean size on top.
 
-    Each point is a row of the table. Its colour is the rank of its value in the column,
-    from low (blue) to high (red); columns that are not numbers are grey.
+    Each point is a row of the table. Its colour is the rank of its value in the column:
+    the lowest third is blue, the highest red; columns that are not numbers are grey.
     `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords of
     `plot` are those of the points, as `Axes.scatter` takes them.
 
@@ -323,10 +317,8 @@ class BeeswarmDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        if max_columns < 1:
-            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
         own, of = _of_output(explanation, output)
-        first = np.argsort(-own.mean_absolute, kind="stable")[:max_columns]
+        first = largest(own.mean_absolute, max_columns)
         places = np.stack([_places(own.data[:, j]) for j in first], axis=1)
         names, d = [own.feature_names[j] for j in first], own.values.shape[1]
         some = f", {len(names)} of {d:,} columns" if len(names) < d else ""
@@ -338,43 +330,30 @@ class BeeswarmDisplay(Display):
             f"Shapley values{of}, {len(own):,} rows{some}",
         )
 
-    def _panels(self) -> Panels:
-        return side_by_side(
-            [1], (SINGLE[0], SIDES + SWARM_HEIGHT * max(len(self.names), 5))
-        )
+    def _blocks(self) -> list[Block]:
+        return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        ax, self.points_ = axes[0], []
+        from matplotlib.patches import Patch
+
+        (ax,) = axes
         size = float(np.clip(2000 / max(len(self.values), 1), 3, 16))
         edges = np.linspace(
             self.values.min(), self.values.max() + 1e-300, SWARM_BINS + 1
         )
-        for j, (values, places) in enumerate(
-            zip(self.values.T, self.places.T, strict=True)
-        ):
-            is_grey = bool(np.isnan(places).all())
-            colours: dict[str, Any] = {"color": GREY}
-            if not is_grey:
-                colours = {
-                    "c": np.nan_to_num(places, nan=0.5),
-                    "cmap": COLOURS,
-                    "vmin": 0.0,
-                    "vmax": 1.0,
-                }
-            own = {} if "color" in kwargs else colours
-            place = j + swarm(values, edges)
-            self.points_.append(
-                ax.scatter(
-                    values, place, **{"s": size, "linewidths": 0, **own, **kwargs}
-                )
-            )
+        # Thirds of the ranks, and grey for what has no order
+        shades = np.array([*SHADES.values(), GREY])
+        third = np.minimum(np.nan_to_num(self.places, nan=1.0) * 3, 2).astype(int)
+        colours = shades[np.where(np.isnan(self.places), 3, third)]
+        self.points_ = list[Any]()
+        for j in name_rows(ax, self.names):
+            place = j + swarm(self.values[:, j], edges)
+            look = {"s": size, "linewidths": 0, "color": colours[:, j], **kwargs}
+            self.points_.append(ax.scatter(self.values[:, j], place, **look))
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        ax.set_yticks(
-            np.arange(len(self.names)), canvas.shortened_all(self.names, NAME_WIDTH)
-        )
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(len(self.names) - 0.4, -0.6)
-        canvas.few_ticks(ax.xaxis, self.values, 5)
+        if not np.isnan(self.places).all() and "color" not in kwargs:
+            keys = [Patch(color=shade, label=name) for name, shade in SHADES.items()]
+            canvas.add_legend(ax, keys)
         canvas.label_axes(
             ax,
             f"Added to the prediction{self.unit and f' ({self.unit})'}",
@@ -468,26 +447,22 @@ class InteractionDisplay(Display):
         ValueError
             If `max_columns` is not positive.
         """
-        if max_columns < 1:
-            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
         sizes = interactions.mean_absolute
-        apart = np.where(np.eye(len(sizes), dtype=bool), 0.0, sizes)
-        first = np.argsort(-apart.sum(axis=1), kind="stable")[:max_columns]
+        first = largest(sizes.sum(axis=1) - np.diag(sizes), max_columns)
         return cls(
             [interactions.feature_names[j] for j in first],
             sizes[np.ix_(first, first)],
             interactions.unit,
         )
 
-    def _panels(self) -> Panels:
-        side = SIDES + SWARM_HEIGHT * max(len(self.names), 7)
-        return side_by_side([1], (max(side + SIDES, SINGLE[0]), side))
+    def _blocks(self) -> list[Block]:
+        return [Block(max(SIDES + SWARM_HEIGHT * len(self.names), SINGLE - 2 * SIDES))]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ax, d = axes[0], len(self.names)
         shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)
         self.image_ = ax.imshow(shown, **{"cmap": "Blues", "vmin": 0.0, **kwargs})
-        names = canvas.shortened_all(self.names, VALUE_WIDTH)
+        names = canvas.shortened_all(self.names, STEP_WIDTH)
         ax.set_xticks(np.arange(d), names, rotation=90)
         ax.set_yticks(np.arange(d), names)
         canvas.add_colour_bar(

@@ -4,7 +4,7 @@ the one look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
@@ -21,72 +21,50 @@ else:
 # Field of a display: array-like as it is given, an array of floats from then on
 Array: TypeAlias = Any
 Values: TypeAlias = Any  # the same, but an array of what there is
-PAGE = (7.0, 3.2)  # inches: the width of a printed page
-SINGLE = (5.0, 3.4)  # of a picture of one panel
-PANEL = 2.4  # inches: least width of a panel beside another
+PAGE, SINGLE = 7.0, 5.0  # inches: widths of a printed page, and of one panel alone
+HEIGHT, LEAST = 3.4, 2.4  # inches: of a panel, and its least width beside another
 
 
-class Panels(NamedTuple):
-    """The Axes that a display needs.
+class Block(NamedTuple):
+    """Panels of one kind, in as many rows as they need.
 
     Attributes
     ----------
-    n_panels : int
-    size : (float, float)
-        Of a figure of their own, in inches.
-    build : callable
-        Makes the Axes, given a figure, a place in it, and whether to leave room for
-        labels.
+    height : float
+        Of a row, in inches.
+    widths : sequence of float
+        Ratios of the widths of the panels, where one row holds all of them.
+    least : float
+        Inches that a panel takes at least beside another.
     """
 
-    n_panels: int
-    size: tuple[float, float]
-    build: Callable[[Any, SubplotSpec, bool], list[Axes]]
+    height: float = HEIGHT
+    widths: Sequence[float] = (1.0,)
+    least: float = LEAST
 
-    def on(self, ax: Any) -> list[Axes]:
-        """Return Axes: new ones for None, those in the place of a single one, or
-        several as they are given.
-        """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            figure: Any = plt.figure(figsize=self.size, layout="constrained")
-            figure.get_layout_engine().set(
-                h_pad=0.1
-            )  # inches; titles of panels of fixed aspect reach into it
-            return self.build(figure, figure.add_gridspec(1, 1)[0], False)
-        given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(given) == self.n_panels:
-            return list(given)
-        place = given[0].get_subplotspec() if len(given) == 1 else None
-        if place is None:
-            raise ValueError(
-                f"There are {self.n_panels} panels: ax must be None, one subplot, or "
-                f"{self.n_panels} Axes."
-            )
-        given[0].set_axis_off()
-        return self.build(
-            given[0].figure, place, given[0].figure.get_layout_engine() is None
-        )
+    def shape(self, width: float) -> tuple[int, int]:
+        """Rows and columns in a place of a width in inches."""
+        n = len(self.widths)
+        across = int(np.clip(round(width / self.least), 1, n))
+        return -(-n // across), across
 
 
-def side_by_side(
-    widths: Sequence[float], size: tuple[float, float] = PAGE, least: float = PANEL
-) -> Panels:
-    """Panels in a row, or in several where the place is too narrow for `least`
-    inches each.
-    """
-
-    def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-        across = max(1, min(len(widths), round(inches_across(figure, place) / least)))
-        rows = -(-len(widths) // across)
-        room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.7} if spaced else {}
-        grid = place.subgridspec(
-            rows, across, width_ratios=widths if rows == 1 else None, **room
-        )
-        return [figure.add_subplot(grid[i]) for i in range(len(widths))]
-
-    return Panels(len(widths), size, build)
+def build(blocks: Sequence[Block], figure: Any, place: SubplotSpec) -> list[Axes]:
+    """Make the Axes of blocks, one below the other, in a place of a figure."""
+    width = place.get_position(figure).width * figure.bbox.width / figure.dpi
+    spaced = figure.get_layout_engine() is None
+    room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
+    shapes = [block.shape(width) for block in blocks]
+    heights = [
+        block.height * rows for block, (rows, _) in zip(blocks, shapes, strict=True)
+    ]
+    stack = place.subgridspec(len(blocks), 1, height_ratios=heights, **room)
+    axes = list[Axes]()
+    for k, (block, (rows, across)) in enumerate(zip(blocks, shapes, strict=True)):
+        ratios = block.widths if rows == 1 else None
+        grid = stack[k].subgridspec(rows, across, width_ratios=ratios, **room)
+        axes += [figure.add_subplot(grid[i]) for i in range(len(block.widths))]
+    return axes
 
 
 class Display:
@@ -94,7 +72,7 @@ class Display:
 
     A subclass is a dataclass, whose fields of the types `Array`, `Values` and
     `Sequence` become arrays and lists. It draws in `_draw`; one of several panels says
-    in `_panels` which.
+    in `_blocks` which.
     """
 
     def __post_init__(self) -> None:
@@ -102,6 +80,10 @@ class Display:
             given = getattr(self, field.name)
             if given is not None:
                 setattr(self, field.name, _as_field(given, str(field.type)))
+
+    def height(self, width: float) -> float:
+        """Height that suits a figure of a width, both in inches."""
+        return sum(block.height * block.shape(width)[0] for block in self._blocks())
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw.
@@ -123,22 +105,43 @@ class Display:
         ValueError
             Where there is nothing to draw, and for a number of Axes that does not fit.
         """
-        panels = self._panels()
-        axes = (panels or side_by_side([1], SINGLE)).on(ax)
+        axes = self._axes(ax)
         self.figure_: Any = axes[0].figure
-        if panels is None:
-            self.ax_: Any = axes[0]
-        else:
-            self.axes_: Any = np.array(axes, dtype=object)
+        self.ax_: Any = axes[0]
+        self.axes_: Any = np.array(axes, dtype=object)
         self._draw(axes, kwargs)
         finish(axes)
         return self
 
-    def _panels(self) -> Panels | None:
-        """Panels whose Axes become `axes_`; None for a single one, whose Axes become
-        `ax_`.
+    def _axes(self, ax: Any) -> list[Axes]:
+        """Axes: new ones for None, those in the place of a single one, or several as
+        they are given.
         """
-        return None
+        blocks = self._blocks()
+        n = sum(len(block.widths) for block in blocks)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            width = PAGE if any(len(block.widths) > 1 for block in blocks) else SINGLE
+            size = (width, self.height(width))
+            figure: Any = plt.figure(figsize=size, layout="constrained")
+            # Titles of panels of fixed aspect reach into the room between them
+            figure.get_layout_engine().set(h_pad=0.1)
+            return build(blocks, figure, figure.add_gridspec(1, 1)[0])
+        given = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
+        if len(given) == n:
+            return given
+        place = given[0].get_subplotspec() if len(given) == 1 else None
+        if place is None:
+            raise ValueError(
+                f"There are {n} panels: ax must be None, one subplot, or {n} Axes."
+            )
+        given[0].set_axis_off()
+        return build(blocks, given[0].figure, place)
+
+    def _blocks(self) -> list[Block]:
+        """Panels, from above."""
+        return [Block()]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -151,11 +154,6 @@ def _as_field(given: Any, kind: str) -> Any:
     if kind in ("Array", "Values"):
         return np.asarray(given, np.float64 if kind == "Array" else None)
     return list(given) if kind.startswith("Sequence") else given
-
-
-def inches_across(figure: Any, place: SubplotSpec) -> float:
-    """Width of a place in a figure."""
-    return float(place.get_position(figure).width * figure.bbox.width / figure.dpi)
 
 
 def fitted_attribute(model: Any, name: str) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.markup import cut, cut_all
+from bochner.markup import NAME_WIDTH, cut_all, printed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,16 @@ LOW = 0.7
 LETTERS = "kMGT"
 
 
-def shortened(name: object, width: int = 30) -> str:
-    """Name of at most `width` characters as by `cut`, and no formula to matplotlib."""
-    return cut(name, width).replace("$", r"\$")
+def shortened(name: object, width: int = NAME_WIDTH) -> str:
+    """Name of at most `width` characters, as by `shortened_all`."""
+    return shortened_all([name], width)[0]
 
 
-def shortened_all(names: Iterable[object], width: int = 30) -> list[str]:
-    """Several names as by `shortened`, which stay different."""
-    return [name.replace("$", r"\$") for name in cut_all(names, width)]
+def shortened_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
+    """Several names as by `cut_all`, which stay different; to matplotlib they are no
+    formulas, and characters that do not print are their codes.
+    """
+    return [printed(name).replace("$", r"\$") for name in cut_all(names, width)]
 
 
 def short_number(value: float, large: float = LARGE_NUMBER) -> str:
@@ -75,15 +77,13 @@ def percent_ticks(*axes: Axis) -> None:
         axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
 
 
-def size_ticks(
-    axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float], str]
-) -> None:
+def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int) -> None:
     """Give a logarithmic axis ticks at some of the sizes themselves."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    axis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // n_ticks)].tolist()))
+    axis.set_major_locator(FixedLocator(sizes.tolist(), n_ticks))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda size, _: label(size))
+    axis.set_major_formatter(lambda size, _: short_number(size))
 
 
 def of_draws(values: NDArray) -> str:
@@ -100,40 +100,37 @@ def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
     return ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, **look)
 
 
-def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
-    """Give an axis a few ticks, whose labels are short and whole: 35k instead of 35000,
-    and no factor beside them.
+def short_ticks(axis: Axis) -> None:
+    """Give an axis short labels: 35k instead of 35000, and no factor beside them.
 
-    They are at 1, 2 and 5 of each decade of a logarithmic axis.
+    Ticks are where matplotlib puts them, at 1, 2, 2.5 and 5 of each decade; those of a
+    logarithmic axis at 1, 2 and 5.
     """
     from matplotlib.ticker import (
         EngFormatter,
         LogLocator,
-        MaxNLocator,
         NullFormatter,
-        StrMethodFormatter,
+        ScalarFormatter,
     )
 
-    if axis.get_scale() == "log":
+    if isinstance(axis.get_major_locator(), LogLocator):
         axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
         axis.set_major_formatter(lambda value, _: short_number(value))
         axis.set_minor_formatter(NullFormatter())
         return
-    large = np.abs(values).max(initial=0.0) >= LARGE_NUMBER
-    axis.set_major_locator(MaxNLocator(n_ticks))
-    axis.set_major_formatter(
-        EngFormatter(sep="") if large else StrMethodFormatter("{x:g}")
-    )
+    large = np.abs(axis.get_view_interval()).max() >= LARGE_NUMBER
+    if large and isinstance(axis.get_major_formatter(), ScalarFormatter):
+        axis.set_major_formatter(EngFormatter(sep=""))
 
 
-def mark_units(axis: Axis, unit: str, n_ticks: int) -> None:
+def mark_units(axis: Axis, unit: str) -> None:
     """Give an axis of times the ticks of a calendar, where `unit` is "days" (since
     1970), and others their unit.
     """
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     if unit == "days":
-        locator = AutoDateLocator(minticks=2, maxticks=n_ticks)
+        locator = AutoDateLocator(minticks=2, maxticks=min(axis.get_tick_space(), 6))
         axis.set_major_locator(locator)
         axis.set_major_formatter(ConciseDateFormatter(locator))
     elif unit:
@@ -232,6 +229,7 @@ def finish(axes: Sequence[Axes]) -> None:
         size, (width, height) = text_size(ax), _points(ax)
         ax.tick_params(labelsize=0.9 * size)
         for axis, room in ((ax.xaxis, width), (ax.yaxis, LOW * height)):
+            short_ticks(axis)
             axis.label.set_fontsize(size)
             axis.get_offset_text().set_fontsize(0.9 * size)
             axis.label.set_text(_wrapped(axis.label.get_text(), room / (LETTER * size)))

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display import canvas
-from bochner.display.base import PAGE, SINGLE, Axes, Display, Panels, side_by_side
+from bochner.display.base import HEIGHT, Axes, Block, Display
 from bochner.display.canvas import BLUE, GREY, look
 
-# Panels in a row of a page; inches of a row, and least width of a panel
-ACROSS, HEIGHT, LEAST = 3, 2.3, 1.8
+ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
-NAME_WIDTH, LEVEL_WIDTH = 26, 14
+LEVEL_WIDTH = 20
 ASIDE = 0.08  # of the range, by which a missing value lies beside it
 TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 
@@ -118,13 +117,9 @@ class EffectDisplay(Display):
             raise ValueError("There is no effect to draw: name one column or more.")
         return cls(list(effects), effects.outputs, effects.what, effects.kind)
 
-    def _panels(self) -> Panels:
+    def _blocks(self) -> list[Block]:
         n = len(self.effects)
-        return side_by_side(
-            [1] * n,
-            SINGLE if n == 1 else (PAGE[0], HEIGHT * -(-n // ACROSS) + 0.3),
-            LEAST,
-        )
+        return [Block(HEIGHT if n == 1 else ROW, [1] * n, LEAST)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
@@ -147,17 +142,14 @@ class EffectDisplay(Display):
                 else ""
             )
             label = what + (named if len(self.outputs) == 1 else "")
-            canvas.label_axes(
-                ax, canvas.shortened(one.column, NAME_WIDTH), label if first else ""
-            )
-            canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit, 3)
+            canvas.label_axes(ax, canvas.shortened(one.column), label if first else "")
+            canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit)
         low, high = (
             min(ax.get_ylim()[0] for ax in axes),
             max(ax.get_ylim()[1] for ax in axes),
         )
         for ax in axes:
             ax.set_ylim(low, high)
-            canvas.few_ticks(ax.yaxis, np.array([low, high]), 4)
         canvas.label_axes(axes[0], title=TITLES[self.kind])
         if len(shown) > 1:
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
@@ -182,7 +174,7 @@ class EffectDisplay(Display):
             style: dict[str, Any] = {
                 "color": colour,
                 "linewidth": 1.8,
-                "label": self.outputs[k],
+                "label": canvas.shortened(self.outputs[k]),
                 **kwargs,
             }
             self.lines_ += ax.plot(x, one.mean[known, k], **style)
@@ -203,36 +195,22 @@ class EffectDisplay(Display):
             markersize=4,
             transform=ax.get_xaxis_transform(),
         )
-        canvas.few_ticks(ax.xaxis, x, 3)
 
     def _draw_missing(self, ax: Axes, one: Any, k: int, colour: str) -> None:
         """The missing value, beside the others."""
-        place = np.nanmax(one.positions) + ASIDE * (np.ptp(one.positions[:-1]) or 1.0)
+        beside = ASIDE * (np.ptp(one.positions[:-1]) or 1.0)
         ax.errorbar(
-            [place],
+            [np.nanmax(one.positions) + beside],
             one.mean[-1:, k],
             _halves(one, [-1], k),
             color=colour,
             marker="s",
             markersize=4,
         )
-        ax.axvline(
-            place - ASIDE / 2 * (np.ptp(one.positions[:-1]) or 1.0),
-            color=GREY,
-            linewidth=0.5,
-            linestyle=":",
-        )
         if colour == BLUE:
             small = 0.8 * canvas.text_size(ax)
-            ax.annotate(
-                "missing",
-                (1, 1),
-                xycoords="axes fraction",
-                ha="right",
-                va="top",
-                color=GREY,
-                fontsize=small,
-            )
+            look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": small}
+            ax.text(1, 1, "missing", transform=ax.transAxes, color=GREY, **look)
 
     def _draw_levels(
         self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
@@ -244,7 +222,7 @@ class EffectDisplay(Display):
                 "color": look(i)[0],
                 "marker": "o",
                 "linestyle": "",
-                "label": self.outputs[k],
+                "label": canvas.shortened(self.outputs[k]),
             }
             drawn = ax.errorbar(
                 place,

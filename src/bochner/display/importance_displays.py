@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Display, Panels, side_by_side
+from bochner.display.base import Array, Axes, Block, Display
 from bochner.display.canvas import BLUE, GREY
 from bochner.scores.measures import Z
 
-MOST_BARS, NAME_WIDTH = 20, 28
-BAR_HEIGHT, SIDES = 0.22, 1.1  # inches
+MOST_BARS = 20
+BAR_HEIGHT, SIDES, FEWEST = 0.24, 1.1, 6  # inches; bars
+
+
+def largest(sizes: NDArray, max_columns: int) -> NDArray[np.intp]:
+    """Positions of the largest sizes, in their order; ValueError for none of them."""
+    if max_columns < 1:
+        raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+    return np.argsort(-sizes, kind="stable")[:max_columns]
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> NDArray[np.intp]:
+    """Write names along the vertical axis, the first on top; their places."""
+    places = np.arange(len(names))
+    ax.set_yticks(places, canvas.shortened_all(names))
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(places) - 0.4, -0.6)
+    return places
 
 
 def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> Any:
     """Draw a bar for each column, the first on top."""
-    places = np.arange(len(names))
-    bars = ax.barh(places, lengths, **{"color": BLUE, **look})
-    ax.set_yticks(places, canvas.shortened_all(names, NAME_WIDTH))
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(places) - 0.4, -0.6)
-    return bars
+    look = {"color": BLUE, "height": 0.7, **look}
+    return ax.barh(name_rows(ax, names), lengths, **look)
+
+
+def bar_block(names: Sized) -> Block:
+    """The panel of a bar for each name."""
+    return Block(SIDES + BAR_HEIGHT * max(len(names), FEWEST))
 
 
 @dataclass(eq=False, repr=False)
@@ -120,9 +138,7 @@ class ImportanceDisplay(Display):
         ValueError
             Where `max_columns` is not positive.
         """
-        if max_columns < 1:
-            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
-        first = np.argsort(-importance.values, kind="stable")[:max_columns]
+        first = largest(importance.values, max_columns)
         names, d = [importance.names[j] for j in first], len(importance.names)
         values, errors = (
             importance.values[first] / importance.total,
@@ -130,21 +146,14 @@ class ImportanceDisplay(Display):
         )
         return cls(names, values, errors, importance.loss, d)
 
-    def _panels(self) -> Panels:
-        return side_by_side(
-            [1], (SINGLE[0], SIDES + BAR_HEIGHT * max(len(self.names), 6))
-        )
+    def _blocks(self) -> list[Block]:
+        return [bar_block(self.names)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        ax, halves = axes[0], Z * self.errors
-        self.bars_ = draw_bars(
-            ax,
-            self.names,
-            self.values,
-            **{"height": 0.7, "xerr": halves, "ecolor": GREY, **kwargs},
-        )
+        ax = axes[0]
+        look: dict[str, Any] = {"xerr": Z * self.errors, "ecolor": GREY, **kwargs}
+        self.bars_ = draw_bars(ax, self.names, self.values, **look)
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        canvas.few_ticks(ax.xaxis, self.values + halves, 5)
         canvas.percent_ticks(ax.xaxis)
         label = f"Growth of the {self.loss}, share of the total"
         some = (

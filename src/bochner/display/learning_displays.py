@@ -18,21 +18,17 @@ from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
 from bochner.display.base import (
-    PAGE,
     Array,
     Axes,
+    Block,
     Display,
-    Panels,
-    SubplotSpec,
     Values,
     fitted_attribute,
-    inches_across,
-    side_by_side,
 )
 from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
 from bochner.display.row_access import target_of
 
-PANEL, HEIGHT = 1.9, 2.8  # inches
+PANEL, ROW = 1.9, 2.8  # inches
 MOST_TICKS = 4
 
 
@@ -198,36 +194,24 @@ class LearningDisplay(Display):
             ]
         return curves
 
-    def _panels(self) -> Panels:
+    def _blocks(self) -> list[Block]:
         n = len(self._curves)
         if not n:
             raise ValueError("There is nothing to draw: give rows or sizes.")
-        return side_by_side([1] * n, (PAGE[0], HEIGHT), PANEL)
+        return [Block(ROW, [1] * n, PANEL)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         curves = self._curves
         self.lines_, self.bands_ = list[Any](), list[Any]()
-        for one, (x, values, across, up, colour) in zip(axes, curves, strict=True):
-            self._draw_curve(
-                one,
-                x,
-                values,
-                {"color": colour, "marker": "o", "markersize": 4.5} | kwargs,
-            )
-            canvas.label_axes(one, across, up, ylim=(0, None))
+        for ax, (x, values, across, up, colour) in zip(axes, curves, strict=True):
+            ax.set_xscale("log")
+            ends = values.min(axis=1), values.max(axis=1)
+            self.bands_.append(canvas.draw_band(ax, x, ends, colour))
+            look: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4.5}
+            self.lines_ += ax.plot(x, values.mean(axis=1), **(look | kwargs))
+            canvas.size_ticks(ax.xaxis, x, MOST_TICKS)
+            canvas.label_axes(ax, across, up, ylim=(0, None))
         canvas.label_axes(axes[0], title=canvas.of_draws(curves[0][1]))
-
-    def _draw_curve(
-        self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]
-    ) -> None:
-        ax.set_xscale("log")
-        self.bands_.append(
-            canvas.draw_band(
-                ax, x, (values.min(axis=1), values.max(axis=1)), look["color"]
-            )
-        )
-        self.lines_ += ax.plot(x, values.mean(axis=1), **look)
-        canvas.size_ticks(ax.xaxis, x, MOST_TICKS, canvas.short_number)
 
 
 def _error(model: Any, X: Any, y: ArrayLike) -> float:
@@ -240,8 +224,8 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
     )
 
 
-SIZES_HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches
-WIDE_ENOUGH = 7.5  # inches for two panels side by side
+# Inches: of what is above and below the candidates, of each, and of both panels
+MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
 ABOVE = 0.14  # of the distance of two candidates, from a point to its name above
 CANDIDATE_WIDTH, REASON_WIDTH = 60, 62
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
@@ -357,26 +341,15 @@ class SizeDisplay(Display):
         """
         return cls.from_report(fitted_attribute(model, "report_"))
 
-    def _panels(self) -> Panels:
-        heights = [SIZES_HEIGHT + LEGEND_HEIGHT * len(self._names)] * bool(self.sizes)
-        heights += [MARGINS + CANDIDATE_HEIGHT * len(self.candidates)] * bool(
-            self.candidates
-        )
-        if not heights:
+    def _blocks(self) -> list[Block]:
+        candidates = MARGINS + CANDIDATE_HEIGHT * len(self.candidates)
+        n = bool(self.sizes) + bool(self.candidates)
+        if not n:
             raise ValueError(
                 "There is nothing to draw: neither sizes nor candidates were tried."
             )
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            room: dict[str, Any] = {"hspace": 0.8, "wspace": 0.4} if spaced else {}
-            beside = inches_across(figure, place) >= WIDE_ENOUGH
-            shape: Any = (1, len(heights)) if beside else (len(heights), 1)
-            grid = place.subgridspec(
-                *shape, height_ratios=None if beside else heights, **room
-            )
-            return [figure.add_subplot(grid[i]) for i in range(len(heights))]
-
-        return Panels(len(heights), (PAGE[0], sum(heights)), build)
+        height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
+        return [Block(height, [1] * n, WIDE_ENOUGH)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self.lines_, self.minima_ = (
@@ -424,7 +397,6 @@ class SizeDisplay(Display):
             )
         losses = np.array([loss for _, _, loss in self.sizes])
         ax.set_yscale(_loss_scale(losses))
-        canvas.few_ticks(ax.yaxis, losses, 6)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         canvas.label_axes(
             ax,
@@ -474,7 +446,6 @@ class SizeDisplay(Display):
         )
         losses = np.array([one.loss for one in ranked])
         ax.set_xscale(_loss_scale(losses))
-        canvas.few_ticks(ax.xaxis, losses, 6)
         rows = (
             f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         )

@@ -13,15 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from bochner.display import canvas
-from bochner.display.base import (
-    PAGE,
-    Array,
-    Axes,
-    Display,
-    Panels,
-    Values,
-    side_by_side,
-)
+from bochner.display.base import Array, Axes, Block, Display, Values
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
@@ -33,7 +25,6 @@ from bochner.theory.pair_kernels import bias_and_variance, dense
 
 # Distances shown, in units of that at which the kernel is half of what it is at 0
 HALVES = 5.0
-DIRECTION_WIDTH = 40
 KNOWN = "k ± 2 sd, known for independent draws"
 
 
@@ -188,11 +179,7 @@ class KernelDisplay(Display):
             **kwargs,
         }
         (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
-        along = (
-            f" along {canvas.shortened(self.along, DIRECTION_WIDTH)}"
-            if self.along
-            else ""
-        )
+        along = f" along {canvas.shortened(self.along)}" if self.along else ""
         canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
 
@@ -275,7 +262,7 @@ def _redraws(
     return draws.mean(axis=0), draws.std(axis=0, ddof=1)
 
 
-MOST_ACROSS, PICTURE, HEIGHT = 4, 1.3, 2.4  # pictures in a row; inches
+PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height
 ORDERS = ("component", "given")
 
 
@@ -385,9 +372,8 @@ class GramDisplay(Display):
         estimates = [estimated_gram(one, rows) for one in maps]
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
-    def _panels(self) -> Panels:
-        n = 1 + len(self.estimates)
-        return side_by_side([1] * n, (PAGE[0], HEIGHT * -(-n // MOST_ACROSS)), PICTURE)
+    def _blocks(self) -> list[Block]:
+        return [Block(ROW, [1] * (1 + len(self.estimates)), PICTURE)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         matrices = [self.exact, *self.estimates]
@@ -404,21 +390,15 @@ class GramDisplay(Display):
             one.imshow(matrix, **look)
             for one, matrix in zip(axes, matrices, strict=True)
         ]
+        titles = ["Exact kernel"]
         errors = zip(self.sizes, self.max_errors, self.rms_errors, strict=True)
-        titles = [
-            "Exact kernel",
-            *(
-                f"{D:,} {self._unit(D)}\nerror: max {a:.2g}\nRMS {b:.2g}"
-                for D, a, b in errors
-            ),
-        ]
+        for size, most, rms in errors:
+            unit = self.unit.removesuffix("s") if size == 1 else self.unit
+            titles.append(f"{size:,} {unit}\nerror: max {most:.2g}\nRMS {rms:.2g}")
         for one, title in zip(axes, titles, strict=True):
             canvas.label_axes(one, title=title, xticks=[], yticks=[])
         axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
         self.colorbar_ = canvas.add_colour_bar(self.images_[0], axes, "k(x, y)")
-
-    def _unit(self, size: int) -> str:
-        return self.unit.removesuffix("s") if size == 1 else self.unit
 
 
 def _component(X: NDArray) -> NDArray:
@@ -582,7 +562,7 @@ class ErrorDisplay(Display):
         self.bands_.reverse()
         self.fits_.reverse()
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
-        canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6, "{:,.0f}".format)
+        canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6)
         canvas.label_axes(
             ax,
             f"Number of {self.unit}",

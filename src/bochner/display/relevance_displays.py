@@ -15,24 +15,19 @@ from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
 from bochner.display.base import (
-    PAGE,
-    SINGLE,
     Array,
     Axes,
+    Block,
     Display,
-    Panels,
-    SubplotSpec,
     fitted_attribute,
-    inches_across,
 )
 from bochner.display.canvas import BLUE, GREY
+from bochner.display.importance_displays import bar_block, draw_bars, largest
 from bochner.features.metric import Metric
 
-ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
 # Inches
-BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06
-MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
-BAR_NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
+WARP_HEIGHT, WARP_WIDTH, CELL, SIDES, CHARACTER = 1.5, 1.75, 0.3, (1.8, 3.0), 0.06
+MOST_BARS, MOST_NAMED, FEW_KNOTS, MAP_NAME_WIDTH = 20, 32, 20, 22
 
 
 class Warp(NamedTuple):
@@ -150,71 +145,6 @@ def _warped_columns(metric: Metric) -> NDArray[np.intp]:
     )
     order = np.lexsort((-span, -metric.relevance_))
     return order[span[order] > 0]
-
-
-class Layout(NamedTuple):
-    """Panels of a metric: bars, the map beside them where there is room, and the warps
-    below.
-
-    Attributes
-    ----------
-    n_bars, n_warps : int
-    map_shape : (int, int)
-        Zeros where there is none.
-    name_length : int
-        Characters of the names below the map.
-    """
-
-    n_bars: int
-    n_warps: int
-    map_shape: tuple[int, int]
-    name_length: int = 0
-
-    @property
-    def n_panels(self) -> int:
-        """Number of Axes."""
-        return bool(self.n_bars) + self.n_warps + bool(self.map_shape[0])
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Width and height of a figure of its own, in inches."""
-        width = SINGLE[0] if self.n_panels == 1 else PAGE[0]
-        return width, sum(max(height for _, height in row) for row in self.rows(True))
-
-    def rows(self, wide: bool) -> list[list[tuple[str, float]]]:
-        """Names and heights in inches of what there is, row by row."""
-        above = [("bars", 0.9 + BAR_HEIGHT * self.n_bars)] * bool(self.n_bars)
-        side = min(max(CELL * self.map_shape[0], SIDES[0]), SIDES[1])
-        above += [("map", 1.1 + side + CHARACTER * self.name_length)] * bool(
-            self.map_shape[0]
-        )
-        below = [
-            ("warps", 0.4 + WARP_HEIGHT * -(-self.n_warps // ACROSS[wide]))
-        ] * bool(self.n_warps)
-        return [
-            row
-            for row in ([above] if wide else [[one] for one in above]) + [below]
-            if row
-        ]
-
-    def build(self, figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-        """Make the Axes, in the order bars, warps, map."""
-        room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.9} if spaced else {}
-        wide = inches_across(figure, place) >= canvas.NARROW
-        rows, places = self.rows(wide), {}
-        heights = [max(height for _, height in row) for row in rows]
-        stack = place.subgridspec(len(rows), 1, height_ratios=heights, **room)
-        for i, row in enumerate(rows):
-            beside = stack[i].subgridspec(1, len(row), **room)
-            for j, (name, _) in enumerate(row):
-                places[name] = beside[j]
-        axes = []
-        for name in [name for name in ("bars", "warps", "map") if name in places]:
-            n = self.n_warps if name == "warps" else 1
-            across = ACROSS[wide] if name == "warps" else 1
-            grid = places[name].subgridspec(-(-n // across), across, **room)
-            axes += [figure.add_subplot(grid[i]) for i in range(n)]
-        return axes
 
 
 @dataclass(eq=False, repr=False)
@@ -400,72 +330,51 @@ class MetricDisplay(Display):
         return super().plot(ax, sharey=sharey, **kwargs)
 
     @property
-    def _layout(self) -> Layout:
-        shape = (0, 0) if self.linear is None else self.linear.shape
-        has_bars = self.relevance.any() or not (self.warps or shape[0])
-        below = max((len(name) for name in self._map_names()), default=0)
-        return Layout(
-            len(self._bars()) if has_bars else 0, len(self.warps), shape, below
-        )
+    def _has_bars(self) -> bool:
+        return bool(self.relevance.any()) or not (self.warps or self.linear is not None)
 
-    def _panels(self) -> Panels:
-        layout = self._layout
-        return Panels(layout.n_panels, layout.size, layout.build)
+    def _blocks(self) -> list[Block]:
+        blocks = []
+        if self._has_bars:
+            blocks.append(bar_block(self._bars()))
+        if self.warps:
+            blocks.append(Block(WARP_HEIGHT, [1] * len(self.warps), WARP_WIDTH))
+        if self.linear is not None:
+            side = np.clip(CELL * len(self.linear), *SIDES)
+            below = max((len(name) for name in self._map_names()), default=0)
+            blocks.append(Block(1.1 + side + CHARACTER * below))
+        return blocks
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        sharey, has_bars = kwargs.pop("sharey"), bool(self._layout.n_bars)
-        has_map = len(axes) > has_bars + len(self.warps)
-        self.bars_ = self._draw_relevance(axes[0]) if has_bars else None
-        self.lines_ = self._draw_warps(
-            axes[has_bars : has_bars + len(self.warps)], sharey, kwargs
-        )
-        drawn: tuple[Any, Any] = self._draw_map(axes[-1]) if has_map else (None, None)
-        self.image_, self.colorbar_ = drawn
+        sharey, at = kwargs.pop("sharey"), int(self._has_bars)
+        self.bars_ = self._draw_relevance(axes[0]) if at else None
+        warps = axes[at : at + len(self.warps)]
+        self.lines_ = self._draw_warps(warps, sharey, kwargs)
+        self.image_: Any = None
+        self.colorbar_: Any = None
+        if self.linear is not None:
+            self._draw_map(axes[-1])
 
     def _bars(self) -> NDArray:
         """Columns that get a bar: all of a few, else the largest of those that are
         not 0.
         """
-        order = np.argsort(-self.relevance, kind="stable")[:MOST_BARS]
-        return (
-            order[self.relevance[order] > 0]
-            if len(self.relevance) > MOST_BARS and self.relevance.any()
-            else order
-        )
+        order = largest(self.relevance, MOST_BARS)
+        if len(self.relevance) > MOST_BARS and self.relevance.any():
+            return order[self.relevance[order] > 0]
+        return order
 
     def _draw_relevance(self, ax: Axes) -> Any:
-        from matplotlib.ticker import MaxNLocator
-
         shown, d = self._bars(), len(self.feature_names)
         lengths = self.relevance[shown]
-        small = 0.9 * canvas.text_size(ax)
-        bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
-        ax.bar_label(
-            bars,
-            [_percent(length) for length in lengths],
-            padding=3,
-            color=GREY,
-            fontsize=small,
-        )
-        ax.set_yticks(
-            np.arange(len(shown)),
-            canvas.shortened_all(
-                [self.feature_names[j] for j in shown], BAR_NAME_WIDTH
-            ),
-        )
-        ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
+        look: dict[str, Any] = {"color": GREY, "fontsize": 0.9 * canvas.text_size(ax)}
+        ax.bar_label(bars, [_percent(share) for share in lengths], padding=3, **look)
         canvas.percent_ticks(ax.xaxis)
-        ax.tick_params(axis="y", length=0)
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
         title = f"Relevance{some if lengths.any() else ': not known'}"
-        ax.set_ylim(len(shown) - 0.4, -0.6)
-        canvas.label_axes(
-            ax,
-            "Share of the mean distance",
-            "",
-            title,
-            xlim=(0, 1.18 * (lengths.max(initial=0.0) or 1.0)),
-        )
+        ends = (0, 1.18 * (lengths.max(initial=0.0) or 1.0))
+        canvas.label_axes(ax, "Share of the mean distance", "", title, xlim=ends)
         return bars
 
     def _draw_warps(
@@ -486,19 +395,17 @@ class MetricDisplay(Display):
             lines += ax.plot(warp.x, warp.w, **look)
             levels = every if sharey else np.asarray(warp.w)
             room = 0.06 * np.ptp(levels) or 0.5
-            canvas.few_ticks(ax.xaxis, np.asarray(warp.x), 3)
-            canvas.few_ticks(ax.yaxis, levels, 4)
             first, ends = (
                 canvas.in_first_column(ax, axes[0]),
                 (levels.min() - room, levels.max() + room),
             )
             canvas.label_axes(
                 ax,
-                canvas.shortened(warp.name, WARP_NAME_WIDTH),
+                canvas.shortened(warp.name),
                 "Distance" if first else "",
                 ylim=ends,
             )
-            canvas.mark_units(ax.xaxis, warp.unit, 3)
+            canvas.mark_units(ax.xaxis, warp.unit)
             if sharey and not first:
                 ax.tick_params(labelleft=False)
         if len(axes):
@@ -512,35 +419,21 @@ class MetricDisplay(Display):
 
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
-        names = (
-            self.mixed_names
-            if self.linear is not None and self.mixed_names is not None
-            else []
-        )
-        return (
-            canvas.shortened_all(names, MAP_NAME_WIDTH)
-            if len(names) <= MOST_NAMED
-            else []
-        )
+        names = self.mixed_names or []
+        if self.linear is None or len(names) > MOST_NAMED:
+            return []
+        return canvas.shortened_all(names, MAP_NAME_WIDTH)
 
-    def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
-        from matplotlib.ticker import MaxNLocator
-
-        q = self.linear.shape[1]
+    def _draw_map(self, ax: Axes) -> None:
         limit = float(np.abs(self.linear).max()) or 1.0
-        image = ax.imshow(
-            self.linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
-        )
-        colorbar = canvas.add_colour_bar(image, ax, "Weight")
-        names = self._map_names()
-        if names:
-            ax.set_xticks(np.arange(q), names, rotation=90)
-        else:
-            ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-            ax.set_xlabel("Before the map")
-        ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-        canvas.label_axes(ax, y="After the map", title="Linear map")
-        return image, colorbar
+        look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+        self.image_ = ax.imshow(self.linear, aspect="auto", **look)
+        self.colorbar_ = canvas.add_colour_bar(self.image_, ax, "Weight")
+        ax.locator_params(integer=True)
+        if names := self._map_names():
+            ax.set_xticks(np.arange(len(names)), names, rotation=90)
+        across = "" if names else "Before the map"
+        canvas.label_axes(ax, across, "After the map", "Linear map")
 
 
 def _percent(share: float) -> str:

@@ -4,7 +4,7 @@ intervals, probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -14,16 +14,9 @@ from scipy.stats import binom, norm, rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import (
-    PAGE,
-    Array,
-    Axes,
-    Display,
-    Panels,
-    SubplotSpec,
-    side_by_side,
-)
+from bochner.display.base import Array, Axes, Block, Display
 from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
+from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import (
     column_of,
     deviation_of,
@@ -226,59 +219,30 @@ class BandDisplay(Display):
         )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        (ax,) = axes
+        (ax,), self.bands_ = axes, list[Any]()
+        for band in self.bands:
+            label, ends = f"{100 * band.coverage:g}%", (band.low, band.high)
+            drawn = canvas.draw_band(ax, self.grid, ends, BLUE, label=label)
+            self.bands_.append(drawn)
+        line = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
+        (self.line_,) = ax.plot(self.grid, self.mean, **line)
         self.points_ = None
         if self.points is not None:
-            x, y = self.points.T
-            self.points_ = ax.scatter(
-                x, y, s=12, color=GREY, alpha=0.45, linewidths=0, label="rows"
-            )
-        self.bands_ = [
-            canvas.draw_band(
-                ax,
-                self.grid,
-                (band.low, band.high),
-                BLUE,
-                label=f"{100 * band.coverage:g}%",
-            )
-            for band in self.bands
-        ]
-        line: dict[str, Any] = {
-            "color": BLUE,
-            "linewidth": 1.8,
-            "label": "predicted mean",
-            **kwargs,
-        }
-        (self.line_,) = ax.plot(self.grid, self.mean, **line)
-        self._label(ax)
-
-    def _label(self, ax: Axes) -> None:
-        ends = self._heights()
-        canvas.few_ticks(ax.xaxis, self.grid, 6)
-        canvas.few_ticks(ax.yaxis, np.array(ends), 6)
-        kind = KINDS[self.kind] if self.bands else "Predicted mean"
-        title = kind + ("; means of rows of similar value" if self.n_others else "")
+            # The axis ends at all of line and bands, and at the dots but for the few
+            # that are far off
+            usual = np.quantile(self.points[:, 1], [TAIL, 1 - TAIL])
+            ax.update_datalim(np.column_stack([self.grid[[0, -1]], usual]))
+            look: dict[str, Any] = {"s": 12, "color": GREY, "alpha": 0.45}
+            look |= {"linewidths": 0, "label": "rows", "zorder": 0}
+            ax.autoscale_view()
+            ax.autoscale(False)
+            self.points_ = ax.scatter(*self.points.T, **look)
+        title = KINDS[self.kind] if self.bands else "Predicted mean"
+        title += "; means of rows of similar value" if self.n_others else ""
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]], ylim=ends)
-        canvas.mark_units(ax.xaxis, self.unit, 6)
+        canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]])
+        canvas.mark_units(ax.xaxis, self.unit)
         canvas.add_legend(ax)
-
-    def _heights(self) -> tuple[float, float]:
-        """Ends of the axis: all of line and bands, and the dots but for the few that
-        are far off.
-        """
-        ends = [
-            self.mean,
-            *(end for band in self.bands for end in (band.low, band.high)),
-        ]
-        if self.points is not None:
-            ends.append(np.quantile(self.points[:, 1], [TAIL, 1 - TAIL]))
-        low, high = (
-            min(float(end.min()) for end in ends),
-            max(float(end.max()) for end in ends),
-        )
-        room = 0.04 * (high - low) or 0.5
-        return low - room, high + room
 
 
 def _along(
@@ -335,7 +299,6 @@ def _points(values: NDArray, y: NDArray) -> NDArray[np.float64]:
 MOST_GROUPS = 10
 WIDTHS = (1.0, 1.1)  # ratio of the panels
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-BY_WIDTH, GROUP_WIDTH = 28, 22
 PREDICTED = "predicted"
 
 
@@ -601,8 +564,8 @@ class CoverageDisplay(Display):
             coverage,
         )
 
-    def _panels(self) -> Panels:
-        return side_by_side(WIDTHS)
+    def _blocks(self) -> list[Block]:
+        return [Block(widths=WIDTHS)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_coverages(axes[0], kwargs)
@@ -612,60 +575,30 @@ class CoverageDisplay(Display):
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
-        look: dict[str, Any] = {
-            "color": BLUE,
-            "marker": "o",
-            "markersize": 4.5,
-            **kwargs,
-        }
+        look = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
-        canvas.label_axes(
-            ax,
-            "Nominal coverage",
-            "Coverage measured",
-            f"{self.n_rows:,} rows",
-            xlim=(0, 1),
-            ylim=(0, 1),
-        )
+        labels = "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows"
+        canvas.label_axes(ax, *labels, xlim=(0, 1), ylim=(0, 1))
 
     def _draw_groups(self, ax: Axes) -> None:
         covered = np.array([group.covered for group in self.groups])
         ends = wilson_interval(covered, [group.n_rows for group in self.groups])
-        at = np.arange(len(covered))
+        at = name_rows(ax, [group.name for group in self.groups])
         ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
-        look: dict[str, Any] = {
-            "fmt": "none",
-            "ecolor": np.where(off, VERMILION, BLUE),
-            "elinewidth": 1.5,
-        }
-        self.errorbars_ = ax.errorbar(
-            covered, at, xerr=np.abs(ends.T - covered), **look
-        )
-        self.points_ = ax.scatter(
-            covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3
-        )
-        ax.set_yticks(
-            at, canvas.shortened_all([group.name for group in self.groups], GROUP_WIDTH)
-        )
-        low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
+        colours = np.where(off, VERMILION, BLUE)
+        look: dict[str, Any] = {"fmt": "none", "ecolor": colours, "elinewidth": 1.5}
+        halves = np.abs(ends.T - covered)
+        self.errorbars_ = ax.errorbar(covered, at, xerr=halves, **look)
+        self.points_ = ax.scatter(covered, at, s=36, c=colours, zorder=3)
         ax.locator_params(axis="x", nbins=5)
         canvas.percent_ticks(ax.xaxis)
         ax.grid(axis="y", alpha=0.3)
-        ax.tick_params(axis="y", length=0)
-        title = (
-            f"{100 * self.coverage:g}% intervals, by "
-            f"{canvas.shortened(self.by, BY_WIDTH)}"
-        )
-        canvas.label_axes(
-            ax,
-            "Coverage measured",
-            "",
-            title,
-            xlim=(max(low - 0.02, 0), 1),
-            ylim=(len(at) - 0.4, -0.6),
-        )
+        low = ends[:, 0].min(initial=self.coverage) - 0.02
+        title = f"{100 * self.coverage:g}% intervals, by {canvas.shortened(self.by)}"
+        across = "Coverage measured"
+        canvas.label_axes(ax, across, "", title, xlim=(max(low, 0.0), 1.0))
 
 
 # Ratio of widths from which axes are logarithmic; of the bars
@@ -852,65 +785,30 @@ class WidthDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
-        low, high = self._span()
-        least, top = (
-            min(one.mean for one in self.bins),
-            max(high, 1.1 * max(one.high for one in self.bins)),
-        )
-        heights = (0.0, top)
-        if 0 < WIDE * low < high and least > 0:
-            heights = (min(low, least) / 20, top)
+        x, q, below, above, mean = np.array(self.bins).T
+        low, high = np.quantile(self.half_widths, [0.002, 0.998])
+        top, bottom = max(high, 1.1 * above.max()), 0.0
+        if 0 < WIDE * low < high and mean.min() > 0:
+            bottom = min(low, mean.min()) / 20
             ax.set(xscale="log", yscale="log")
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
-        dots[:, 1] = np.clip(dots[:, 1], *heights)
-        self.points_ = ax.scatter(
-            dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0
-        )
-        ends = np.array([low, high])
-        (self.diagonal_,) = ax.plot(
-            ends, ends, "--", color=GREY, linewidth=1.2, label="half the width"
-        )
-        x, q, below, above, mean = np.array(self.bins).T
-        look: dict[str, Any] = {
-            "fmt": "o-",
-            "color": BLUE,
-            "markersize": 5.5,
-            "capsize": 2,
-            "linewidth": 1.5,
-        }
-        look |= {
-            "zorder": 3,
-            "yerr": np.array([q - below, above - q]),
-            "label": f"{100 * self.coverage:g}% quantile of the errors",
-        }
-        self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
-        (self.means_,) = ax.plot(
-            x,
-            mean,
-            "s-",
-            color=VERMILION,
-            markersize=4,
-            linewidth=1,
-            label="mean of the errors",
-        )
-        canvas.few_ticks(ax.xaxis, ends, 6)
-        canvas.few_ticks(ax.yaxis, np.array(heights), 6)
+        dots[:, 1] = np.clip(dots[:, 1], bottom, top)
+        look: dict[str, Any] = {"s": 9, "color": GREY, "alpha": 0.35, "linewidths": 0}
+        self.points_ = ax.scatter(*dots.T, **look)
+        look = {"color": GREY, "linewidth": 1.2, "label": "half the width"}
+        (self.diagonal_,) = ax.plot([low, high], [low, high], "--", **look)
+        label = f"{100 * self.coverage:g}% quantile of the errors"
+        look = {"fmt": "o-", "color": BLUE, "markersize": 5.5, "capsize": 2}
+        look |= {"yerr": np.array([q - below, above - q]), "label": label}
+        look |= {"zorder": 3, **kwargs}
+        self.quantiles_ = ax.errorbar(x, q, **look)
+        look = {"color": VERMILION, "markersize": 4, "linewidth": 1}
+        (self.means_,) = ax.plot(x, mean, "s-", label="mean of the errors", **look)
         across = f"Half the width of the {100 * self.coverage:g}% interval"
         within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
-        canvas.label_axes(
-            ax, across, "Absolute error", title, xlim=(low, high), ylim=heights
-        )
+        canvas.label_axes(ax, across, "Absolute error", title, ylim=(bottom, top))
         canvas.add_legend(ax)
-
-    def _span(self) -> tuple[float, float]:
-        low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        room = 1.05
-        return (
-            (low / room, high * room)
-            if high > low > 0
-            else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
-        )
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
@@ -926,10 +824,10 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
     )
 
 
-SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
-# Of one class of several: inches, panels in a row, height of the histogram
-SMALL_SIDE, ACROSS, CROWD = 1.7, 5, 0.25
-MOST_CLASSES, EVENT_WIDTH, CLASS_WIDTH, CELLS = len(LOOKS), 24, 12, 50
+# Inches of the diagram, of the histogram below, and of a small panel and its least
+# width; height of the histogram in that
+DIAGRAM, HISTOGRAM, SMALL, LEAST, CROWD = 4.0, 1.2, 2.4, 1.4, 0.25
+MOST_CLASSES, CLASS_WIDTH, CELLS = len(LOOKS), 12, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -1132,103 +1030,66 @@ class ReliabilityDisplay(Display):
         }
         return cls(curves, counts, event)
 
-    def _panels(self) -> Panels:
+    def _blocks(self) -> list[Block]:
         n = len(self.curves)
         if n > 1:
-            size = (
-                SIZE[0] if n < ACROSS - 1 else PAGE[0],
-                0.8 + SMALL_SIDE * -(-n // ACROSS),
-            )
-            return side_by_side([1] * n, size, 0.6 * SMALL_SIDE)
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(
-                2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {})
-            )
-            top = figure.add_subplot(grid[0])
-            return [top, figure.add_subplot(grid[1], sharex=top)]
-
-        return Panels(2, SIZE, build)
+            return [Block(SMALL, [1] * n, LEAST)]
+        return [Block(DIAGRAM), Block(HISTOGRAM)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        low, high = _ends_of_axes(list(self.curves.values()))
-        self.lines_, self.bands_, self.histograms_ = (
-            list[Any](),
-            list[Any](),
-            list[Any](),
-        )
+        low, high = _ends_of_axes(self.curves.values())
         alone = len(self.curves) == 1
-        for ax, (name, curve) in zip(axes, self.curves.items(), strict=False):
-            (self.diagonal_,) = ax.plot(
-                [low, high], [low, high], "--", color=GREY, linewidth=1
-            )
-            self._draw_curve(ax, curve, kwargs)
+        self.lines_, self.bands_ = list[Any](), list[Any]()
+        self.histograms_ = list[Any]()
+        for k, (name, curve) in enumerate(self.curves.items()):
+            ends = [low, high]
+            (self.diagonal_,) = axes[k].plot(ends, ends, "--", color=GREY, linewidth=1)
+            self._draw_curve(axes[k], curve, kwargs)
             share = self.counts[name] / self.counts[name].sum()
-            height = 1.0 if alone else CROWD * (high - low) / share.max()
-            steps: dict[str, Any] = {
-                "color": BLUE if alone else GREY,
-                "fill": True,
-                "alpha": 0.35,
-            }
-            base = 0.0 if alone else low
-            edges = np.linspace(0, 1, len(share) + 1)
-            self.histograms_.append(
-                axes[-1 if alone else len(self.histograms_)].stairs(
-                    base + height * share, edges, baseline=base, **steps
-                )
-            )
-            canvas.label_axes(ax, xlim=(low, high), ylim=(low, high))
+            look: dict[str, Any] = {"color": BLUE, "fill": True, "alpha": 0.35}
+            if not alone:
+                share = low + CROWD * (high - low) * share / share.max()
+                look |= {"color": GREY, "baseline": low}
+            ax, edges = axes[-1 if alone else k], np.linspace(0, 1, len(share) + 1)
+            self.histograms_.append(ax.stairs(share, edges, **look))
+            canvas.label_axes(axes[k], xlim=ends, ylim=ends)
         self._label(axes) if alone else self._label_classes(axes)
 
     def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
-        ends = curve.interval
-        look: dict[str, Any] = {
-            "color": BLUE,
-            "marker": "o",
-            "markersize": 4.5,
-            "clip_on": False,
-        }
-        self.lines_ += ax.plot(curve.probability, curve.frequency, **(look | kwargs))
-        if len(ends) > 1:
-            band: Any = canvas.draw_band(ax, curve.probability, ends.T, BLUE)
+        p, ends = curve.probability, curve.interval.T
+        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5}
+        look |= {"clip_on": False, **kwargs}
+        self.lines_ += ax.plot(p, curve.frequency, **look)
+        if len(p) > 1:
+            self.bands_.append(canvas.draw_band(ax, p, ends, BLUE))
         else:
-            band = ax.vlines(
-                curve.probability, *ends.T, color=BLUE, alpha=0.4, linewidth=4
-            )
-        self.bands_.append(band)
+            look = {"color": BLUE, "alpha": 0.4, "linewidth": 4}
+            self.bands_.append(ax.vlines(p, *ends, **look))
 
     def _label_classes(self, axes: list[Axes]) -> None:
         """A panel for each class, with its name and its calibration error."""
         n, some = len(axes), (self.n_classes or 0) > len(axes)
-        for k, (ax, (name, curve)) in enumerate(
-            zip(axes, self.curves.items(), strict=True)
-        ):
+        for ax, (name, curve) in zip(axes, self.curves.items(), strict=True):
             first = canvas.in_first_column(ax, axes[0])
-            title = (
-                f"{canvas.shortened(name, CLASS_WIDTH)}: error "
-                f"{_rounded_percent(curve.error)}"
-            )
-            more = f"{n} of {self.n_classes} classes\n" if some and not k else ""
-            canvas.label_axes(
-                ax, "Probability", "Frequency" if first else "", more + title
-            )
+            error = _rounded_percent(curve.error)
+            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
+            if some and ax is axes[0]:
+                title = f"{n} of {self.n_classes} classes\n{title}"
+            canvas.label_axes(ax, "Probability", "Frequency" if first else "", title)
             ax.locator_params(nbins=3)
             ax.tick_params(labelleft=first)
 
     def _label(self, axes: list[Axes]) -> None:
         top, below = axes
         top.tick_params(labelbottom=False)
-        across = f"Predicted probability of {canvas.shortened(self.event, EVENT_WIDTH)}"
+        across = f"Predicted probability of {canvas.shortened(self.event)}"
         canvas.label_axes(below, across, "Rows", xlim=top.get_xlim(), ylim=(0, None))
         canvas.percent_ticks(below.yaxis)
         below.locator_params(axis="y", nbins=3)
-        curves = list(self.curves.values())
-        bins = (
-            f"{len(curves[0].weight)} bins of equal counts"
-            if len(curves[0].weight) > 1
-            else "one bin"
-        )
-        title = f"Calibration error {_rounded_percent(curves[0].error)} ({bins})"
+        (curve,) = self.curves.values()
+        n = len(curve.weight)
+        bins = f"{n} bins of equal counts" if n > 1 else "one bin"
+        title = f"Calibration error {_rounded_percent(curve.error)} ({bins})"
         canvas.label_axes(top, "", "Frequency", title)
 
 
@@ -1236,18 +1097,9 @@ def _rounded_percent(share: float) -> str:
     return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
 
 
-def _ends_of_axes(curves: list[Reliability]) -> tuple[float, float]:
-    """Ends of both axes: tenths, or hundredths where all is rare or sure, around all
-    probabilities and bands.
-    """
-    values = np.concatenate(
-        [np.append(curve.probability, curve.interval) for curve in curves]
-    )
-    step = 0.1 if np.ptp(values) > 0.15 else 0.02
-    low, high = (
-        np.floor(values.min() / step) * step,
-        np.ceil(values.max() / step) * step,
-    )
-    return max(float(low), 0.0), min(float(high), 1.0) if high > low else float(
-        low + step
-    )
+def _ends_of_axes(curves: Iterable[Reliability]) -> tuple[float, float]:
+    """Ends of both axes, around all probabilities and bands."""
+    parts = [np.append(curve.probability, curve.interval) for curve in curves]
+    values = np.concatenate(parts)
+    low, high = canvas.box_around(values, 0.05)
+    return max(float(low), 0.0), min(float(high), 1.0)

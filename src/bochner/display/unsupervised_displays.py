@@ -14,21 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.display import canvas
 from bochner.display.base import (
-    SINGLE,
     Array,
     Axes,
+    Block,
     Display,
-    Panels,
     Values,
     fitted_attribute,
-    side_by_side,
 )
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
 from bochner.display.row_access import sample
 from bochner.theory.pair_kernels import dense
 
-MOST_CATEGORIES, CATEGORY_WIDTH = 20, 24
+MOST_CATEGORIES = 20
+TWO_PANELS = Block(widths=[3, 2])
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 MOST_ROWS = 2000
@@ -53,18 +52,13 @@ class Plane(NamedTuple):
         components, their signs fixed.
         """
         d = rows.shape[1]
-        if d == 2:
-            return cls(np.zeros(2), np.eye(2))
-        if d == 1:
-            return cls(np.zeros(1), np.array([[1.0], [0.0]]))
+        if d <= 2:
+            return cls(np.zeros(d), np.eye(2, d))
         apart = rows - rows.mean(axis=0)
-        _, directions = np.linalg.eigh(apart.T @ apart)
-        directions = directions[:, [-1, -2]].T
+        directions = np.linalg.eigh(apart.T @ apart)[1][:, [-1, -2]].T
         largest = np.abs(directions).argmax(axis=1)
-        return cls(
-            rows.mean(axis=0),
-            directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis],
-        )
+        signs = np.sign(directions[np.arange(2), largest])
+        return cls(rows.mean(axis=0), directions * signs[:, np.newaxis])
 
     def points(self, rows: NDArray) -> NDArray[np.float64]:
         """Rows in the plane, shape (n, 2)."""
@@ -79,6 +73,11 @@ def _plane_in_table(encoder: Any) -> tuple[list[str], NDArray, NDArray]:
     if len(names) != 2:
         return ["Component 1", "Component 2"], np.zeros(2), np.ones(2)
     return names, *table_units(encoder.columns_, 2)
+
+
+def _point_size(n: int) -> float:
+    """Area of each of so many points."""
+    return float(np.clip(20_000 / max(n, 1), 3, 20))
 
 
 class Category(NamedTuple):
@@ -103,7 +102,7 @@ def categories(labels: ArrayLike) -> list[Category]:
     names = np.array([str(label) for label in np.asarray(labels).tolist()])
     distinct, counts = np.unique(names, return_counts=True)
     shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-    short = canvas.shortened_all(shown.tolist(), CATEGORY_WIDTH)
+    short = canvas.shortened_all(shown.tolist())
     found = [
         Category(short[k], names == name, *canvas.look(k))
         for k, name in enumerate(shown.tolist())
@@ -219,20 +218,26 @@ class EmbeddingDisplay(Display):
         )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        self.points_: list[Any] = []
-        self.colorbar_: Any = None
-        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
-        every = np.ones(len(self.scores), bool)
+        every, self.colorbar_ = np.ones(len(self.scores), bool), None
+        parts: list[tuple[NDArray, dict[str, Any]]]
         if self.labels is None:
-            self._scatter(every, {"s": size, "color": BLUE} | kwargs)
+            parts = [(every, {"color": BLUE})]
         elif self._are_categories():
-            self._draw_categories({"s": size} | kwargs)
+            parts = [
+                (rows, {"color": [colour], "marker": marker, "label": name})
+                for name, rows, colour, marker in categories(self.labels)
+            ]
         else:
-            self._scatter(
-                every,
-                {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"}
-                | kwargs,
-            )
+            shades = self.labels.astype(np.float64)
+            parts = [(every, {"c": shades, "cmap": "viridis"})]
+        look: dict[str, Any] = {"s": _point_size(len(self.scores)), "linewidths": 0}
+        self.points_ = [
+            self.ax_.scatter(*self.scores[rows].T, **(look | own | kwargs))
+            for rows, own in parts
+        ]
+        if self.labels is not None and self._are_categories():
+            canvas.add_legend(self.ax_, title=self.label or None)
+        elif self.labels is not None:
             self.colorbar_ = canvas.add_colour_bar(
                 self.points_[0], self.ax_, self.label
             )
@@ -240,25 +245,11 @@ class EmbeddingDisplay(Display):
 
     def _are_categories(self) -> bool:
         labels = self.labels
-        assert labels is not None
         if labels.dtype.kind not in "iuf":
             return True
         distinct = np.unique(labels[np.isfinite(labels)])
         return len(distinct) <= MOST_NUMBERS and bool(
             (distinct == np.round(distinct)).all()
-        )
-
-    def _draw_categories(self, points: dict[str, Any]) -> None:
-        """Points of each of the most frequent categories, and of the others in grey."""
-        for name, rows, colour, marker in categories(np.asarray(self.labels)):
-            self._scatter(
-                rows, {"color": [colour], "marker": marker, "label": name} | points
-            )
-        canvas.add_legend(self.ax_, title=self.label or None)
-
-    def _scatter(self, rows: Any, points: dict[str, Any]) -> None:
-        self.points_.append(
-            self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points))
         )
 
 
@@ -368,8 +359,8 @@ class ClusterDisplay(Display):
             names,
         )
 
-    def _panels(self) -> Panels:
-        return side_by_side([3, 2])
+    def _blocks(self) -> list[Block]:
+        return [TWO_PANELS]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         left, right = axes
@@ -555,7 +546,7 @@ class LabelDisplay(Display):
             f"{self.known.sum():,} of {len(self.known):,} rows with a label; "
             "shades: certainty"
         )
-        x, y = (canvas.shortened(name, CATEGORY_WIDTH) for name in self.names)
+        x, y = map(canvas.shortened, self.names)
         canvas.label_axes(self.ax_, x, y, title)
 
     def _scatter(self, rows: NDArray, look: dict[str, Any]) -> Any:
@@ -663,8 +654,8 @@ class NoveltyDisplay(Display):
         axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
         return cls(shift + scale * points, scores[kept], offset, axes, surface, names)
 
-    def _panels(self) -> Panels:
-        return side_by_side([3, 2])
+    def _blocks(self) -> list[Block]:
+        return [TWO_PANELS]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_map(axes[0], kwargs)
@@ -889,10 +880,8 @@ class CorrelationDisplay(Display):
             known, model.correlations_of(X, y), first if first.shape[1] == 2 else None
         )
 
-    def _panels(self) -> Panels:
-        return (
-            side_by_side([1], SINGLE) if self.scores is None else side_by_side([3, 2])
-        )
+    def _blocks(self) -> list[Block]:
+        return [Block() if self.scores is None else TWO_PANELS]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_correlations(axes[0], kwargs)
@@ -916,9 +905,7 @@ class CorrelationDisplay(Display):
 
     def _draw_scores(self, ax: Axes, scores: NDArray) -> Any:
         """The first pair, in the colour of the rows that they are of."""
-        size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
         canvas.label_axes(ax, "First score of X", "First score of y")
         colour = BLUE if self.others is None else VERMILION
-        return ax.scatter(
-            scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour
-        )
+        look: dict[str, Any] = {"s": _point_size(len(scores)), "linewidths": 0}
+        return ax.scatter(*scores.T, color=colour, **look)
