@@ -88,10 +88,10 @@ NOTEBOOK = (
 )
 FORBIDDEN = (
     "script, iframe, object, embed, link, base, form, img, math, "
-    "foreignObject, textarea, template, animate, use"
+    "foreignObject, textarea, template, animate, image, use:not([href^='#'])"
 )
 FOUND = f"""() => {{
-    const all = [...document.querySelectorAll('*')], wrong = [...document.querySelectorAll('{FORBIDDEN}')];
+    const all = [...document.querySelectorAll('*')], wrong = [...document.querySelectorAll("{FORBIDDEN}")];
     const given = all.flatMap(one => [...one.attributes].map(own => [own.name, own.value]));
     return {{
         hit: window.hit ?? null,
@@ -138,6 +138,7 @@ class Elements(HTMLParser):
         super().__init__()
         self.names: set[str] = set()
         self.attributes: list[str] = []
+        self.links: list[str | None] = []
         self.text = ""
         self.feed(html)
         self.close()
@@ -146,6 +147,7 @@ class Elements(HTMLParser):
         """Note an element."""
         self.names.add(tag)
         self.attributes += [name for name, _ in attrs]
+        self.links += [value for name, value in attrs if name in ("href", "src")]
 
     def handle_data(self, data: str) -> None:
         """Note text."""

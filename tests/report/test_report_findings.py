@@ -2,9 +2,13 @@
 known answers and brute force.
 """
 
+import re
+from xml.etree import ElementTree
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.estimators.explained_scores import training_rows_among
@@ -116,17 +120,48 @@ def test_areas_and_tables_of_classes_are_right(binary):
     wins = (p[yes][:, None] > p[~yes]).mean() + 0.5 * (
         p[yes][:, None] == p[~yes]
     ).mean()
-    assert f"area {wins:.3f}" in shown["curves"][0]
+    assert f"AUC = {wins:.2f}" in shown["curves"][0]
     assert f">{wins:.3f}<" in shown["table"]
-    said = np.asarray(model.predict(X)) == "yes"
-    for truth in (yes, ~yes):
-        for answer in (said, ~said):
-            assert f">{int((truth & answer).sum()):,}<" in shown["confusions"]
+    drawn, numbers = shown["confusions"]
+    counts = confusion_matrix(y, model.predict(X)).ravel().tolist()
+    cells = re.findall(r">(\d+)</text>", drawn)
+    assert list(map(int, cells)) == counts
+    assert [int(cell) for cell in re.findall(r">(\d+)</td>", numbers)] == counts
     above = p >= 0.3
     assert f">{(above & yes).sum() / above.sum():.3f}<" in shown["thresholds"]
     assert shown["calibration"]["error"] == pytest.approx(
         found.scores["calibration_error"]["value"]
     )
+
+
+def line_of(figure):
+    """The points of the curve of a chart whose axes go from -.01 to 1.01."""
+    svg = ElementTree.fromstring(figure).find("svg")
+    box = svg.find(".//clipPath/rect")
+    left, top, width, height = (
+        float(box.get(name)) for name in ("x", "y", "width", "height")
+    )
+    curve = next(
+        path for path in svg.iter("path") if "--c0" in path.get("style", "")
+    ).get("d")
+    x, y = np.array(re.findall(r"[-\d.]+", curve), float).reshape(-1, 2).T
+    return 1.02 * (x - left) / width - 0.01, 1.01 - 1.02 * (y - top) / height
+
+
+def test_curves_are_those_of_sklearn(binary):
+    """Within the width of the line: corners that nobody sees are left out."""
+    model, X, y = binary
+    roc, precision = classes(find(model, X, y, Origin()))["curves"]
+    yes, p = np.asarray(y) == "yes", model.predict_proba(X)[:, 1]
+    rates, (precisions, recalls, _) = roc_curve(yes, p), precision_recall_curve(yes, p)
+    steps = np.repeat(recalls, 2)[1:], np.repeat(precisions, 2)[:-1]
+    for figure, expected in ((roc, rates[:2]), (precision, steps)):
+        drawn = np.column_stack(line_of(figure))
+        corners = np.column_stack(expected)
+        apart = np.abs(drawn[:, np.newaxis] - corners).max(axis=2)
+        assert len(drawn) > 10
+        assert apart.min(axis=1).max() < 0.005
+        assert 1 - apart.min(axis=0)[[0, -1]] == pytest.approx([1, 1], abs=0.005)
 
 
 def test_classes_that_do_not_occur_are_no_error():
@@ -138,7 +173,7 @@ def test_classes_that_do_not_occur_are_no_error():
     )
     page = model.report_html(X[labels != "b"], labels[labels != "b"])
     assert "n/a" in page
-    assert "ROC curves" in page
+    assert "ROC curve of each class" in page
     page = model.report_html(X[labels == "a"], labels[labels == "a"])
     assert "ROC curve" not in page
     assert "Classes with fewer than 20 of these rows: b, c." in page

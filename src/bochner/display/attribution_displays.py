@@ -26,7 +26,7 @@ from bochner.display.importance_displays import (
 from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all
 
-MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 24, 14
+MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 14
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
 # Of points whose value is low, middle and high in its column

@@ -61,6 +61,10 @@ def build(blocks: Sequence[Block], figure: Any, place: SubplotSpec) -> list[Axes
     stack = place.subgridspec(len(blocks), 1, height_ratios=heights, **room)
     axes = list[Axes]()
     for k, (block, (rows, across)) in enumerate(zip(blocks, shapes, strict=True)):
+        if len(block.widths) == 1:
+            # Single panels one below the other have their sides in common
+            axes.append(figure.add_subplot(stack[k]))
+            continue
         ratios = block.widths if rows == 1 else None
         grid = stack[k].subgridspec(rows, across, width_ratios=ratios, **room)
         axes += [figure.add_subplot(grid[i]) for i in range(len(block.widths))]

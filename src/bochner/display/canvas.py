@@ -24,6 +24,7 @@ COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, INDIGO, WINE, OLIV
 LOOKS = tuple(zip(COLOURS, "osD^vPX<>p", strict=True))
 LARGE_NUMBER = 1e4
 NARROW = 5.0  # inches: figures below have smaller text
+NARROWEST = 16  # characters of a line
 LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
 # Share of the height of Axes that is left below a title and a legend, at least
@@ -43,14 +44,14 @@ def shortened_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]
     return [printed(name).replace("$", r"\$") for name in cut_all(names, width)]
 
 
-def short_number(value: float, large: float = LARGE_NUMBER) -> str:
-    """Three digits, and of `large` numbers a letter for thousands: 35k instead of
+def short_number(value: float) -> str:
+    """Three digits, and of large numbers a letter for thousands: 35k instead of
     3.5e+04.
     """
     rounded = float(f"{value:.3g}")
     power = (
         min(int(np.log10(abs(rounded)) // 3), len(LETTERS))
-        if abs(rounded) >= large
+        if abs(rounded) >= LARGE_NUMBER
         else 0
     )
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
@@ -185,38 +186,21 @@ def add_legend(
     own = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
     labels, size = [str(one.get_label()) for one in own], text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
-    fitting = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
-    columns = max(
-        -(-len(own) // max(-(-len(own) // fitting), 1)), 1
-    )  # no row much shorter than the others
-    look: dict[str, Any] = {
-        "handlelength": 1.8,
-        "columnspacing": 1.4,
-        "labelspacing": 0.25,
-        "borderpad": 0.0,
-    }
-    place: dict[str, Any] = {
-        "loc": "lower left",
-        "bbox_to_anchor": (0.0, 1.0),
-        "borderaxespad": 0.4,
-    }
-    made = ax.legend(
-        own, labels, ncols=columns, fontsize=size, frameon=False, **look, **place
-    )
-    if title:
-        made.set_title(title)
-        made.get_title().set_fontsize(size)
-        made.set_alignment("left")
+    columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
+    look: dict[str, Any] = {"handlelength": 1.8, "columnspacing": 1.4}
+    look |= {"labelspacing": 0.25, "borderpad": 0.0, "frameon": False}
+    look |= {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.4}
+    look |= {"fontsize": size, "title_fontsize": size, "alignment": "left"}
+    made = ax.legend(own, labels, ncols=columns, title=title, **look)
     return made
 
 
 def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
     """Add a colour bar beside one or more Axes, in the sizes of their text."""
-    first = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()[0]
+    first = np.ravel(np.asarray(axes, dtype=object))[0]
     bar = first.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     bar.set_label(label, size=text_size(first))
     bar.ax.tick_params(labelsize=0.9 * text_size(first))
-    bar.ax.yaxis.get_offset_text().set_fontsize(0.9 * text_size(first))
     bar.outline.set_visible(False)
     return bar
 
@@ -232,14 +216,14 @@ def finish(axes: Sequence[Axes]) -> None:
             short_ticks(axis)
             axis.label.set_fontsize(size)
             axis.get_offset_text().set_fontsize(0.9 * size)
-            axis.label.set_text(_wrapped(axis.label.get_text(), room / (LETTER * size)))
+            axis.label.set_text(wrapped(axis.label.get_text(), room / (LETTER * size)))
         legend = ax.get_legend()
         above = (
             legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP
             if legend
             else 0.0
         )
-        title = _wrapped(ax.get_title(loc="left"), width / (LETTER * size))
+        title = wrapped(ax.get_title(loc="left"), width / (LETTER * size))
         ax.set_title(title, loc="left", fontsize=size, pad=above + TITLE_GAP)
         if not ax.images:
             ax.spines[["top", "right"]].set_visible(False)
@@ -254,9 +238,9 @@ def _points(ax: Axes) -> tuple[float, float]:
     )
 
 
-def _wrapped(text: str, width: float) -> str:
+def wrapped(text: str, width: float) -> str:
     """Lines of at most so many characters; those that there are stay."""
-    fits = max(int(width), 16)
+    fits = max(int(width), NARROWEST)
     return "\n".join(
         part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bochner.display import canvas
 from bochner.display.base import HEIGHT, Axes, Block, Display
-from bochner.display.canvas import BLUE, GREY, look
+from bochner.display.canvas import GREY, look
 
 ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
@@ -125,31 +125,20 @@ class EffectDisplay(Display):
         spans = np.max([one.span for one in self.effects], axis=0)
         shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
         self.lines_, self.bands_ = list[Any](), list[Any]()
+        label = self.what.capitalize()
+        if self.kind != "partial":
+            label = f"Change of the {self.what}"
+        if self.what == "probability" and len(self.outputs) == 1:
+            label += f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}"
         for ax, one in zip(axes, self.effects, strict=True):
-            if one.is_level:
-                self._draw_levels(ax, one, shown, kwargs)
-            else:
-                self._draw_numbers(ax, one, shown, kwargs)
+            draw = self._draw_levels if one.is_level else self._draw_numbers
+            draw(ax, one, shown, kwargs)
             first = canvas.in_first_column(ax, axes[0])
-            what = (
-                self.what.capitalize()
-                if self.kind == "partial"
-                else f"Change of the {self.what}"
-            )
-            named = (
-                f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}"
-                if self.what == "probability"
-                else ""
-            )
-            label = what + (named if len(self.outputs) == 1 else "")
             canvas.label_axes(ax, canvas.shortened(one.column), label if first else "")
             canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit)
-        low, high = (
-            min(ax.get_ylim()[0] for ax in axes),
-            max(ax.get_ylim()[1] for ax in axes),
-        )
+        low, high = zip(*(ax.get_ylim() for ax in axes), strict=True)
         for ax in axes:
-            ax.set_ylim(low, high)
+            ax.set_ylim(min(low), max(high))
         canvas.label_axes(axes[0], title=TITLES[self.kind])
         if len(shown) > 1:
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
@@ -161,56 +150,28 @@ class EffectDisplay(Display):
         x = one.positions[known]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
+        thin: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
         if len(shown) == 1:
-            ax.plot(
-                x,
-                one.curves[:, known, shown[0]].T,
-                color=GREY,
-                alpha=0.25,
-                linewidth=0.6,
-            )
+            ax.plot(x, one.curves[:, known, shown[0]].T, **thin)
         for i, k in enumerate(shown):
-            colour = look(i)[0]
-            style: dict[str, Any] = {
-                "color": colour,
-                "linewidth": 1.8,
-                "label": canvas.shortened(self.outputs[k]),
-                **kwargs,
-            }
+            colour, label = look(i)[0], canvas.shortened(self.outputs[k])
+            style = {"color": colour, "linewidth": 1.8, "label": label, **kwargs}
             self.lines_ += ax.plot(x, one.mean[known, k], **style)
             if one.low is not None:
-                self.bands_.append(
-                    canvas.draw_band(
-                        ax, x, (one.low[known, k], one.high[known, k]), colour
-                    )
-                )
+                ends = one.low[known, k], one.high[known, k]
+                self.bands_.append(canvas.draw_band(ax, x, ends, colour))
             if not known.all():
-                self._draw_missing(ax, one, k, colour)
-        inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        ax.plot(
-            inside,
-            np.full(len(inside), 0.02),
-            "|",
-            color=GREY,
-            markersize=4,
-            transform=ax.get_xaxis_transform(),
-        )
-
-    def _draw_missing(self, ax: Axes, one: Any, k: int, colour: str) -> None:
-        """The missing value, beside the others."""
-        beside = ASIDE * (np.ptp(one.positions[:-1]) or 1.0)
-        ax.errorbar(
-            [np.nanmax(one.positions) + beside],
-            one.mean[-1:, k],
-            _halves(one, [-1], k),
-            color=colour,
-            marker="s",
-            markersize=4,
-        )
-        if colour == BLUE:
+                # The missing value, beside the others
+                beside = x[-1] + ASIDE * (np.ptp(x) or 1.0)
+                mark: dict[str, Any] = {"color": colour, "marker": "s", "markersize": 4}
+                ax.errorbar(beside, one.mean[-1, k], _halves(one, [-1], k), **mark)
+        if not known.all():
+            place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right"}
             small = 0.8 * canvas.text_size(ax)
-            look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": small}
-            ax.text(1, 1, "missing", transform=ax.transAxes, color=GREY, **look)
+            ax.text(1, 1, "missing", color=GREY, va="top", fontsize=small, **place)
+        inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
+        place = {"transform": ax.get_xaxis_transform(), "markersize": 4}
+        ax.plot(inside, np.full(len(inside), 0.02), "|", color=GREY, **place)
 
     def _draw_levels(
         self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
@@ -218,18 +179,10 @@ class EffectDisplay(Display):
         n = min(len(one.values), MOST_LEVELS)
         for i, k in enumerate(shown):
             place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)
-            style: dict[str, Any] = {
-                "color": look(i)[0],
-                "marker": "o",
-                "linestyle": "",
-                "label": canvas.shortened(self.outputs[k]),
-            }
-            drawn = ax.errorbar(
-                place,
-                one.mean[:n, k],
-                _halves(one, np.arange(n), k),
-                **(style | kwargs),
-            )
+            label = canvas.shortened(self.outputs[k])
+            style: dict[str, Any] = {"color": look(i)[0], "fmt": "o", "label": label}
+            halves = _halves(one, np.arange(n), k)
+            drawn = ax.errorbar(place, one.mean[:n, k], halves, **(style | kwargs))
             self.lines_.append(drawn.lines[0])
         names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
         ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)

@@ -15,7 +15,8 @@ from bochner.display.canvas import BLUE, GREY
 from bochner.scores.measures import Z
 
 MOST_BARS = 20
-BAR_HEIGHT, SIDES, FEWEST = 0.24, 1.1, 6  # inches; bars
+BAR_HEIGHT, SIDES, FEWEST = 0.28, 1.1, 5  # inches; bars
+LINE = 30  # characters of a name
 
 
 def largest(sizes: NDArray, max_columns: int) -> NDArray[np.intp]:
@@ -28,7 +29,8 @@ def largest(sizes: NDArray, max_columns: int) -> NDArray[np.intp]:
 def name_rows(ax: Axes, names: Sequence[str]) -> NDArray[np.intp]:
     """Write names along the vertical axis, the first on top; their places."""
     places = np.arange(len(names))
-    ax.set_yticks(places, canvas.shortened_all(names))
+    lines = [canvas.wrapped(name, LINE) for name in canvas.shortened_all(names)]
+    ax.set_yticks(places, lines)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(places) - 0.4, -0.6)
     return places

@@ -4,9 +4,8 @@ models are chosen.
 
 from __future__ import annotations
 
-import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
@@ -226,8 +225,7 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
 
 # Inches: of what is above and below the candidates, of each, and of both panels
 MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
-ABOVE = 0.14  # of the distance of two candidates, from a point to its name above
-CANDIDATE_WIDTH, REASON_WIDTH = 60, 62
+NAME_WIDTH = 22  # characters of a line
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {
     "squared error": "squared error of standardised targets",
@@ -243,8 +241,8 @@ class SizeDisplay(Display):
     There are two panels, each left out if there is nothing to show. One has the loss
     against the scale of the metric, one line for each name, with a star at its minimum.
     The other has the candidates at their final sizes, the best on top, with the
-    standard errors of their losses, the chosen one in colour. `from_estimator` and
-    `from_report` collect, and `plot` draws.
+    standard errors of their losses, the chosen one bold and in colour. `from_estimator`
+    and `from_report` collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
 
@@ -371,120 +369,54 @@ class SizeDisplay(Display):
     ) -> tuple[list[Any], list[Any]]:
         from matplotlib.ticker import MaxNLocator
 
-        lines, stars = [], []
+        lines, stars = list[Any](), list[Any]()
         for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
             tried = np.array(
                 sorted((size, loss) for own, size, loss in self.sizes if own == name)
             )
-            best = tried[
-                np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))
-            ]
-            look: dict[str, Any] = {
-                "marker": marker,
-                "markersize": 4.5,
-                "color": colour,
-                **kwargs,
-            }
-            lines += ax.plot(
-                *tried.T, **({"label": canvas.shortened(name, CANDIDATE_WIDTH)} | look)
-            )
-            stars += ax.plot(
-                *best[:, np.newaxis],
-                "*",
-                markersize=14,
-                color=colour,
-                markeredgecolor="white",
-            )
-        losses = np.array([loss for _, _, loss in self.sizes])
-        ax.set_yscale(_loss_scale(losses))
+            best = tried[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]
+            look = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
+            lines += ax.plot(*tried.T, **({"label": canvas.shortened(name)} | look))
+            star: dict[str, Any] = {"markersize": 14, "markeredgecolor": "white"}
+            stars += ax.plot(*best[:, np.newaxis], "*", color=colour, **star)
+        ax.set_yscale(_loss_scale([loss for _, _, loss in self.sizes]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        canvas.label_axes(
-            ax,
-            "Scale of the metric (log2)",
-            self._loss,
-            "Scales tried, the best starred",
-        )
+        title = "Scales tried, the best starred"
+        canvas.label_axes(ax, "Scale of the metric (log2)", self._loss, title)
         canvas.add_legend(ax, lines)
         return lines, stars
 
     def _draw_candidates(self, ax: Axes) -> list[Any]:
-        ranked = sorted(self.candidates, key=lambda candidate: candidate.loss)
-        bars = []
+        ranked, bars = sorted(self.candidates, key=lambda one: one.loss), list[Any]()
         for i, one in enumerate(ranked):
-            colour, inside = (
-                (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
-            )
-            look: dict[str, Any] = {
-                "fmt": "o",
-                "markersize": 7,
-                "capsize": 3,
-                "color": colour,
-            }
-            bars.append(
-                ax.errorbar(
-                    one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look
-                )
-            )
-        at = np.arange(len(ranked))
-        ax.set_yticks(at - ABOVE, [self._label(one) for one in ranked])
+            is_chosen = one.name == self.chosen
+            look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3}
+            look["color"] = BLUE if is_chosen else GREY
+            look["markerfacecolor"] = BLUE if is_chosen else "white"
+            bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, **look))
+        ax.set_yticks(np.arange(len(ranked)), [self._label(one) for one in ranked])
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
-            label.set(
-                fontweight="bold" if one.name == self.chosen else "normal",
-                ha="left",
-                va="bottom",
-            )
-        ax.tick_params(axis="y", length=0, pad=-4)
-        ax.hlines(
-            at,
-            0,
-            1,
-            transform=ax.get_yaxis_transform(),
-            color=GREY,
-            alpha=0.3,
-            linewidth=0.8,
-            zorder=0,
-        )
-        losses = np.array([one.loss for one in ranked])
-        ax.set_xscale(_loss_scale(losses))
+            label.set_fontweight("bold" if one.name == self.chosen else "normal")
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", alpha=0.3)
+        ax.set_xscale(_loss_scale([one.loss for one in ranked]))
         rows = (
             f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         )
-        canvas.label_axes(
-            ax,
-            f"{self._loss} ± standard error",
-            "",
-            f"Candidates{rows}",
-            ylim=(len(ranked) - 0.7, -0.9),
-        )
-        if self.reason:
-            why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
-            small = 0.9 * canvas.text_size(ax)
-            # The place is one of the label's, wherever the layout puts that
-            label = ax.xaxis.label
-            ax.annotate(
-                why,
-                (1, 0),
-                (0, -4),
-                label,
-                "offset points",
-                color=GREY,
-                size=small,
-                ha="right",
-                va="top",
-            )
+        why = f"\nChosen: {self.reason}." if self.reason else ""
+        across = f"{self._loss} ± standard error{why}"
+        ends = (len(ranked) - 0.5, -0.5)
+        canvas.label_axes(ax, across, "", f"Candidates{rows}", ylim=ends)
         return bars
 
     def _label(self, one: Any) -> str:
+        name = canvas.wrapped(canvas.shortened(one.name), NAME_WIDTH)
         time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
-        chosen = ", chosen" if one.name == self.chosen else ""
-        return (
-            f"{canvas.shortened(one.name, CANDIDATE_WIDTH)}\nsize {one.size:,}, "
-            f"{time}{chosen}"
-        )
+        return f"{name}\nsize {one.size:,}, {time}"
 
 
-def _loss_scale(losses: NDArray) -> str:
+def _loss_scale(losses: Iterable[float]) -> str:
     """Logarithmic where the losses differ by factors."""
-    finite = losses[np.isfinite(losses)]
-    low, high = finite.min(initial=np.inf), finite.max(initial=0.0)
+    finite = [loss for loss in losses if np.isfinite(loss)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
     return "log" if 0 < WIDE * low < high else "linear"

@@ -412,6 +412,7 @@ def _component(X: NDArray) -> NDArray:
 
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+TINY = np.finfo(float).tiny
 
 
 @dataclass(eq=False, repr=False)
@@ -548,48 +549,32 @@ class ErrorDisplay(Display):
         (ax,) = axes
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        self.bands_: list[Any] = []
-        self.fits_: list[Any] = []
-        self.bound_line_ = None
-        if self.bound is not None:
-            (self.bound_line_,) = ax.plot(
-                self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound"
-            )
-        largest = {"color": VERMILION, "marker": "s", "label": "largest of the pairs"}
-        self.max_line_ = self._draw_errors(ax, self.max_errors, largest | kwargs)
-        mean = {"color": BLUE, "marker": "o", "label": "mean of the pairs"}
-        self.mean_line_ = self._draw_errors(ax, self.mean_errors, mean | kwargs)
-        self.bands_.reverse()
-        self.fits_.reverse()
+        self.bands_, self.fits_ = list[Any](), list[Any]()
+        self.bound_line_: Any = None
+        lines, root = list[Any](), np.sqrt(self.sizes)
+        for errors, colour, marker, label in (
+            (self.mean_errors, BLUE, "o", "mean of the pairs"),
+            (self.max_errors, VERMILION, "s", "largest of the pairs"),
+        ):
+            mean, ends = errors.mean(axis=1), (errors.min(axis=1), errors.max(axis=1))
+            # The line c / sqrt(D) that fits the logarithms
+            c = np.exp(np.mean(np.log(np.maximum(mean, TINY) * root)))
+            self.fits_ += ax.plot(self.sizes, c / root, "--", color=GREY)
+            self.bands_.append(canvas.draw_band(ax, self.sizes, ends, colour))
+            look = {"color": colour, "marker": marker, "label": label, **kwargs}
+            lines += ax.plot(self.sizes, mean, **look)
+        self.mean_line_, self.max_line_ = lines
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
+        keys = [self.max_line_, self.mean_line_, self.fits_[0]]
+        if self.bound is not None:
+            look = {"color": PURPLE, "linewidth": 2, "label": "bound"}
+            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", **look)
+            keys.insert(0, self.bound_line_)
         canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6)
-        canvas.label_axes(
-            ax,
-            f"Number of {self.unit}",
-            "Error of z(x)'z(y)",
-            canvas.of_draws(self.mean_errors),
-        )
-        lines = [self.bound_line_] * (self.bound is not None) + [
-            self.max_line_,
-            self.mean_line_,
-            self.fits_[0],
-        ]
-        canvas.add_legend(ax, lines)
-
-    def _draw_errors(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
-        """One kind of errors: their mean over the draws, their range, and the fit."""
-        mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
-        c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
-        self.fits_ += ax.plot(
-            self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2
-        )
-        self.bands_.append(
-            canvas.draw_band(
-                ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]
-            )
-        )
-        (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
-        return line
+        title = canvas.of_draws(self.mean_errors)
+        across = f"Number of {self.unit}"
+        canvas.label_axes(ax, across, "Error of z(x)'z(y)", title)
+        canvas.add_legend(ax, keys)
 
 
 def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
@@ -768,40 +753,25 @@ class SpectrumDisplay(Display):
         bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
-        heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
-        look: dict[str, Any] = {
-            "align": "edge",
-            "color": BLUE,
-            "alpha": 0.35,
-            "edgecolor": "white",
-            "linewidth": 0.5,
-        }
-        look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
-        self.histogram_ = ax.bar(edges[:-1], heights, width, **look)
-        place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
-        tick: dict[str, Any] = {
-            "color": BLUE,
-            "markersize": 6,
-            "alpha": 0.5,
-            "markeredgewidth": 0.6,
-        }
-        (self.rug_,) = ax.plot(
-            rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick
-        )
-        (self.density_line_,) = ax.plot(
-            self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
-        )
-        self.atom_lines_ = None
+        look: dict[str, Any] = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
+        look |= {"label": f"{len(self.drawn):,} drawn", **kwargs}
+        self.histogram_: Any = ax.hist(
+            self.drawn, edges.tolist(), weights=self.weights / width, **look
+        )[2]
+        rugs = self.drawn[:MOST_RUGS]
+        look = {"transform": ax.get_xaxis_transform(), "color": BLUE, "alpha": 0.5}
+        (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", **look)
+        look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
+        (self.density_line_,) = ax.plot(self.grid, self.density, **look)
+        self.atom_lines_: Any = None
         if len(self.atoms):
-            shares, label = self.atom_shares / width, "probability / width of a bar"
-            self.atom_lines_ = ax.vlines(
-                self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label
-            )
+            look = {"color": ORANGE, "label": "probability / width of a bar"}
+            shares = self.atom_shares / width
+            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, linewidth=2, **look)
         outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
         beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
-        canvas.label_axes(
-            ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None)
-        )
+        ends: dict[str, Any] = {"xlim": (low, high), "ylim": (0, None)}
+        canvas.label_axes(ax, self.label + beyond, "Density", **ends)
         canvas.add_legend(ax)
 
 

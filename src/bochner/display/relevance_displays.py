@@ -4,7 +4,7 @@ map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -58,12 +58,7 @@ class Warp(NamedTuple):
 
 
 def relevant_warps(
-    metric: Metric,
-    names: Sequence[str],
-    shift: NDArray,
-    scale: NDArray,
-    times: Mapping[int, str],
-    most: int,
+    metric: Metric, names: Sequence[str], columns: Sequence[Any], most: int
 ) -> list[Warp]:
     """Distances along columns with warps that are not flat, the most relevant column
     first.
@@ -72,14 +67,14 @@ def relevant_warps(
     ----------
     metric : bochner.features.Metric
     names : sequence of d str
-    shift, scale : arrays of shape (d,)
-        A column of the metric is (x - shift) / scale.
-    times : dict of int to str
-        Units of the columns of the metric that are times.
+    columns : sequence
+        Encoded columns, in whose units the metric is; none where it is in those of the
+        rows.
     most : int
         Columns.
     """
-    warps = []
+    shift, scale = table_units(columns, metric.n_features_in_)
+    times, warps = time_units(columns), []
     for j in _warped_columns(metric)[:most].tolist():
         knots = np.unique(metric.knots_[metric.source_[metric.warped_] == j])
         along = distances_along(metric, j, knots)
@@ -235,9 +230,7 @@ class MetricDisplay(Display):
             For another number of names than the metric has columns, and a negative
             number of warps.
         """
-        return cls._collected(
-            metric, feature_names, n_warps, *table_units((), metric.n_features_in_), {}
-        )
+        return cls._collected(metric, feature_names, n_warps, ())
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:
@@ -264,14 +257,8 @@ class MetricDisplay(Display):
             its own, or on too few rows.
         """
         metric, encoder = fitted_attribute(model, "metric_"), model.encoder_
-        units = table_units(encoder.columns_, metric.n_features_in_)
-        display = cls._collected(
-            metric,
-            encoder.get_feature_names_out(),
-            n_warps,
-            *units,
-            time_units(encoder.columns_),
-        )
+        names = encoder.get_feature_names_out()
+        display = cls._collected(metric, names, n_warps, encoder.columns_)
         p = encoder.n_features_in_
         display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
         display.feature_names = column_names(
@@ -281,13 +268,7 @@ class MetricDisplay(Display):
 
     @classmethod
     def _collected(
-        cls,
-        metric: Any,
-        names: Any,
-        n_warps: int,
-        shift: NDArray,
-        scale: NDArray,
-        times: dict[int, str],
+        cls, metric: Any, names: Any, n_warps: int, columns: Sequence[Any]
     ) -> Self:
         d = metric.n_features_in_
         names = column_names(names, d)
@@ -297,7 +278,7 @@ class MetricDisplay(Display):
             )
         if n_warps < 0:
             raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, shift, scale, times, n_warps)
+        warps = relevant_warps(metric, names, columns, n_warps)
         linear = metric.linear_ if metric.linear_.size else None
         mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
         return cls(
@@ -380,40 +361,20 @@ class MetricDisplay(Display):
     def _draw_warps(
         self, axes: Sequence[Axes], sharey: bool, kwargs: dict[str, Any]
     ) -> list[Any]:
-        lines = []
-        every = (
-            np.concatenate([np.asarray(warp.w) for warp in self.warps])
-            if self.warps
-            else np.zeros(1)
-        )
-        for ax, warp in zip(axes, self.warps, strict=True):
-            look: dict[str, Any] = {
-                "color": BLUE,
-                "marker": "." if np.size(warp.x) <= FEW_KNOTS else "",
-                **kwargs,
-            }
-            lines += ax.plot(warp.x, warp.w, **look)
-            levels = every if sharey else np.asarray(warp.w)
-            room = 0.06 * np.ptp(levels) or 0.5
-            first, ends = (
-                canvas.in_first_column(ax, axes[0]),
-                (levels.min() - room, levels.max() + room),
-            )
-            canvas.label_axes(
-                ax,
-                canvas.shortened(warp.name),
-                "Distance" if first else "",
-                ylim=ends,
-            )
+        lines, levels = list[Any](), [np.asarray(warp.w) for warp in self.warps]
+        for ax, warp, own in zip(axes, self.warps, levels, strict=True):
+            marker = "." if len(own) <= FEW_KNOTS else ""
+            lines += ax.plot(warp.x, own, **{"color": BLUE, "marker": marker, **kwargs})
+            shown = np.concatenate(levels) if sharey else own
+            first = canvas.in_first_column(ax, axes[0])
+            label = "Distance" if first else ""
+            ends = canvas.box_around(shown, 0.06)
+            canvas.label_axes(ax, canvas.shortened(warp.name), label, ylim=ends)
             canvas.mark_units(ax.xaxis, warp.unit)
-            if sharey and not first:
-                ax.tick_params(labelleft=False)
-        if len(axes):
-            some = (
-                f": {len(axes)} of {self.n_warped:,}"
-                if (self.n_warped or 0) > len(axes)
-                else ""
-            )
+            ax.tick_params(labelleft=first or not sharey)
+        if lines:
+            n, whole = len(lines), self.n_warped or 0
+            some = f": {n} of {whole:,}" if whole > n else ""
             canvas.label_axes(axes[0], title=f"Warps{some}")
         return lines
 

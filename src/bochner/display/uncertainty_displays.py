@@ -330,48 +330,36 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
         Whether the target is within its interval.
     """
     numbers = values.dtype.kind in "biuf"
-    known = (
-        ~np.isnan(values.astype(np.float64)) if numbers else values.astype(str) != ""
-    )
-    names, of = (
-        _numbered(values[known].astype(np.float64))
-        if numbers
-        else _named(values[known].astype(str))
-    )
-    groups = [_group(name, inside[known][of == k]) for k, name in enumerate(names)]
-    if (of == len(names)).any():
-        groups.append(_group("others", inside[known][of == len(names)]))
-    return groups + ([_group("missing", inside[~known])] if not known.all() else [])
+    given = values.astype(np.float64 if numbers else str)
+    known = ~np.isnan(given) if numbers else given != ""
+    distinct, counts = np.unique(given[known], return_counts=True)
+    groups = list[tuple[str, NDArray[np.bool_]]]()
+    if numbers and len(distinct) > MOST_GROUPS:
+        of = np.full(len(given), -1)
+        of[known] = equal_count_bins(given[known], MOST_GROUPS)
+        groups = [(_range(given[of == k]), of == k) for k in range(of.max() + 1)]
+    else:
+        # Numbers in their order, of texts the most frequent first
+        first = distinct if numbers else distinct[np.argsort(-counts, kind="stable")]
+        if len(first) > MOST_GROUPS:
+            first = first[: MOST_GROUPS - 1]
+        for value in first:
+            name = str(value)
+            if numbers:
+                name = canvas.short_number(value) if value % 1 else f"{value:.0f}"
+            groups.append((name, given == value))
+        groups.append(("others", known & ~np.isin(given, first)))
+    groups.append(("missing", ~known))
+    return [
+        Group(name, float(inside[own].mean()), int(own.sum()))
+        for name, own in groups
+        if own.any()
+    ]
 
 
-def _group(name: str, inside: NDArray) -> Group:
-    return Group(name, float(inside.mean()), len(inside))
-
-
-def _numbered(values: NDArray) -> tuple[list[str], NDArray]:
-    distinct, of = np.unique(values, return_inverse=True)
-    if len(distinct) <= MOST_GROUPS:
-        return [
-            canvas.short_number(value) if value % 1 else f"{value:.0f}"
-            for value in distinct
-        ], of
-    of = equal_count_bins(values, MOST_GROUPS)
-    parts = [values[of == k] for k in range(of.max() + 1)]
-    return [_range(part.min(), part.max()) for part in parts], of
-
-
-def _range(low: float, high: float) -> str:
-    ends = canvas.short_number(low), canvas.short_number(high)
-    return f"{ends[0]} to {ends[1]}" if low < high else ends[0]
-
-
-def _named(values: NDArray) -> tuple[list[str], NDArray]:
-    names, of, counts = np.unique(values, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    kept = order if len(names) <= MOST_GROUPS else order[: MOST_GROUPS - 1]
-    rank = np.full(len(names), len(kept))
-    rank[kept] = np.arange(len(kept))
-    return [str(name) for name in names[kept]], rank[of]
+def _range(values: NDArray) -> str:
+    low, high = (canvas.short_number(end) for end in (values.min(), values.max()))
+    return f"{low} to {high}" if values.min() < values.max() else low
 
 
 @dataclass(eq=False, repr=False)
@@ -824,9 +812,9 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
     )
 
 
-# Inches of the diagram, of the histogram below, and of a small panel and its least
-# width; height of the histogram in that
-DIAGRAM, HISTOGRAM, SMALL, LEAST, CROWD = 4.0, 1.2, 2.4, 1.4, 0.25
+# Inches: height of the diagram, of a small one and its least width
+DIAGRAM, SMALL, LEAST = 4.6, 2.4, 1.4
+CROWD = 0.25  # height of the histogram, a share of the diagram's
 MOST_CLASSES, CLASS_WIDTH, CELLS = len(LOOKS), 12, 50
 
 
@@ -837,8 +825,8 @@ class ReliabilityDisplay(Display):
 
     Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the
     frequencies; the title has the expected calibration error, the mean distance from
-    the diagonal. The histogram below shows how often each probability was predicted.
-    Several classes have a small panel each, with the histogram at its bottom.
+    the diagonal. The histogram at the bottom shows how often each probability was
+    predicted. Several classes have a small panel each.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
 
     Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
@@ -857,8 +845,7 @@ class ReliabilityDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (2,) or (n_curves,)
-        The diagram and the histogram, or a panel for each class.
+    axes_ : array of matplotlib Axes of shape (n_curves,)
     lines_ : list of Line2D
     bands_ : list of PolyCollection
     diagonal_ : Line2D
@@ -1032,28 +1019,26 @@ class ReliabilityDisplay(Display):
 
     def _blocks(self) -> list[Block]:
         n = len(self.curves)
-        if n > 1:
-            return [Block(SMALL, [1] * n, LEAST)]
-        return [Block(DIAGRAM), Block(HISTOGRAM)]
+        return [Block(DIAGRAM if n == 1 else SMALL, [1] * n, LEAST)]
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        low, high = _ends_of_axes(self.curves.values())
-        alone = len(self.curves) == 1
+        ends = low, high = _ends_of_axes(self.curves.values())
         self.lines_, self.bands_ = list[Any](), list[Any]()
         self.histograms_ = list[Any]()
-        for k, (name, curve) in enumerate(self.curves.items()):
-            ends = [low, high]
-            (self.diagonal_,) = axes[k].plot(ends, ends, "--", color=GREY, linewidth=1)
-            self._draw_curve(axes[k], curve, kwargs)
-            share = self.counts[name] / self.counts[name].sum()
-            look: dict[str, Any] = {"color": BLUE, "fill": True, "alpha": 0.35}
-            if not alone:
-                share = low + CROWD * (high - low) * share / share.max()
-                look |= {"color": GREY, "baseline": low}
-            ax, edges = axes[-1 if alone else k], np.linspace(0, 1, len(share) + 1)
-            self.histograms_.append(ax.stairs(share, edges, **look))
-            canvas.label_axes(axes[k], xlim=ends, ylim=ends)
-        self._label(axes) if alone else self._label_classes(axes)
+        for ax, (name, curve) in zip(axes, self.curves.items(), strict=True):
+            (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1)
+            self._draw_curve(ax, curve, kwargs)
+            counts = self.counts[name]
+            heights = low + CROWD * (high - low) * counts / counts.max()
+            edges = np.linspace(0, 1, len(counts) + 1)
+            look: dict[str, Any] = {"color": GREY, "fill": True, "alpha": 0.35}
+            steps = ax.stairs(heights, edges, baseline=low, **look)
+            self.histograms_.append(steps)
+            first = canvas.in_first_column(ax, axes[0])
+            across, title = self._labels(name, curve, ax is axes[0])
+            up = "Frequency" if first else ""
+            canvas.label_axes(ax, across, up, title, xlim=ends, ylim=ends)
+            ax.tick_params(labelleft=first)
 
     def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
         p, ends = curve.probability, curve.interval.T
@@ -1066,31 +1051,17 @@ class ReliabilityDisplay(Display):
             look = {"color": BLUE, "alpha": 0.4, "linewidth": 4}
             self.bands_.append(ax.vlines(p, *ends, **look))
 
-    def _label_classes(self, axes: list[Axes]) -> None:
-        """A panel for each class, with its name and its calibration error."""
-        n, some = len(axes), (self.n_classes or 0) > len(axes)
-        for ax, (name, curve) in zip(axes, self.curves.items(), strict=True):
-            first = canvas.in_first_column(ax, axes[0])
-            error = _rounded_percent(curve.error)
-            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
-            if some and ax is axes[0]:
-                title = f"{n} of {self.n_classes} classes\n{title}"
-            canvas.label_axes(ax, "Probability", "Frequency" if first else "", title)
-            ax.locator_params(nbins=3)
-            ax.tick_params(labelleft=first)
-
-    def _label(self, axes: list[Axes]) -> None:
-        top, below = axes
-        top.tick_params(labelbottom=False)
-        across = f"Predicted probability of {canvas.shortened(self.event)}"
-        canvas.label_axes(below, across, "Rows", xlim=top.get_xlim(), ylim=(0, None))
-        canvas.percent_ticks(below.yaxis)
-        below.locator_params(axis="y", nbins=3)
-        (curve,) = self.curves.values()
-        n = len(curve.weight)
-        bins = f"{n} bins of equal counts" if n > 1 else "one bin"
-        title = f"Calibration error {_rounded_percent(curve.error)} ({bins})"
-        canvas.label_axes(top, "", "Frequency", title)
+    def _labels(self, name: str, curve: Reliability, first: bool) -> tuple[str, str]:
+        """Label of the probabilities, and title with the calibration error."""
+        error, n = _rounded_percent(curve.error), len(curve.weight)
+        if len(self.curves) == 1:
+            bins = f"{n} bins of equal counts" if n > 1 else "one bin"
+            across = f"Predicted probability of {canvas.shortened(self.event)}"
+            return across, f"Calibration error {error} ({bins})"
+        drawn, whole = len(self.curves), self.n_classes or 0
+        some = f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
+        title = f"{some}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
+        return "Probability", title
 
 
 def _rounded_percent(share: float) -> str:

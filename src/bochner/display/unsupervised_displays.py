@@ -35,44 +35,49 @@ FAINT, SMALL, LARGE = 0.15, 10, 60
 
 
 class Plane(NamedTuple):
-    """A plane among rows.
+    """A plane among encoded rows.
 
     Attributes
     ----------
     centre : array of shape (d,)
     directions : array of shape (2, d)
+    names : list of 2 str
+        Of the directions.
+    shift, scale : arrays of shape (2,)
+        To units of the table.
     """
 
     centre: NDArray[np.float64]
     directions: NDArray[np.float64]
+    names: list[str]
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: NDArray) -> Plane:
-        """The columns themselves where they are two, or else the first two principal
-        components, their signs fixed.
+    def of(cls, rows: NDArray, encoder: Any = None) -> Plane:
+        """The columns themselves where they are two, in the units of the table, or else
+        the first two principal components, their signs fixed.
         """
         d = rows.shape[1]
+        units = ["Component 1", "Component 2"], *table_units((), 2)
+        if encoder is not None and encoder.n_features_out_ == 2:
+            names = encoder.get_feature_names_out().tolist()
+            units = names, *table_units(encoder.columns_, 2)
         if d <= 2:
-            return cls(np.zeros(d), np.eye(2, d))
+            return cls(np.zeros(d), np.eye(2, d), *units)
         apart = rows - rows.mean(axis=0)
         directions = np.linalg.eigh(apart.T @ apart)[1][:, [-1, -2]].T
         largest = np.abs(directions).argmax(axis=1)
         signs = np.sign(directions[np.arange(2), largest])
-        return cls(rows.mean(axis=0), directions * signs[:, np.newaxis])
+        return cls(rows.mean(axis=0), directions * signs[:, np.newaxis], *units)
 
     def points(self, rows: NDArray) -> NDArray[np.float64]:
         """Rows in the plane, shape (n, 2)."""
         return (rows - self.centre) @ self.directions.T
 
-
-def _plane_in_table(encoder: Any) -> tuple[list[str], NDArray, NDArray]:
-    """Names of a plane's directions, and shift and scale to units of the table: of
-    two columns, or of components.
-    """
-    names = encoder.get_feature_names_out().tolist()
-    if len(names) != 2:
-        return ["Component 1", "Component 2"], np.zeros(2), np.ones(2)
-    return names, *table_units(encoder.columns_, 2)
+    def in_table(self, rows: NDArray) -> NDArray[np.float64]:
+        """The same in units of the table."""
+        return self.shift + self.scale * self.points(rows)
 
 
 def _point_size(n: int) -> float:
@@ -333,30 +338,20 @@ class ClusterDisplay(Display):
         ClusterDisplay
             Nothing is drawn yet.
         """
-        labels, n_clusters = (
-            fitted_attribute(model, "labels_"),
-            len(fitted_attribute(model, "centers_")),
-        )
-        labels = labels if X is None else np.asarray(model.predict(X))
-        rows, sizes = (
-            sample(np.arange(len(labels)), max_rows, random_state),
-            np.bincount(labels, minlength=n_clusters),
-        )
-        names, shift, scale = (
-            ["First coordinate", "Second coordinate"],
-            np.zeros(2),
-            np.ones(2),
-        )
+        labels = fitted_attribute(model, "labels_")
+        n_clusters, encoder = len(fitted_attribute(model, "centers_")), None
         if X is None:
             seen = fitted_attribute(model, "embedding_")
         else:
-            seen = dense(model.encoder_.encode(X, np.float64))
-            names, shift, scale = _plane_in_table(model.encoder_)
+            labels, encoder = np.asarray(model.predict(X)), model.encoder_
+            seen = dense(encoder.encode(X, np.float64))
+        some = sample(np.arange(len(labels)), max_rows, random_state)
+        plane = Plane.of(seen[some], encoder)
         return cls(
-            shift + scale * Plane.of(seen[rows]).points(seen[rows]),
-            labels[rows],
-            sizes,
-            names,
+            plane.in_table(seen[some]),
+            labels[some],
+            np.bincount(labels, minlength=n_clusters),
+            ("First coordinate", "Second coordinate") if X is None else plane.names,
         )
 
     def _blocks(self) -> list[Block]:
@@ -367,35 +362,23 @@ class ClusterDisplay(Display):
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            points: dict[str, Any] = {
-                "s": 10,
-                "color": colour,
-                "marker": marker,
-                "alpha": 0.7,
-                "linewidths": 0,
-            }
+            look: dict[str, Any] = {"s": 10, "alpha": 0.7, "linewidths": 0}
+            look |= {"color": colour, "marker": marker, **kwargs}
             own = self.points[self.labels == k]
-            self.points_.append(left.scatter(*own.T, **(points | kwargs)))
+            self.points_.append(left.scatter(*own.T, **look))
             if len(own):
-                middle = own[
-                    np.argmin(np.abs(own - np.median(own, axis=0)).sum(axis=1))
-                ]
-                box = {
-                    "boxstyle": "circle,pad=0.2",
-                    "facecolor": "white",
-                    "edgecolor": colour,
-                }
-                left.annotate(
-                    str(k), middle, ha="center", va="center", fontsize="small", bbox=box
-                )
+                apart = np.abs(own - np.median(own, axis=0)).sum(axis=1)
+                box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
+                box["edgecolor"] = colour
+                place: Any = own[np.argmin(apart)]
+                left.annotate(str(k), place, ha="center", va="center", bbox=box, size=8)
         x, y = map(canvas.shortened, self.names)
         canvas.label_axes(left, x, y, "Rows by cluster")
         self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
         right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         right.locator_params(axis="x", integer=True)
-        canvas.label_axes(
-            right, "Cluster", "Rows", "Rows of each cluster; dashed: the mean"
-        )
+        title = "Rows of each cluster; dashed: the mean"
+        canvas.label_axes(right, "Cluster", "Rows", title)
 
 
 @dataclass(eq=False, repr=False)
@@ -511,13 +494,11 @@ class LabelDisplay(Display):
         ]
         some = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
-        names, shift, scale = _plane_in_table(model.encoder_)
         rows = dense(rows if rows.shape[1] == 2 else model.features_.coordinates(rows))
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
-        points = shift + scale * Plane.of(rows).points(rows[some])
-        return cls(
-            points, labels[some], certainty[some], known[some], (names[0], names[1])
-        )
+        plane = Plane.of(rows, model.encoder_)
+        points, (x, y) = plane.in_table(rows[some]), plane.names
+        return cls(points, labels[some], certainty[some], known[some], (x, y))
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import to_rgba
@@ -529,18 +510,15 @@ class LabelDisplay(Display):
             own, free = rows & self.known, rows & ~self.known
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
-            faint = {"s": SMALL, "color": shades, "marker": marker, "linewidths": 0}
-            large = {
-                "s": LARGE,
-                "color": [colour],
-                "marker": marker,
-                "label": name,
-                "zorder": 3,
-            }
-            self.points_[name] = self._scatter(free, faint | kwargs)
-            self.known_[name] = self._scatter(
-                own, large | {"edgecolors": "black", "linewidths": 1.0} | kwargs
-            )
+            faint = {"s": SMALL, "color": shades, "linewidths": 0}
+            large = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
+            large |= {"edgecolors": "black", "linewidths": 1.0}
+            for drawn, chosen, look in (
+                (self.points_, free, faint),
+                (self.known_, own, large),
+            ):
+                look |= {"marker": marker, **kwargs}
+                drawn[name] = self.ax_.scatter(*self.points[chosen].T, **look)
         canvas.add_legend(self.ax_, list(self.known_.values()))
         title = (
             f"{self.known.sum():,} of {len(self.known):,} rows with a label; "
@@ -548,9 +526,6 @@ class LabelDisplay(Display):
         )
         x, y = map(canvas.shortened, self.names)
         canvas.label_axes(self.ax_, x, y, title)
-
-    def _scatter(self, rows: NDArray, look: dict[str, Any]) -> Any:
-        return self.ax_.scatter(*self.points[rows].T, **look)
 
 
 # Points along a side of the contours; share of the range around the rows
@@ -639,20 +614,21 @@ class NoveltyDisplay(Display):
             )
         scores = detector.score_samples(X)
         rows = dense(detector.encoder_.encode(X, np.float64))
-        plane = Plane.of(rows)
+        plane = Plane.of(rows, detector.encoder_)
         kept = sample(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[kept])
-        axes = [
-            np.linspace(*ends, SIDE)
-            for ends in zip(*canvas.box_around(points, BESIDE), strict=True)
-        ]
-        grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
-        surface = detector.score_encoded(
-            plane.centre + grid @ plane.directions
-        ).reshape(SIDE, SIDE)
-        names, shift, scale = _plane_in_table(detector.encoder_)
-        axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
-        return cls(shift + scale * points, scores[kept], offset, axes, surface, names)
+        low, high = canvas.box_around(points, BESIDE)
+        sides = np.linspace(low, high, SIDE)
+        grid = np.stack(np.meshgrid(*sides.T), axis=2).reshape(-1, 2)
+        surface = detector.score_encoded(plane.centre + grid @ plane.directions)
+        return cls(
+            plane.in_table(rows[kept]),
+            scores[kept],
+            offset,
+            list((plane.shift + plane.scale * sides).T),
+            surface.reshape(SIDE, SIDE),
+            plane.names,
+        )
 
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
@@ -664,17 +640,10 @@ class NoveltyDisplay(Display):
     def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
-        self.contours_ = ax.contourf(
-            *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
-        )
+        shades: dict[str, Any] = {"levels": 12, "cmap": "Greys_r", "alpha": 0.5}
+        self.contours_ = ax.contourf(*self.axes, surface, **shades)
         if surface.min() < self.offset < surface.max():
-            ax.contour(
-                *self.axes,
-                surface,
-                levels=[self.offset],
-                colors=VERMILION,
-                linewidths=1.2,
-            )
+            ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
         look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
         dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}

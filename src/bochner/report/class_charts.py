@@ -4,27 +4,29 @@ class, thresholds, calibration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import (
+    ConfusionMatrixDisplay,
+    PrecisionRecallDisplay,
+    RocCurveDisplay,
     average_precision_score,
     confusion_matrix,
-    precision_recall_curve,
     precision_recall_fscore_support,
     roc_auc_score,
-    roc_curve,
 )
 
-from bochner.markup import Markup, cut, cut_all, percent, table
-from bochner.report.charts import Series, line_chart
+from bochner.display import ReliabilityDisplay
+from bochner.display.canvas import shortened_all
+from bochner.markup import Markup, cut, cut_all, number, percent, table
+from bochner.report.charts import SHADES, chart, display_chart
 from bochner.report.findings import Findings
-from bochner.scores import reliability
-from bochner.scores.measures import judged_event
 
-MOST_CLASSES, MOST_CURVES, POINTS, NAME = 12, 3, 60, 24
+MOST_CLASSES, MOST_CURVES, NAME = 12, 3, 24
+CELL, BESIDE, SQUARE = 0.26, 1.8, 4.2  # inches
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -35,9 +37,9 @@ def classes(found: Findings) -> dict[str, Any]:
     names = cut_all(found.model.classes_.tolist(), NAME)
     labels, proba = predictions.labels, predictions.proba
     support = np.bincount(labels, minlength=len(names))
-    first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES])
+    first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
     predicted = proba.argmax(axis=1)
-    both = [k for k in first.tolist() if 0 < support[k] < len(labels)]
+    both = [k for k in first if 0 < support[k] < len(labels)]
     drawn = (
         [both[-1]]
         if both and len(names) == 2
@@ -48,10 +50,8 @@ def classes(found: Findings) -> dict[str, Any]:
         if len(first) < len(names)
         else "",
         "confusions": _confusions(labels, predicted, first, names),
-        "table": _by_class(labels, predicted, proba, first.tolist(), names),
-        "curves": [chart(labels, proba, drawn, names) for chart in (_roc, _precision)]
-        if drawn
-        else [],
+        "table": _by_class(labels, predicted, proba, first, names),
+        "curves": _curves(labels, proba, drawn, names) if drawn else [],
         "thresholds": _thresholds(labels == 1, proba[:, 1], names[1])
         if len(names) == 2
         else None,
@@ -60,15 +60,30 @@ def classes(found: Findings) -> dict[str, Any]:
 
 
 def _confusions(
-    labels: NDArray, predicted: NDArray, first: NDArray, names: list[str]
-) -> Markup:
-    counts = confusion_matrix(labels, predicted, labels=np.arange(len(names)))
+    labels: NDArray, predicted: NDArray, first: list[int], names: list[str]
+) -> tuple[Markup, Markup]:
+    """Counts of true and predicted classes as cells, and as a table."""
+    title, shown = "Confusion matrix", [names[k] for k in first]
+    counts = confusion_matrix(labels, predicted, labels=first)
+    display = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
+    draw = partial(
+        display.plot,
+        cmap=SHADES,
+        colorbar=False,
+        values_format="d",
+        xticks_rotation="vertical" if len(first) > MOST_CURVES else "horizontal",
+        text_kw={"color": "black"},
+    )
     rows = [
-        (names[k], *(f"{counts[k, j]:,}" for j in first), f"{counts[k].sum():,}")
-        for k in first
+        (name, *(f"{count:,}" for count in row))
+        for name, row in zip(shown, counts.tolist(), strict=True)
     ]
-    head = ("true class", *(f"predicted {names[k]}" for k in first), "rows")
-    return table("Confusion matrix", head, rows)
+    head = ("true class", *(f"predicted {name}" for name in shown))
+    height = BESIDE + CELL * max(len(first), 5)
+    return (
+        chart("confusions", title, lambda ax: draw(ax=ax), height),
+        table(title, head, rows),
+    )
 
 
 def _by_class(
@@ -103,44 +118,26 @@ def _share(value: float) -> str:
     return "n/a" if np.isnan(value) else f"{value:.3f}"
 
 
-def _thinned(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
-    """Some points of a curve, its ends among them."""
-    where = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))
-    return x[where], y[where]
-
-
-def _roc(labels: NDArray, proba: NDArray, drawn: list[int], names: list[str]) -> Markup:
-    points = [roc_curve(labels == k, proba[:, k])[:2] for k in drawn]
-    areas = [float(roc_auc_score(labels == k, proba[:, k])) for k in drawn]
-    title = (
-        f"ROC curve, area {areas[0]:.3f}"
-        if len(drawn) == 1
-        else "ROC curves, each class against the others"
-    )
-    axes = ("false positive rate", "true positive rate")
-    return line_chart(title, axes, _curves(points, areas, drawn, names), diagonal=True)
-
-
-def _precision(
-    labels: NDArray, proba: NDArray, drawn: list[int], names: list[str]
-) -> Markup:
-    points = [precision_recall_curve(labels == k, proba[:, k])[1::-1] for k in drawn]
-    areas = [float(average_precision_score(labels == k, proba[:, k])) for k in drawn]
-    one = f"Precision and recall of {names[drawn[0]]}, area {areas[0]:.3f}"
-    title = one if len(drawn) == 1 else "Precision and recall of each class"
-    return line_chart(
-        title, ("recall", "precision"), _curves(points, areas, drawn, names)
-    )
-
-
 def _curves(
-    points: Sequence[Any], areas: list[float], drawn: list[int], names: list[str]
-) -> list[Series]:
-    """A line for each class, named with its area."""
-    parts = zip(points, areas, drawn, strict=True)
+    labels: NDArray, proba: NDArray, drawn: list[int], names: list[str]
+) -> list[Markup]:
+    """Receiver operating characteristic, and precision against recall, of some classes
+    against the others.
+    """
+    short = shortened_all(names[k] for k in drawn)
+
+    def draw(display: Any, x: str, y: str, ax: Any) -> None:
+        for k, name in zip(drawn, short, strict=True):
+            display.from_predictions(labels == k, proba[:, k], name=name, ax=ax)
+        ax.set(xlabel=x, ylabel=y)
+
+    of = "each class" if len(drawn) > 1 else names[drawn[0]]
+    rates = "False positive rate", "True positive rate"
+    roc = partial(draw, RocCurveDisplay, *rates)
+    precision = partial(draw, PrecisionRecallDisplay, "Recall", "Precision")
     return [
-        Series(f"{names[k]}, area {area:.3f}", *_thinned(*xy), kind="line")
-        for xy, area, k in parts
+        chart("roc", f"ROC curve of {of}", roc, SQUARE),
+        chart("precision", f"Precision and recall of {of}", precision, SQUARE),
     ]
 
 
@@ -171,17 +168,22 @@ def calibration(found: Findings) -> dict[str, Any]:
     """
     predictions, known = found.predictions, found.model.classes_
     assert predictions.proba is not None
-    curve = reliability(
-        *judged_event(predictions.labels, np.clip(predictions.proba, 0, 1))
+    display = ReliabilityDisplay.from_predictions(
+        known[predictions.labels], np.clip(predictions.proba, 0, 1), classes=known
     )
+    (curve,) = display.curves.values()
     event = (
         f"the class is {cut(known[1], NAME)}"
         if len(known) == 2
         else "the predicted class is right"
     )
-    series = Series("frequency", curve.probability, curve.frequency, *curve.interval.T)
-    axes = ("predicted probability", "observed frequency")
-    chart = line_chart(
-        "Reliability of the probabilities", axes, [series], diagonal=True
-    )
-    return {"event": event, "error": curve.error, "chart": chart}
+    title = "Reliability of the probabilities"
+    columns = curve.probability, curve.frequency, *curve.interval.T
+    rows = [tuple(map(number, row)) for row in np.column_stack(columns).tolist()]
+    head = ("predicted probability", "observed frequency", "from", "to")
+    return {
+        "event": event,
+        "error": curve.error,
+        "chart": display_chart("reliability", title, display),
+        "numbers": table(title, head, rows, ()),
+    }

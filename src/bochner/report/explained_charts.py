@@ -5,105 +5,83 @@ interactions, learned distance.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from bochner.display.attribution_displays import (
-    SWARM_BINS,
+from bochner.display import (
     BeeswarmDisplay,
+    EffectDisplay,
+    ImportanceDisplay,
+    InteractionDisplay,
+    MetricDisplay,
     WaterfallDisplay,
-    swarm,
 )
 from bochner.display.canvas import short_number
 from bochner.explanations import Explanation
-from bochner.markup import Markup, cut, number, percent, table
-from bochner.report.charts import (
-    Series,
-    bar_chart,
-    interval_chart,
-    line_chart,
-    matrix_chart,
-    step_chart,
-    swarm_chart,
-)
+from bochner.markup import Markup, cut, number, table
+from bochner.report.charts import SHADES, display_chart
 from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
-from bochner.scores.measures import Z
 
 MOST_BARS, MOST_SWARMS, MOST_STEPS, CELL = 12, 10, 8, 40
-MOST_CLASSES, MOST_LEVELS, BESIDE = 3, 8, 0.08
 MOST_PAIRS = 10
 
 
-def importance(found: Findings) -> dict[str, Any]:
+def importance(found: Findings) -> dict[str, Any] | None:
     """The importance of the columns as bars with 95 % intervals, and what it is
     measured by.
     """
     own = found.explained.importance
-    assert own is not None
-    first = np.argsort(-own.values, kind="stable")[:MOST_BARS]
-    values, halves = own.values[first] / own.total, Z * own.share_errors()[first]
-    shown = [percent(max(value, 0.0)) for value in values.tolist()]
-    names = [own.names[j] for j in first]
-    some = (
-        f"the {len(first)} largest of {len(own.names):,} columns"
-        if len(first) < len(own.names)
-        else "all columns"
-    )
-    title = f"Growth of the {own.loss}, as a share of the total, {some}"
+    if own is None:
+        return None
+    display = ImportanceDisplay.from_importance(own, max_columns=MOST_BARS)
+    title = f"Growth of the {own.loss}, as a share of the total, {_some(own.names)}"
     return {
-        "chart": bar_chart(title, names, values.tolist(), shown, halves.tolist()),
+        "chart": display_chart("importance", title, display),
+        "numbers": own._repr_html_(),
         "loss": own.loss,
         "n_rows": own.n_rows,
         "n_repeats": own.n_repeats,
     }
 
 
-def relevance(found: Findings) -> Markup:
-    """Shares of the columns in the learned distance."""
+def _some(names: Any) -> str:
+    d = len(names)
+    return (
+        f"the {MOST_BARS} largest of {d:,} columns" if d > MOST_BARS else "all columns"
+    )
+
+
+def metric(found: Findings) -> list[Markup]:
+    """Shares of the columns in the learned distance, and that along columns."""
     names, shares = found.rows.names, found.explained.relevance
-    assert shares is not None
-    first = [j for j in np.argsort(-shares, kind="stable").tolist() if shares[j] > 0][
-        :MOST_BARS
-    ]
-    some = (
-        f"the {len(first)} largest of {len(names):,} columns"
-        if len(first) < len(names)
-        else "all columns"
-    )
-    values = [float(shares[j]) for j in first]
-    title = f"Relevance in the distance, {some}"
-    return bar_chart(
-        title, [names[j] for j in first], values, [percent(value) for value in values]
-    )
+    if shares is None:
+        return []
+    first = np.argsort(-shares, kind="stable")[:MOST_BARS]
+    bars = MetricDisplay(shares[first], [names[j] for j in first])
+    title = f"Relevance in the distance, {_some(names)}"
+    charts = [display_chart("relevance", title, bars)]
+    if found.warps:
+        warps = MetricDisplay(np.zeros(len(names)), names, found.warps)
+        charts.append(display_chart("warps", "Learned distance along columns", warps))
+    return charts
 
 
-def warp_chart(warp: Any) -> Markup:
-    """The learned distance along a column."""
-    return line_chart(
-        cut(warp.name, CELL),
-        (str(warp.name), "distance"),
-        [Series("", warp.x, warp.w, kind="line")],
-    )
-
-
-def attribution(found: Findings) -> dict[str, Any]:
+def attribution(found: Findings) -> dict[str, Any] | None:
     """Shapley values of some rows as points, and those of three rows as steps."""
     whole = found.explained.attribution
-    assert whole is not None
+    if whole is None:
+        return None
     k = _shown_output(found, whole)
     one = whole if k is None else whole.of_output(k)
-    drawn = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
-    edges = np.linspace(drawn.values.min(), drawn.values.max() + 1e-300, SWARM_BINS + 1)
-    offsets = np.stack([swarm(values, edges) for values in drawn.values.T], axis=1)
-    of = f" ({one.output_names[0]})" if one.unit == "log-odds" else ""
-    label = f"added to the prediction, {one.unit}{of}"
-    shown = drawn.values, offsets, drawn.places
+    display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
+    of = f" of {cut(one.output_names[0], CELL)}" if one.unit == "log-odds" else ""
+    title = f"Shapley values{of} in {len(one):,} rows"
     return {
-        "swarm": swarm_chart(
-            f"Shapley values in {len(one):,} rows", cut(label, 48), drawn.names, *shown
-        ),
+        "swarm": display_chart("swarm", title, display),
+        "numbers": one._repr_html_(),
         "steps": list(_steps(found, whole)),
         "unit": one.unit,
         "is_exact": one.is_exact,
@@ -120,8 +98,10 @@ def _shown_output(found: Findings, whole: Explanation) -> int | None:
     )
 
 
-def _steps(found: Findings, whole: Explanation) -> Iterator[Markup]:
-    """Three rows, of several classes each by the class that is predicted."""
+def _steps(found: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
+    """Three rows with what there is to say, of several classes each by the class that
+    is predicted.
+    """
     predictions = found.predictions
     for at, (what, i) in enumerate(found.explained.told):
         one = whole
@@ -138,13 +118,8 @@ def _steps(found: Findings, whole: Explanation) -> Iterator[Markup]:
             f"{_outcome(found, i)} {of}{short_number(drawn.base)} on average, "
             f"{total} here."
         )
-        yield step_chart(
-            f"Row {row_number(found, i)}, {what}",
-            drawn.base,
-            drawn.names,
-            drawn.values.tolist(),
-            note,
-        )
+        title = f"Row {row_number(found, i)}, {what}"
+        yield display_chart(f"steps{at}", title, drawn), note
 
 
 def row_number(found: Findings, i: int) -> str:
@@ -171,10 +146,11 @@ def _outcome(found: Findings, i: int) -> str:
     )
 
 
-def interactions(found: Findings) -> dict[str, Any]:
+def interactions(found: Findings) -> dict[str, Any] | None:
     """The strongest pairs as a table, and all pairs of some columns as a matrix."""
     own = found.explained.interactions
-    assert own is not None
+    if own is None:
+        return None
     pairs = [
         (f"{cut(a)} x {cut(b)}", number(size))
         for a, b, size in own.top_pairs(MOST_PAIRS)
@@ -182,15 +158,11 @@ def interactions(found: Findings) -> dict[str, Any]:
     ]
     head = ("pair of columns", f"mean size, {own.unit}")
     numbers = table(f"The {len(pairs)} strongest interactions", head, pairs)
-    sizes = np.where(np.eye(len(own.feature_names), dtype=bool), 0.0, own.mean_absolute)
+    display = InteractionDisplay.from_interactions(own, max_columns=MOST_PAIRS)
+    title = "Interactions of pairs of columns"
     return {
         "table": numbers,
-        "chart": matrix_chart(
-            "Interactions of pairs of columns",
-            own.feature_names,
-            sizes,
-            own._repr_html_(),
-        ),
+        "chart": display_chart("interactions", title, display, cmap=SHADES),
         "n_rows": len(own.values),
         "is_exact": own.is_exact,
         "held": row_number(found, found.explained.told[0][1])
@@ -199,50 +171,15 @@ def interactions(found: Findings) -> dict[str, Any]:
     }
 
 
-def effects(found: Findings) -> Iterator[Markup]:
-    """Mean predictions against each column: curves over numbers and dates, and
-    intervals of levels.
-    """
+def effects(found: Findings) -> list[Markup]:
+    """Mean predictions against each column, with the middle half of the rows."""
     own = found.explained.effects
-    assert own is not None
-    what, names = own.what, own.outputs
-    proba = found.predictions.proba
-    ranks = np.zeros(1) if proba is None else -proba.mean(axis=0)[-len(names) :]
-    shown = np.sort(np.argsort(ranks, kind="stable")[:MOST_CLASSES]).tolist()
-    for one in own:
+    if own is None:
+        return []
+    charts = []
+    for k, one in enumerate(own):
         low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
-        title, first, named = cut(one.column, CELL), shown[0], proba is not None
-        if one.is_level:
-            label = f"mean {what}" + (f" of {cut(names[first], 20)}" if named else "")
-            ends = np.column_stack([low[:, first], one.mean[:, first], high[:, first]])[
-                :MOST_LEVELS
-            ]
-            yield interval_chart(
-                title,
-                label,
-                one.labels[:MOST_LEVELS],
-                [(a, b, c) for a, b, c in ends.tolist()],
-            )
-            continue
-        known = ~np.isnan(one.positions)
-        x, series = one.positions[known], list[Series]()
-        for k in shown:
-            name = names[k] if named else what
-            series.append(
-                Series(
-                    name, x, one.mean[known, k], low[known, k], high[known, k], "band"
-                )
-            )
-        if not known.all():
-            name = "missing" + (f", {cut(names[first], 20)}" if named else "")
-            mean, below, above = (part[-1:, first] for part in (one.mean, low, high))
-            series.append(
-                Series(name, x[-1:] + BESIDE * (x[-1] - x[0]), mean, below, above)
-            )
-        label = (
-            f"{what} of {cut(names[first], 20)}" if named and len(shown) == 1 else what
-        )
-        axes = (one.column, label)
-        yield line_chart(
-            title, axes, series, shaded=one.empty, is_date=one.unit == "days"
-        )
+        drawn = replace(one, low=low, high=high, curves=one.curves[:0])
+        display = EffectDisplay([drawn], own.outputs, own.what, own.kind)
+        charts.append(display_chart(f"effect{k}", cut(one.column, CELL), display))
+    return charts

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 from sklearn.base import is_classifier
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.data.table_input import as_dense
@@ -141,28 +141,22 @@ def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
     """How well a small tree predicts the target by one column, on rows that it has
     not seen; best of two sizes.
     """
-    n_least = int(np.bincount(y).max()) if is_class else len(y)
-    if len(np.unique(y)) < 2 or n_least < 2:
+    n_most = int(np.bincount(y).max()) if is_class else len(y)
+    if len(np.unique(y)) < 2 or n_most < 2:
         return None
     Tree: Any = DecisionTreeClassifier if is_class else DecisionTreeRegressor
-    found = [
-        _folded(Tree(max_leaf_nodes=leaves, random_state=0), np.nan_to_num(own), y)
+    halves = KFold(2, shuffle=True, random_state=11)
+    best = max(
+        cross_val_score(
+            Tree(max_leaf_nodes=leaves, random_state=0),
+            np.nan_to_num(own),
+            y,
+            scoring="accuracy" if is_class else "r2",
+            cv=halves,
+        ).mean()
         for leaves in LEAVES
-    ]
-    if is_class:
-        right, base = (
-            max(float((labels == y).mean()) for labels in found),
-            float(np.bincount(y).max() / len(y)),
-        )
-        return max((right - base) / (1 - base), 0.0)
-    return max(
-        1 - min(float(np.mean((values - y) ** 2)) for values in found) / float(y.var()),
-        0.0,
     )
-
-
-def _folded(tree: Any, own: NDArray, y: NDArray) -> NDArray:
-    """Predictions of either half of the rows by a tree of the other one."""
-    half = np.random.default_rng(11).permutation(len(y)) % 2
-    splits = [(np.flatnonzero(half != k), np.flatnonzero(half == k)) for k in (0, 1)]
-    return np.asarray(cross_val_predict(tree, own, y, cv=splits))
+    if is_class:
+        base = n_most / len(y)
+        best = (best - base) / (1 - base)
+    return max(float(best), 0.0)

@@ -9,43 +9,39 @@ import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bochner import __version__
-from bochner.display.canvas import short_number
-from bochner.display.learning_displays import UNITS
-from bochner.features.leaves import leaves, size_name
-from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table
-from bochner.report import class_charts, explained_charts
-from bochner.report.charts import (
-    Series,
-    bar_chart,
-    interval_chart,
-    line_chart,
-    templates,
-)
-from bochner.report.findings import Curve, Findings, Origin
+from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table, text
+from bochner.report import class_charts, explained_charts, model_charts
+from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import LEVEL, n_looked_at
 from bochner.report.given_rows import COVERAGE
-from bochner.scores.measures import Z
 from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size
 
-MOST_BARS, MOST_WORST, WORST_COLUMNS, CELL = 12, 10, 6, 40
-BINS, DOTS = 12, 600
+MOST_WORST, WORST_COLUMNS, CELL = 10, 6, 40
 FEW_ROWS, RARE, MOST_LISTED = 200, 20, 40
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "matplotlib")
+
+templates = Environment(
+    loader=PackageLoader("bochner.report", ""),
+    autoescape=True,
+    finalize=lambda value: value if hasattr(value, "__html__") else text(value),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def page(found: Findings) -> str:
     """The whole page."""
-    model, is_class = found.model, found.predictions.proba is not None
-    own, report = found.explained, getattr(model, "report_", None)
+    model, report = found.model, getattr(found.model, "report_", None)
+    is_class = found.predictions.proba is not None
     fit_again = (
         f"model = {model!r}.fit(X_train, y_train)",
         "model.report_html(X, y, out='report.html')",
@@ -66,23 +62,16 @@ def page(found: Findings) -> str:
         beside=beside(found.origin),
         limits=list(limits(found)),
         data=data(found),
-        choice=choice(report) if report is not None and report.candidates else None,
-        importance=None
-        if own.importance is None
-        else explained_charts.importance(found),
-        attribution=None
-        if own.attribution is None
-        else explained_charts.attribution(found),
-        interactions=None
-        if own.interactions is None
-        else explained_charts.interactions(found),
-        relevance=None if own.relevance is None else explained_charts.relevance(found),
-        warps=[explained_charts.warp_chart(warp) for warp in found.warps],
-        more_rows=None if report is None or report.rows is None else rows_chart(report),
-        more_features=None if found.by_size is None else features_chart(found),
-        errors=class_charts.classes(found) if is_class else residuals(found),
+        choice=model_charts.choice(report),
+        importance=explained_charts.importance(found),
+        attribution=explained_charts.attribution(found),
+        interactions=explained_charts.interactions(found),
+        metric=explained_charts.metric(found),
+        more_rows=model_charts.rows(report),
+        more_features=model_charts.features(found),
+        errors=(class_charts.classes if is_class else model_charts.residuals)(found),
         worst=worst(found),
-        effects=[] if own.effects is None else list(explained_charts.effects(found)),
+        effects=explained_charts.effects(found),
         costs=list(costs(found)),
         stages=[
             (name, f"{seconds:.2f}")
@@ -329,197 +318,9 @@ def data(found: Findings) -> dict[str, Any]:
     some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
     return {
         "table": table(some, head, rows, (0, 1, 4, 7)) if rows else None,
-        "target": target_chart(found),
+        "target": model_charts.target(found),
         "n_kept": 0 if kept is None else len(kept),
         "n": n,
-    }
-
-
-def target_chart(found: Findings) -> Markup:
-    """The distribution of the target."""
-    name = cut(found.origin.target or "target", CELL)
-    if found.predictions.proba is None:
-        counts, edges = np.histogram(
-            found.rows.y.astype(np.float64), min(BINS, len(found.rows) // 5)
-        )
-        ends = [
-            f"{short_number(a)} to {short_number(b)}"
-            for a, b in pairwise(edges.tolist())
-        ]
-        return bar_chart(
-            f"Rows by {name}",
-            ends,
-            counts.tolist(),
-            [f"{count:,}" for count in counts.tolist()],
-        )
-    counts = np.bincount(found.predictions.labels, minlength=len(found.model.classes_))
-    first = np.argsort(-counts, kind="stable")[:MOST_BARS]
-    shown = [f"{counts[k]:,}" for k in first]
-    return bar_chart(
-        f"Rows by {name}",
-        found.model.classes_[first].tolist(),
-        counts[first].tolist(),
-        shown,
-    )
-
-
-def choice(report: Any) -> dict[str, Markup]:
-    """The candidates, the chosen one first."""
-    ranked = sorted(
-        report.candidates, key=lambda one: (one.name != report.chosen, one.loss)
-    )
-    ends = [
-        (one.loss - Z * one.standard_error, one.loss, one.loss + Z * one.standard_error)
-        for one in ranked
-    ]
-    label = f"{UNITS.get(report.criterion, report.criterion)} (95 % interval)"
-    head = (
-        "candidate",
-        report.criterion,
-        "standard error",
-        "features or grids",
-        "seconds",
-    )
-    rows = [
-        (
-            one.name,
-            number(one.loss),
-            f"{one.standard_error:.2g}",
-            f"{one.size:,}",
-            f"{one.seconds:.1f}",
-        )
-        for one in ranked
-    ]
-    names = [one.name for one in ranked]
-    return {
-        "chart": interval_chart(
-            "Candidates and their losses", label, names, ends, first=True
-        ),
-        "table": table(
-            f"Candidates, compared on {report.rows_held_out:,} validation rows",
-            head,
-            rows,
-        ),
-    }
-
-
-def rows_chart(report: Any) -> dict[str, Any]:
-    """Validation losses of the fit with fewer training rows, and whether more would
-    help.
-    """
-    curve, label = report.rows, UNITS.get(report.criterion, report.criterion)
-    losses, halves = np.array(curve.losses), Z * np.array(curve.standard_errors)
-    series = Series(label, curve.n_rows, losses, losses - halves, losses + halves)
-    chart = line_chart(
-        "Validation loss against rows",
-        ("number of training rows", label),
-        [series],
-        log=True,
-    )
-    return {"verdict": f"{curve}.", "chart": chart, "n_validated": report.rows_held_out}
-
-
-def features_chart(found: Findings) -> dict[str, Any]:
-    """Errors against the size of the map, and whether more would help."""
-    curve = found.by_size
-    assert curve is not None
-    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
-    words = (
-        word
-        for name, word in (("n_components", "features"), ("n_grids", "grids"))
-        if name in kinds
-    )
-    what, label = (
-        " and ".join(words) or "features",
-        "RMSE" if curve.rooted else "log loss",
-    )
-    series = Series(
-        label,
-        curve.sizes,
-        curve.means,
-        curve.means - curve.halves,
-        curve.means + curve.halves,
-    )
-    chart = line_chart(
-        f"{label} against {what}", (f"number of {what}", label), [series], log=True
-    )
-    return {"what": what, "verdict": verdict(curve, what), "chart": chart}
-
-
-def verdict(curve: Curve, what: str) -> str:
-    """Whether the last doubling helped, in a sentence."""
-    gain, error = curve.gain
-    last = min(curve.base + 1, len(curve.sizes) - 1)
-    fewer, most = curve.sizes[last - 1], curve.sizes[last]
-    loss = "mean squared error" if curve.rooted else "log loss"
-    change = (
-        f"From {fewer:,} to {most:,} {what} the {loss} "
-        f"{'falls' if gain > 0 else 'rises'} by {percent(abs(gain))}"
-    )
-    helps = (
-        "likely to help"
-        if gain > 2 * error
-        else "likely to harm"
-        if gain < -2 * error
-        else "cannot tell"
-    )
-    return f"{helps}. {change} (standard error {percent(error)})."
-
-
-def residuals(found: Findings) -> dict[str, Markup]:
-    """Targets and errors against predictions, and quantiles of the errors."""
-    predicted, y = found.predictions.predicted, found.rows.y.astype(np.float64)
-    errors = y - predicted
-    shown = np.random.default_rng(5).permutation(len(errors))[:DOTS]
-    order = np.array_split(
-        np.argsort(predicted, kind="stable"), min(BINS, max(len(errors) // 10, 1))
-    )
-    centres = [float(predicted[part].mean()) for part in order]
-    middle = [float(errors[part].mean()) for part in order]
-    low, high = (
-        [float(np.quantile(errors[part], share)) for part in order]
-        for share in (0.1, 0.9)
-    )
-    series = [
-        Series("residual of a row", predicted[shown], errors[shown], kind="points"),
-        Series("mean, and 80 % of the rows", centres, middle, low, high, kind="band"),
-    ]
-    ends = [
-        float(end(np.append(y[shown], predicted[shown]))) for end in (np.min, np.max)
-    ]
-    truth = [
-        Series("a row", predicted[shown], y[shown], kind="points"),
-        Series("prediction equals target", ends, ends, kind="line"),
-    ]
-    shares = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-    quantiles = [
-        (f"{100 * share:g} %", number(float(np.quantile(errors, share))))
-        for share in shares
-    ]
-    absolute, squared = (
-        mean_absolute_error(y, predicted),
-        root_mean_squared_error(y, predicted),
-    )
-    of_all = [
-        ("mean absolute error (MAE)", absolute),
-        ("root of the mean squared error (RMSE)", squared),
-    ]
-    sizes = [*of_all, ("median absolute error", float(np.median(np.abs(errors))))]
-    return {
-        "truth": line_chart(
-            "Targets against predictions", ("prediction", "target"), truth
-        ),
-        "chart": line_chart(
-            "Residuals against predictions", ("prediction", "residual"), series
-        ),
-        "quantiles": table(
-            "Quantiles of the residuals", ("quantile", "residual"), quantiles
-        ),
-        "sizes": table(
-            "Errors, in the unit of the target",
-            ("error", "value"),
-            [(a, number(b)) for a, b in sizes],
-        ),
     }
 
 

@@ -1,0 +1,220 @@
+"""Draws the target, the choice of the model, what more rows or features would do, and
+residuals.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import AutoLocator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import PredictionErrorDisplay
+
+from bochner.display import SizeDisplay
+from bochner.display.canvas import (
+    BLUE,
+    GREY,
+    draw_band,
+    label_axes,
+    shortened,
+    size_ticks,
+)
+from bochner.display.importance_displays import bar_block, draw_bars
+from bochner.display.learning_displays import UNITS
+from bochner.features.leaves import leaves, size_name
+from bochner.markup import Markup, cut, number, percent, table
+from bochner.report.charts import chart, display_chart
+from bochner.report.findings import Curve, Findings
+from bochner.scores.measures import Z
+
+MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
+
+
+def target(found: Findings) -> Markup:
+    """The distribution of the target."""
+    name = found.origin.target or "target"
+    title = f"Rows by {cut(name, CELL)}"
+    if found.predictions.proba is None:
+        y = found.rows.y.astype(np.float64)
+
+        def draw(ax: Any) -> None:
+            ax.hist(y, min(BINS, len(y) // 5), color=BLUE, rwidth=0.95)
+            label_axes(ax, shortened(name), "Rows")
+
+        return chart("target", title, draw)
+    classes = found.model.classes_
+    counts = np.bincount(found.predictions.labels, minlength=len(classes))
+    first = np.argsort(-counts, kind="stable")[:MOST_BARS]
+    names = classes[first].tolist()
+
+    def draw_counts(ax: Any) -> None:
+        bars = draw_bars(ax, names, counts[first])
+        shown = [f"{count:,}" for count in counts[first]]
+        ax.bar_label(bars, shown, padding=3, fontsize="small")
+        label_axes(ax, "Rows", xmargin=0.15)
+
+    return chart("target", title, draw_counts, bar_block(names).height)
+
+
+def choice(report: Any) -> dict[str, Markup] | None:
+    """The candidates, the chosen one first; None where there are none."""
+    if report is None or not report.candidates:
+        return None
+    ranked = sorted(
+        report.candidates, key=lambda one: (one.name != report.chosen, one.loss)
+    )
+    head = (
+        "candidate",
+        report.criterion,
+        "standard error",
+        "features or grids",
+        "seconds",
+    )
+    rows = [
+        (
+            one.name,
+            number(one.loss),
+            f"{one.standard_error:.2g}",
+            f"{one.size:,}",
+            f"{one.seconds:.1f}",
+        )
+        for one in ranked
+    ]
+    display = SizeDisplay((), ranked, report.chosen, criterion=report.criterion)
+    caption = f"Candidates, compared on {report.rows_held_out:,} validation rows"
+    return {
+        "chart": display_chart("candidates", "Candidates and their losses", display),
+        "table": table(caption, head, rows),
+    }
+
+
+def loss_chart(
+    title: str, x: str, y: str, sizes: ArrayLike, losses: NDArray, halves: NDArray
+) -> Markup:
+    """Losses with their 95 % intervals against sizes."""
+
+    def draw(ax: Any) -> None:
+        ax.set_xscale("log")
+        ax.errorbar(sizes, losses, halves, marker="o", capsize=3, color=BLUE)
+        size_ticks(ax.xaxis, np.asarray(sizes), 5)
+        label_axes(ax, x, y)
+
+    return chart(x, title, draw)
+
+
+def rows(report: Any) -> dict[str, Any] | None:
+    """Validation losses of the fit with fewer training rows, and whether more would
+    help.
+    """
+    if report is None or report.rows is None:
+        return None
+    curve, label = report.rows, UNITS.get(report.criterion, report.criterion)
+    drawn = loss_chart(
+        "Validation loss against rows",
+        "Training rows",
+        label.capitalize(),
+        curve.n_rows,
+        np.array(curve.losses),
+        Z * np.array(curve.standard_errors),
+    )
+    return {"verdict": f"{curve}.", "chart": drawn}
+
+
+def features(found: Findings) -> dict[str, Any] | None:
+    """Errors against the size of the map, and whether more would help."""
+    curve = found.by_size
+    if curve is None:
+        return None
+    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
+    words = (
+        word
+        for name, word in (("n_components", "features"), ("n_grids", "grids"))
+        if name in kinds
+    )
+    what = " and ".join(words) or "features"
+    label = "RMSE" if curve.rooted else "Log loss"
+    title, across = f"{label} against {what}", f"Number of {what}"
+    drawn = loss_chart(title, across, label, curve.sizes, curve.means, curve.halves)
+    return {"what": what, "verdict": verdict(curve, what), "chart": drawn}
+
+
+def verdict(curve: Curve, what: str) -> str:
+    """Whether the last doubling helped, in a sentence."""
+    gain, error = curve.gain
+    last = min(curve.base + 1, len(curve.sizes) - 1)
+    fewer, most = curve.sizes[last - 1], curve.sizes[last]
+    loss = "mean squared error" if curve.rooted else "log loss"
+    change = (
+        f"From {fewer:,} to {most:,} {what} the {loss} "
+        f"{'falls' if gain > 0 else 'rises'} by {percent(abs(gain))}"
+    )
+    helps = (
+        "likely to help"
+        if gain > 2 * error
+        else "likely to harm"
+        if gain < -2 * error
+        else "cannot tell"
+    )
+    return f"{helps}. {change} (standard error {percent(error)})."
+
+
+def residuals(found: Findings) -> dict[str, Markup]:
+    """Targets and errors against predictions, and quantiles of the errors."""
+    predicted = found.predictions.predicted
+    truth = found.rows.y.astype(np.float64)
+    errors = truth - predicted
+
+    def draw(kind: str, label: str, ax: Any) -> None:
+        PredictionErrorDisplay.from_predictions(
+            truth,
+            predicted,
+            kind=kind,
+            subsample=DOTS,
+            random_state=5,
+            ax=ax,
+            scatter_kwargs={"s": 9, "alpha": 0.5, "linewidths": 0, "color": BLUE},
+        )
+        label_axes(ax, "Prediction", label)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(AutoLocator())
+
+    def draw_residuals(ax: Any) -> None:
+        draw("residual_vs_predicted", "Residual", ax)
+        order = np.argsort(predicted, kind="stable")
+        parts = np.array_split(order, min(BINS, max(len(order) // 10, 1)))
+        ends = [np.quantile(errors[part], (0.1, 0.9)) for part in parts]
+        centres = np.array([predicted[part].mean() for part in parts])
+        draw_band(ax, centres, np.transpose(ends), GREY)
+
+    shares = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
+    quantiles = [
+        (f"{100 * share:g} %", number(value))
+        for share, value in zip(shares, np.quantile(errors, shares), strict=True)
+    ]
+    sizes = {
+        "mean absolute error (MAE)": np.abs(errors).mean(),
+        "root of the mean squared error (RMSE)": np.sqrt(np.mean(errors**2)),
+        "median absolute error": np.median(np.abs(errors)),
+    }
+    return {
+        "truth": chart(
+            "truth",
+            "Targets against predictions",
+            partial(draw, "actual_vs_predicted", "Target"),
+        ),
+        "chart": chart(
+            "residuals",
+            "Residuals against predictions, and where 80 % of them are",
+            draw_residuals,
+        ),
+        "quantiles": table(
+            "Quantiles of the residuals", ("quantile", "residual"), quantiles
+        ),
+        "sizes": table(
+            "Errors, in the unit of the target",
+            ("error", "value"),
+            [(name, number(value)) for name, value in sizes.items()],
+        ),
+    }
