@@ -103,6 +103,30 @@ def test_page_fits_the_screen_and_shows_something(browser, report, scheme, width
     page.close()
 
 
+def test_charts_fill_the_page(browser, report):
+    """In pairs on a wide screen, one below the other on a narrow one."""
+    for width, share in ((1400, 0.45), (400, 0.95)):
+        page, _ = opened(browser, report, viewport={"width": width, "height": 800})
+        whole = page.locator("main").bounding_box()["width"]
+        widths = [one.bounding_box()["width"] for one in page.locator("figure").all()]
+        assert len(widths) > 10
+        assert min(widths) >= share * whole
+        page.close()
+
+
+def test_charts_have_the_colours_of_the_scheme(browser, report):
+    found = []
+    for scheme in ("light", "dark"):
+        page, _ = opened(browser, report, color_scheme=scheme)
+        fills = "one => getComputedStyle(one).fill"
+        text = page.locator("svg text").first.evaluate(fills)
+        ink = page.locator("body").evaluate("one => getComputedStyle(one).color")
+        assert text == ink
+        found.append(page.locator("svg path[style*='--c0']").first.evaluate(fills))
+        page.close()
+    assert found == ["rgb(0, 114, 178)", "rgb(86, 180, 233)"]
+
+
 def test_keyboard_reaches_the_content(browser, report):
     page, _ = opened(browser, report)
     page.keyboard.press("Tab")

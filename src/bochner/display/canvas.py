@@ -29,6 +29,7 @@ LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
 # Share of the height of Axes that is left below a title and a legend, at least
 LOW = 0.7
+BESIDE = 0.2  # share of a figure that Axes leave beside them
 LETTERS = "kMGT"
 
 
@@ -230,12 +231,18 @@ def finish(axes: Sequence[Axes]) -> None:
 
 
 def _points(ax: Axes) -> tuple[float, float]:
-    """Width and height of Axes in points, about."""
+    """Width and height of Axes in points, about, less what names beside them take."""
+    from matplotlib.ticker import FixedLocator
+
     figure, place = ax.figure, ax.get_position()
-    return (
-        place.width * figure.bbox.width * 72 / figure.dpi,
-        place.height * figure.bbox.height * 72 / figure.dpi,
-    )
+    scale = 72 / figure.dpi
+    width = place.width * figure.bbox.width * scale
+    if isinstance(ax.yaxis.get_major_locator(), FixedLocator):
+        names = "\n".join(label.get_text() for label in ax.get_yticklabels())
+        longest = max(map(len, names.split("\n")))
+        whole = width + BESIDE * figure.bbox.width * scale
+        width = min(width, whole - longest * LETTER * text_size(ax))
+    return width, place.height * figure.bbox.height * scale
 
 
 def wrapped(text: str, width: float) -> str:

@@ -734,16 +734,10 @@ class SpectrumDisplay(Display):
             len(law),
             _span(law, drawn, coordinate == "length"),
         )
-        name = (
-            ""
-            if coordinate == "length"
-            else canvas.shortened(seen.names(X, d)[int(coordinate)])
-        )
-        label = (
-            f"Frequency in {name}  [rad per unit]"
-            if name
-            else "Length of the frequency  [rad per unit]"
-        )
+        label = "Length of the frequency  [rad per unit]"
+        if coordinate != "length":
+            name = canvas.shortened(seen.names(X, d)[int(coordinate)])
+            label = f"Frequency in {name}  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -197,11 +197,10 @@ def beside(origin: Origin) -> Markup | None:
         for key in scores
         if not key.startswith("interval_") and key != "calibration_error"
     ]
-    own = (
-        "this model",
-        *(" (".join(filter(None, cells(key, scores[key])[:2])) for key in keys),
-    )
-    own = tuple(f"{cell})" if " (" in cell else cell for cell in own)
+    own = ["this model"]
+    for key in keys:
+        value, interval, _ = cells(key, scores[key])
+        own.append(f"{value} ({interval})" if interval else value)
     others = [
         (name, *(cells(key, one[key])[0] for key in keys))
         for name, one in origin.others["scores"].items()
@@ -403,16 +402,9 @@ def costs(found: Findings) -> Iterator[tuple[str, str]]:
 
 def versions() -> list[tuple[str, str]]:
     """Of the software, and the machine."""
-    rows = [("bochner", __version__), *((name, _version(name)) for name in LIBRARIES)]
     return [
-        *rows,
+        ("bochner", __version__),
+        *((name, version(name)) for name in LIBRARIES),
         ("Python", platform.python_version()),
         ("machine", f"{platform.system()} {platform.machine()}"),
     ]
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
