@@ -9,8 +9,8 @@ from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
@@ -68,7 +68,8 @@ def chart(
         Inches, of a width of 4.6.
     """
     written = StringIO()
-    with matplotlib.rc_context(LOOK), warnings.catch_warnings():
+    # Whatever style the user draws in, the page has its own
+    with style.context(["default", LOOK]), warnings.catch_warnings():
         # The browser has glyphs that the font of matplotlib lacks
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
         figure = Figure((WIDTH, height), dpi=72, layout="constrained")
@@ -175,8 +176,8 @@ def _rounded(places: str) -> str:
     return " ".join(short.split())
 
 
-def _of_page(style: str) -> str:
-    """A style in the colours and the font of the page."""
+def _of_page(look: str) -> str:
+    """Properties of style in the colours and the font of the page."""
     for colour, name in VARIABLES.items():
-        style = style.replace(colour.lower(), f"var(--{name})")
-    return re.sub("font-family: [^;]*(; )?", "", style)
+        look = look.replace(colour.lower(), f"var(--{name})")
+    return re.sub("font-family: [^;]*(; )?", "", look)
