@@ -182,16 +182,13 @@ class LearningDisplay(Display):
         """Numbers across and values up, the labels of both, and a colour, for each
         panel.
         """
+        across = f"Number of {self.unit}"
         curves = [
-            (self.rows, self.row_errors, "Training rows", self.error, BLUE)
-        ] * bool(len(self.rows))
-        if len(self.sizes):
-            across = f"Number of {self.unit}"
-            curves += [(self.sizes, self.size_errors, across, self.error, BLUE)]
-            curves += [
-                (self.sizes, self.seconds, across, "Training time [s]", VERMILION)
-            ]
-        return curves
+            (self.rows, self.row_errors, "Training rows", self.error, BLUE),
+            (self.sizes, self.size_errors, across, self.error, BLUE),
+            (self.sizes, self.seconds, across, "Training time [s]", VERMILION),
+        ]
+        return [curve for curve in curves if len(curve[0])]
 
     def _blocks(self) -> list[Block]:
         n = len(self._curves)
