@@ -147,17 +147,14 @@ def test_arrays_agree_with_scikit_learn(convert):
     )
 
 
-def test_two_classes_have_the_probability_of_the_second(rows):
-    X, y = rows
-    model = KernelMachineClassifier(
-        "gaussian", metric="isotropic", n_components=32, random_state=0
-    ).fit(X, y > 0.5)
-    effects = model.effects(X, "height")
+def test_two_classes_have_the_probability_of_the_second(sold_classifier):
+    model, X = sold_classifier.model, sold_classifier.X.to_pandas()
+    effects = model.effects(X, "x")
     assert effects.outputs == ("True",)
     assert effects.what == "probability"
     value = effects[0].values[3]
     assert effects[0].mean[3, 0] == pytest.approx(
-        model.predict_proba(replaced(X, "height", value))[:, 1].mean()
+        model.predict_proba(replaced(X, "x", value))[:, 1].mean()
     )
 
 
