@@ -975,6 +975,21 @@ def test_models_saved_by_a_program(folder, price_regressor, run, done, refused):
     assert "does not predict" in refused("inspect", "map.safetensors")
 
 
+def test_a_column_of_the_model_is_no_index_of_rows(folder, done):
+    """Which a column of this name is where a model does not know it."""
+    X = TABLE.select(["x"]).add_column(0, "Unnamed: 0", pa.array(range(N)))
+    y = TABLE["price"].to_numpy()
+    model = KernelMachineRegressor(**GAUSSIAN).fit(X, y)
+    save(model, "model.safetensors", metadata={"target": "price"})
+    csv.write_csv(X.append_column("price", TABLE["price"]), "counted.csv")
+    scored = done("evaluate", "model.safetensors", "counted.csv")["scores"]
+    assert scored["r2"]["value"] == pytest.approx(model.score(X, y))
+    done("predict", "model.safetensors", "counted.csv", "--out", "p.parquet")
+    np.testing.assert_allclose(
+        read_table("p.parquet")["price_predicted"].to_numpy(), model.predict(X)
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "task"),
     [
