@@ -1637,7 +1637,7 @@ def test_pipe_is_plain_and_silent(folder):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT as a shell sends it")
-def test_interrupt_leaves_nothing(folder):
+def test_interrupt_leaves_nothing(folder, interruptible):
     rng = np.random.default_rng(0)
     columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
     parquet.write_table(
