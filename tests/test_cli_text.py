@@ -38,7 +38,9 @@ def words(tmp_path, monkeypatch, model):
 
 
 def test_rows_are_counted(words, run):
+    fit = ("fit", "words.csv", "--target", "rolls", "--kernel", "gaussian")
     for command, said in (
+        ((*fit, "--alpha", "0.1"), f"words.csv: {N} rows, 2 columns"),
         (("evaluate", "m.safetensors", "words.csv"), f"words.csv: {N} rows\n"),
         (
             ("report", "m.safetensors", "words.csv", "--out", "page.html"),
