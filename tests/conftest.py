@@ -25,6 +25,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import exact
+import machines
 import tiers
 from bochner.cli.app import app
 from bochner.kernels import (
@@ -242,6 +243,39 @@ def one_thread():
     """
     with threadpool_limits(limits=1):
         yield
+
+
+def fitted_once(name):
+    """A fixture that fits a machine once in a process."""
+
+    @pytest.fixture(scope="session", name=name)
+    def shared(tmp_path_factory):
+        return machines.BUILDERS[name](tmp_path_factory.mktemp(name))
+
+    return shared
+
+
+# Six machines that are only read: see machines.py
+price_regressor = fitted_once("price_regressor")
+kind_classifier = fitted_once("kind_classifier")
+sold_classifier = fitted_once("sold_classifier")
+line_regressor = fitted_once("line_regressor")
+bins_regressor = fitted_once("bins_regressor")
+hybrid_regressor = fitted_once("hybrid_regressor")
+
+
+@pytest.fixture(params=machines.BUILDERS)
+def shared_machine(request):
+    """Each of the six machines."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(autouse=True)
+def machines_are_only_read(request):
+    """Fail a test that changes a machine that tests share."""
+    yield
+    for name in machines.BUILDERS.keys() & set(request.fixturenames):
+        request.getfixturevalue(name).check()
 
 
 @pytest.fixture(scope="session")

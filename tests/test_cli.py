@@ -48,35 +48,15 @@ from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
 from bochner.scores import summaries as scores
+from machines import GAUSSIAN, N, houses, of_houses
 from whole_tables import read_table
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
 BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")
-N = 120
 COMMAND = (sys.executable, "-c", "from bochner.cli import main; main()")
 
 
-def make_table(seed=0):
-    rng = np.random.default_rng(seed)
-    x, z = rng.normal(size=(2, N))
-    kind = rng.choice(["round", "square", "long, thin"], N)
-    price = 100 + 3 * np.sin(x) + z**2 + (kind == "round") + 0.1 * rng.normal(size=N)
-    gaps = pa.array(
-        [None if k % 10 == 0 else float(value) for k, value in enumerate(z)]
-    )
-    return pa.table(
-        {
-            "x": x,
-            "z": gaps,
-            "kind": kind,
-            "rooms": rng.integers(1, 5, N),
-            "sold": x + z > 0,
-            "price": price,
-        }
-    )
-
-
-TABLE = make_table()
+TABLE = houses()
 
 
 @pytest.fixture
@@ -101,6 +81,20 @@ def read(name):
 
 def fit_model(done, target, *more, out="model.safetensors"):
     return done("fit", "houses.csv", "--target", target, "--out", out, *FAST, *more)
+
+
+@pytest.fixture
+def model_of(folder, request):
+    """Put the model of a column into a file of the folder, as if a program had saved
+    it with its target.
+    """
+
+    def put(target, path="model.safetensors"):
+        name = "price_regressor" if target == "price" else f"{target}_classifier"
+        model = request.getfixturevalue(name).model
+        save(model, path, metadata={"target": target})
+
+    return put
 
 
 COMMANDS = (
@@ -331,8 +325,8 @@ def test_saved_model_is_fitted_on_all_rows_and_remembers_its_target(folder, done
 @pytest.mark.parametrize(
     "out", ["new prices.csv", "new.parquet", "new.csv.gz", "new.tsv"]
 )
-def test_predict_regression(folder, done, out):
-    fit_model(done, "price", "--test-size", "0")
+def test_predict_regression(folder, model_of, done, out):
+    model_of("price")
     shuffled = TABLE.select(["sold", "kind", "z", "rooms", "x"]).append_column(
         "more", pa.array(range(N))
     )
@@ -354,8 +348,12 @@ def test_predict_regression(folder, done, out):
 @pytest.mark.parametrize(
     ("target", "dtype"), [("kind", str), ("sold", bool), ("rooms", int)]
 )
-def test_predict_classes(folder, done, target, dtype):
-    fit_model(done, target, "--test-size", "0")
+def test_predict_classes(folder, model_of, done, target, dtype):
+    if target == "rooms":
+        rooms = KernelMachineClassifier(**GAUSSIAN).fit(*of_houses("rooms"))
+        save(rooms, "model.safetensors", metadata={"target": "rooms"})
+    else:
+        model_of(target)
     done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
     table = read_table("p.parquet")
     model = load("model.safetensors")
@@ -372,9 +370,9 @@ def test_predict_classes(folder, done, target, dtype):
 
 def test_evaluate_agrees_with_fit_and_sklearn(folder, done):
     report = fit_model(done, "kind")
-    parquet.write_table(make_table(seed=1), "later.parquet")
+    parquet.write_table(houses(seed=1), "later.parquet")
     later = done("evaluate", "model.safetensors", "later.parquet")
-    table = make_table(seed=1)
+    table = houses(seed=1)
     model = load("model.safetensors")
     accuracy = model.score(
         table.drop_columns(["kind"]), np.array(table["kind"].to_pylist())
@@ -457,12 +455,11 @@ def test_intervals_are_scored(folder, run, done, unsure):
     )
     assert done("inspect", "model.safetensors")["scores"] == report["scores"]
     assert "intervals and standard deviations" in run("inspect", "model.safetensors")[1]
-    parquet.write_table(make_table(seed=1), "later.parquet")
+    parquet.write_table(houses(seed=1), "later.parquet")
     later = done("evaluate", "model.safetensors", "later.parquet")["scores"]
-    y = make_table(seed=1)["price"].to_numpy()
+    y = houses(seed=1)["price"].to_numpy()
     errors = np.abs(
-        y
-        - load("model.safetensors").predict(make_table(seed=1).drop_columns(["price"]))
+        y - load("model.safetensors").predict(houses(seed=1).drop_columns(["price"]))
     )
     assert later["interval_coverage"]["value"] == pytest.approx((errors <= 0.9).mean())
     assert later["interval_coverage"]["asked_for"] == 0.9
@@ -505,8 +502,8 @@ def test_scores_of_classes_are_those_of_sklearn(folder, run, done):
         )
 
 
-def test_probabilities_are_left_out_on_demand(folder, done):
-    fit_model(done, "kind")
+def test_probabilities_are_left_out_on_demand(folder, model_of, done):
+    model_of("kind")
     for option, count in (("--proba", 4), ("--no-proba", 1)):
         done("predict", "model.safetensors", "houses.csv", "--out", "p.csv", option)
         assert len(read_table("p.csv").column_names) == count
@@ -618,8 +615,10 @@ def test_printed_line_fits_the_same_model(folder, done, more):
 
 
 @pytest.mark.parametrize("target", ["price", "kind"])
-def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, target):
-    fit_model(done, target)
+def test_explain_writes_values_that_sum_to_the_prediction(
+    folder, model_of, done, run, target
+):
+    model_of(target)
     report = done(
         "explain",
         "model.safetensors",
@@ -646,8 +645,8 @@ def test_explain_writes_values_that_sum_to_the_prediction(folder, done, run, tar
     assert out.startswith("Wrote values.csv: Shapley values of ")
 
 
-def test_report_names_what_is_at_fault(folder, done, refused):
-    fit_model(done, "kind")
+def test_report_names_what_is_at_fault(model_of, refused):
+    model_of("kind")
     csv.write_csv(TABLE.slice(0, 10), "few.csv")
     assert refused(
         "report", "model.safetensors", "few.csv", "--out", "r.html"
@@ -659,8 +658,8 @@ def test_report_names_what_is_at_fault(folder, done, refused):
     assert not os.path.exists("r.html")
 
 
-def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):
-    fit_model(done, "kind")
+def test_evaluate_unknown_classes_and_missing_targets(model_of, done, refused):
+    model_of("kind")
     kinds = TABLE["kind"].to_pylist()
     kinds[:3] = ["oval", None, None]
     with_oval = TABLE.drop_columns(["kind"]).append_column("kind", pa.array(kinds))
@@ -681,8 +680,8 @@ def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):
     )
 
 
-def test_inspect(folder, run, done):
-    fit_model(done, "kind")
+def test_inspect(model_of, run, done):
+    model_of("kind")
     report = done("inspect", "model.safetensors")
     assert report["columns"] == {
         "x": "number",
@@ -939,12 +938,8 @@ def test_fit_that_fails_numerically(folder, refused, monkeypatch):
     assert "larger --alpha" in refused("fit", "houses.csv", "--target", "price", *FAST)
 
 
-def test_models_saved_by_a_program(folder, run, done, refused):
-    X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    save(
-        KernelMachineRegressor(kernel="gaussian", n_components=64).fit(X, y),
-        "own.safetensors",
-    )
+def test_models_saved_by_a_program(folder, price_regressor, run, done, refused):
+    save(price_regressor.model, "own.safetensors")
     done("predict", "own.safetensors", "houses.csv", "--out", "p.csv")
     assert read_table("p.csv").column_names == ["target_predicted"]
     assert "--target" in refused("evaluate", "own.safetensors", "houses.csv")
@@ -978,6 +973,21 @@ def test_models_saved_by_a_program(folder, run, done, refused):
     }
     save(FourierFeatures(random_state=0).fit(rows), "map.safetensors")
     assert "does not predict" in refused("inspect", "map.safetensors")
+
+
+def test_a_column_of_the_model_is_no_index_of_rows(folder, done):
+    """Which a column of this name is where a model does not know it."""
+    X = TABLE.select(["x"]).add_column(0, "Unnamed: 0", pa.array(range(N)))
+    y = TABLE["price"].to_numpy()
+    model = KernelMachineRegressor(**GAUSSIAN).fit(X, y)
+    save(model, "model.safetensors", metadata={"target": "price"})
+    csv.write_csv(X.append_column("price", TABLE["price"]), "counted.csv")
+    scored = done("evaluate", "model.safetensors", "counted.csv")["scores"]
+    assert scored["r2"]["value"] == pytest.approx(model.score(X, y))
+    done("predict", "model.safetensors", "counted.csv", "--out", "p.parquet")
+    np.testing.assert_allclose(
+        read_table("p.parquet")["price_predicted"].to_numpy(), model.predict(X)
+    )
 
 
 @pytest.mark.parametrize(
@@ -1283,8 +1293,8 @@ def test_every_message_counts_the_lines_of_the_file(
     assert match in refused(*command)
 
 
-def test_models_and_tables_swapped_or_missing(folder, done, refused):
-    fit_model(done, "price")
+def test_models_and_tables_swapped_or_missing(model_of, refused):
+    model_of("price")
     assert "is a model, not a table" in refused(
         "fit", "model.safetensors", "--target", "x"
     )
@@ -1308,8 +1318,8 @@ def test_models_and_tables_swapped_or_missing(folder, done, refused):
     assert "truncated" in refused("inspect", "cut")
 
 
-def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch):
-    fit_model(done, "price")
+def test_outputs_are_checked_before_the_work(model_of, refused, monkeypatch):
+    model_of("price")
     monkeypatch.setattr(
         KernelMachineRegressor, "fit", lambda *args: pytest.fail("too late")
     )
@@ -1328,8 +1338,8 @@ def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch)
     )
 
 
-def test_predict_with_columns_that_differ(folder, done, refused):
-    fit_model(done, "price")
+def test_predict_with_columns_that_differ(model_of, refused):
+    model_of("price")
     parquet.write_table(TABLE.drop_columns(["x", "kind"]), "few.parquet")
     line = refused("predict", "model.safetensors", "few.parquet", "--out", "p.csv")
     assert "columns that are missing: 'x', 'kind'" in line
@@ -1437,8 +1447,8 @@ def test_interrupt_in_process(folder, run, monkeypatch):
     assert os.listdir() == ["houses.csv"]
 
 
-def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch):
-    fit_model(done, "price")
+def test_failed_write_leaves_the_old_predictions(model_of, done, run, monkeypatch):
+    model_of("price")
     done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
     before = read("p.parquet")
 
@@ -1557,7 +1567,7 @@ def test_json_is_as_documented(folder, done, small_data_sets):
 
 def write_many(name):
     """A table of 600 rows, on which a fit has candidates."""
-    csv.write_csv(pa.concat_tables([make_table(seed) for seed in range(5)]), name)
+    csv.write_csv(pa.concat_tables([houses(seed) for seed in range(5)]), name)
 
 
 @pytest.mark.slow
@@ -1627,7 +1637,7 @@ def test_pipe_is_plain_and_silent(folder):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT as a shell sends it")
-def test_interrupt_leaves_nothing(folder):
+def test_interrupt_leaves_nothing(folder, interruptible):
     rng = np.random.default_rng(0)
     columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
     parquet.write_table(

@@ -7,41 +7,40 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
+from bochner import KernelMachineClassifier, save
 from bochner.cli import tables
 from whole_tables import read_table
 
 N = 120
 
 
-@pytest.fixture
-def words(tmp_path, monkeypatch, done):
-    """A working directory with words.csv, two columns of text and a target of text,
-    and a model of it.
-    """
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def model():
+    """Of two columns of text and a target of text; and all three in a table."""
     draw = np.random.default_rng(0).choice
     colour, shape = draw(["red", "blue"], N), draw(["ball", "cube", "ring"], N)
     rolls = np.where((shape == "ball") & (colour == "red"), "yes", "no")
-    csv.write_csv(
-        pa.table({"colour": colour, "shape": shape, "rolls": rolls}), "words.csv"
+    X = pa.table({"colour": colour, "shape": shape})
+    fitted = KernelMachineClassifier("gaussian", alpha=0.1, random_state=0).fit(
+        X, rolls
     )
-    done(
-        "fit",
-        "words.csv",
-        "--target",
-        "rolls",
-        "--out",
-        "m.safetensors",
-        "--kernel",
-        "gaussian",
-        "--alpha",
-        "0.1",
-    )
+    return fitted, X.append_column("rolls", pa.array(rolls))
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch, model):
+    """A working directory with words.csv, and a model of it as a program saves it."""
+    monkeypatch.chdir(tmp_path)
+    fitted, table = model
+    csv.write_csv(table, "words.csv")
+    save(fitted, "m.safetensors", metadata={"target": "rolls"})
     return tmp_path
 
 
 def test_rows_are_counted(words, run):
+    fit = ("fit", "words.csv", "--target", "rolls", "--kernel", "gaussian")
     for command, said in (
+        ((*fit, "--alpha", "0.1"), f"words.csv: {N} rows, 2 columns"),
         (("evaluate", "m.safetensors", "words.csv"), f"words.csv: {N} rows\n"),
         (
             ("report", "m.safetensors", "words.csv", "--out", "page.html"),

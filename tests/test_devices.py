@@ -51,6 +51,45 @@ def place():
     return Device(pytest.importorskip("torch").device("cpu"))
 
 
+def out_of_memory_beyond(most, tried):
+    """Work that takes so many rows at most, and notes how many it was given."""
+
+    def compute(rows):
+        tried.append(rows)
+        if rows > most:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return rows
+
+    return compute
+
+
+def test_without_memory_an_eighth_of_the_rows_is_tried_once():
+    place = SimpleNamespace(
+        memory_error=lambda n_bytes, what, cure: MemoryError(n_bytes, what)
+    )
+    for most, expected in ((800, [800]), (100, [800, 100])):
+        tried = []
+        compute = out_of_memory_beyond(most, tried)
+        assert device_fourier.with_smaller_blocks(compute, 800, place, 8) <= most
+        assert tried == expected
+    with pytest.raises(MemoryError, match="810, 'A block of 100 rows'"):
+        device_fourier.with_smaller_blocks(
+            out_of_memory_beyond(99, []), 800, place, 8, beside=10
+        )
+
+
+def test_another_error_than_of_memory_passes():
+    tried = []
+
+    def compute(rows):
+        tried.append(rows)
+        raise RuntimeError("shapes differ")
+
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        device_fourier.with_smaller_blocks(compute, 800, SimpleNamespace(), 8)
+    assert tried == [800]
+
+
 @pytest.fixture
 def tensor(place, monkeypatch):
     """Makes tensors, which lie as on a device that is not the processor."""

@@ -26,10 +26,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator
-from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor, persistence
+from bochner import persistence
 from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
@@ -930,14 +929,18 @@ def test_the_order_of_arrays_is_kept(path, shape):
         assert again.flags.f_contiguous == value.flags.f_contiguous
 
 
-@pytest.mark.parametrize("features", ["fourier", "binning", "auto"])
-def test_models_predict_the_same_bits_after_load(path, features):
-    X, y = load_iris(return_X_y=True)
-    model = KernelMachineClassifier(features=features, random_state=0).fit(X, y)
+def test_models_predict_the_same_bits_after_load(path, shared_machine):
+    model, X = shared_machine.model, shared_machine.X
     save(model, path)
     back = load(path)
-    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
-    np.testing.assert_array_equal(back.predict_proba(X[:1]), model.predict_proba(X[:1]))
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    if hasattr(model, "classes_"):
+        np.testing.assert_array_equal(
+            back.decision_function(X), model.decision_function(X)
+        )
+        np.testing.assert_array_equal(
+            back.predict_proba(X[:1]), model.predict_proba(X[:1])
+        )
 
 
 def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):
@@ -966,20 +969,12 @@ def test_equal_arrays_are_written_once(path):
 
 
 def describe_tensors(path):
-    from safetensors.numpy import load_file
-
     return {name: tensor.shape for name, tensor in load_file(path).items()}
 
 
-def test_a_hybrid_holds_its_metric_once(path):
-    from safetensors.numpy import load_file
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    model = KernelMachineRegressor(
-        features="hybrid", metric="ard", n_components=8, random_state=0
-    ).fit(X, X[:, 0])
-    save(model, path)
-    tensors = [(t.dtype.str, t.shape, t.tobytes()) for t in load_file(path).values()]
+def test_a_hybrid_holds_its_metric_once(hybrid_regressor):
+    tensors = [
+        (tensor.dtype.str, tensor.shape, tensor.tobytes())
+        for tensor in load_file(hybrid_regressor.path).values()
+    ]
     assert len(set(tensors)) == len(tensors)
-    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))

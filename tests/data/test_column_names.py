@@ -17,6 +17,7 @@ from bochner import (
     load,
     save,
 )
+from bochner.data.columns import column_number
 
 ROWS = np.random.default_rng(0).standard_normal((300, 2))
 NAMES = {
@@ -101,3 +102,13 @@ def test_later_parts_and_a_second_table():
     pair = KernelCCA(random_state=0).fit(ROWS, frame)
     with pytest.raises(ValueError, match="must be those of the fit"):
         pair.transform(ROWS, frame[[20, 10]])
+
+
+@pytest.mark.parametrize("n", [2, 12, 13])
+def test_an_unknown_column_is_told_the_names_of_twelve(n):
+    names = [f"c{j}" for j in range(n)]
+    with pytest.raises(ValueError, match="There is no column 'depth'") as caught:
+        column_number("depth", names)
+    said = str(caught.value)
+    told = ", ".join(names[:12]) + (", ..." if n > 12 else "")
+    assert said.endswith(f"give its number, from 0 to {n - 1}, or one of {told}.")

@@ -178,7 +178,7 @@ def test_classes_of_one_row_with_nearly_all_of_the_weight(name, weight):
 @pytest.mark.parametrize("factor", [1e-24, 1e-3, 1e24])
 def test_all_weights_of_any_size(factor):
     """Whole numbers would count as so many rows where sizes are chosen."""
-    weight = RNG.uniform(0.5, 1.5, N)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, N)
     for name in ("exact", "few features"):
         np.testing.assert_allclose(
             ALL[name](factor * weight), ALL[name](weight), atol=0.02

@@ -184,10 +184,9 @@ def test_few_rows_start_no_thread(Machine, monkeypatch):
         (True, TypeError, "got True"),
     ],
 )
-def test_refuses_what_is_no_number_of_threads(n_jobs, error, message):
-    model = regressor("bins")
+def test_refuses_what_is_no_number_of_threads(bins_regressor, n_jobs, error, message):
     with pytest.raises(error, match=message):
-        model.predict(NEW, n_jobs=n_jobs)
+        bins_regressor.model.predict(NEW, n_jobs=n_jobs)
 
 
 def test_sparse_rows_have_the_bins_of_dense_ones():
@@ -416,14 +415,11 @@ def test_what_an_encoder_keeps_for_later_rows_is_not_saved():
     )
 
 
-def test_a_row_that_is_wrong_is_refused_as_many_are(monkeypatch):
+def test_a_row_that_is_wrong_is_refused_as_many_are(line_regressor, monkeypatch):
     """With the same texts as the general way has, also after a right one."""
-    X = np.random.default_rng(0).standard_normal((120, 3))
-    model = KernelMachineRegressor(
-        features="fourier", n_components=20, random_state=0
-    ).fit(X, X[:, 0])
+    model, X = line_regressor.model, line_regressor.X
     model.predict(X[:1])
-    row, text = X[:1], np.array([["a", "b", "c"]])
+    row, text = X[:1], np.array([["a", "b", "c", "d"]])
     bad = [
         row[:, :2],
         X[0],
@@ -442,6 +438,6 @@ def test_a_row_that_is_wrong_is_refused_as_many_are(monkeypatch):
             return str(error)
 
     found = [answer(rows) for rows in bad]
-    assert "X has 2 features, but KernelMachineRegressor is expecting 3" in found[0]
+    assert "X has 2 features, but KernelMachineRegressor is expecting 4" in found[0]
     monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
     assert found == [answer(rows) for rows in bad]

@@ -3,6 +3,7 @@ by drawn functions, grids.
 """
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -147,17 +148,14 @@ def test_arrays_agree_with_scikit_learn(convert):
     )
 
 
-def test_two_classes_have_the_probability_of_the_second(rows):
-    X, y = rows
-    model = KernelMachineClassifier(
-        "gaussian", metric="isotropic", n_components=32, random_state=0
-    ).fit(X, y > 0.5)
-    effects = model.effects(X, "height")
+def test_two_classes_have_the_probability_of_the_second(sold_classifier):
+    model, X = sold_classifier.model, sold_classifier.X.to_pandas()
+    effects = model.effects(X, "x")
     assert effects.outputs == ("True",)
     assert effects.what == "probability"
     value = effects[0].values[3]
     assert effects[0].mean[3, 0] == pytest.approx(
-        model.predict_proba(replaced(X, "height", value))[:, 1].mean()
+        model.predict_proba(replaced(X, "x", value))[:, 1].mean()
     )
 
 
@@ -288,6 +286,30 @@ def test_records_as_frame_and_json(model, rows):
     assert known["columns"][1]["values"][0].startswith("2025-01")
     np.testing.assert_allclose(known["columns"][2]["mean"], effects["kind"].mean)
     assert "missing" in effects._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "output"),
+    [
+        ("price_regressor", "kind", []),
+        ("kind_classifier", "x", ["class"]),
+        ("hybrid_regressor", 0, ["target"]),
+    ],
+)
+def test_the_table_has_a_head_for_each_of_its_cells(name, column, output, request):
+    machine = request.getfixturevalue(name)
+    effects = machine.model.effects(machine.X, column)
+    head, *rows = effects._repr_html_().split("<tr>")[1:]
+    heads = re.findall(r">([^<>]+)</th>", head)
+    measured = "probability" if name == "kind_classifier" else "prediction"
+    assert heads == [
+        "column",
+        *output,
+        f"lowest mean {measured}",
+        "highest",
+        "difference",
+    ]
+    assert [len(re.findall(r"</t[hd]>", row)) for row in rows] == [len(heads)]
 
 
 def test_what_cannot_be_shown_is_an_error(model, rows):

@@ -308,50 +308,53 @@ def test_errors_hold_where_both_ways_of_a_permutation_err_alike():
 
 
 class TestBackground:
-    model = KernelMachineRegressor(
-        kernel=Gaussian(2.0), alpha=1e-3, random_state=0
-    ).fit(X, Y)
+    @pytest.fixture(autouse=True)
+    def take(self, line_regressor):
+        self.model, self.X = line_regressor.model, line_regressor.X
 
     def test_is_of_the_training_rows(self):
         rows = self.model.background_
-        assert rows.shape == (100, 5)
+        assert rows.shape == (100, 4)
         assert rows.dtype == np.float32
-        encoded = self.model.encoder_.transform(X)
+        encoded = self.model.encoder_.transform(self.X)
         assert all((np.abs(encoded - row).max(axis=1) == 0).any() for row in rows)
 
     def test_number_of_rows(self):
-        assert self.model.explain(X[:2], n_background=7).n_background == 7
-        assert self.model.explain(X[:2], X, n_background=None).n_background == 300
+        assert self.model.explain(self.X[:2], n_background=7).n_background == 7
+        assert (
+            self.model.explain(self.X[:2], self.X, n_background=None).n_background
+            == 400
+        )
 
     def test_is_saved(self, tmp_path):
         save(self.model, tmp_path / "model.safetensors")
-        again = load(tmp_path / "model.safetensors").explain(X[:2])
-        assert np.array_equal(again.values, self.model.explain(X[:2]).values)
+        again = load(tmp_path / "model.safetensors").explain(self.X[:2])
+        assert np.array_equal(again.values, self.model.explain(self.X[:2]).values)
 
     def test_is_left_out_of_a_file(self, tmp_path):
         save(self.model, tmp_path / "model.safetensors", background=False)
         again = load(tmp_path / "model.safetensors")
         with pytest.raises(ValueError, match="no background rows"):
-            again.explain(X[:2])
-        assert again.explain(X[:2], background=X[:9]).n_background == 9
+            again.explain(self.X[:2])
+        assert again.explain(self.X[:2], background=self.X[:9]).n_background == 9
         assert self.model.background_ is not None
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="n_background must be a positive integer"):
-            self.model.explain(X[:2], n_background=0)
-        with pytest.raises(ValueError, match="5 features"):
-            self.model.explain(X[:2, :3])
+            self.model.explain(self.X[:2], n_background=0)
+        with pytest.raises(ValueError, match="4 features"):
+            self.model.explain(self.X[:2, :3])
         for method in (self.model.explain, self.model.interactions, self.model.effects):
             with pytest.raises(ValueError, match="minimum of 1 is required"):
-                method(X[:0])
+                method(self.X[:0])
         for method in (self.model.explain, self.model.interactions):
             with pytest.raises(ValueError, match="background has no rows: give some"):
-                method(X[:2], background=X[:0])
+                method(self.X[:2], background=self.X[:0])
             with pytest.raises(
                 ValueError,
-                match=r"background is of no use for this model\..*5 features",
+                match=r"background is of no use for this model\..*4 features",
             ):
-                method(X[:2], background=X[:, :3])
+                method(self.X[:2], background=self.X[:, :3])
 
     @pytest.mark.parametrize("method", ["explain", "interactions"])
     def test_of_many_pairs_the_seconds_are_told(self, method, monkeypatch):
@@ -363,15 +366,15 @@ class TestBackground:
             r"rows or a smaller n_background"
         )
         with pytest.warns(UserWarning, match=words):
-            noted = call(X[:10])
-        assert np.array_equal(noted.values, call(X[:10], n_background=100).values)
-        call(X[:9])
-        monkeypatch.setattr(explained_scores, "WIDE", 4)
+            noted = call(self.X[:10])
+        assert np.array_equal(noted.values, call(self.X[:10], n_background=100).values)
+        call(self.X[:9])
+        monkeypatch.setattr(explained_scores, "WIDE", 3)
         monkeypatch.setattr(explained_scores, "MANY_WIDE_PAIRS", 100)
         with pytest.warns(
             UserWarning, match="2 rows by 100 background rows takes about"
         ):
-            call(X[:2])
+            call(self.X[:2])
 
 
 def test_bins_that_span_too_many_corners_are_sampled():
@@ -415,16 +418,16 @@ def test_one_row_unlike_all_others_is_sampled():
     np.testing.assert_allclose(unusual.predictions, model.predict(rows[:61]), atol=1e-9)
 
 
-def test_does_not_depend_on_threads(monkeypatch):
-    model = TestBackground.model
+def test_does_not_depend_on_threads(line_regressor, monkeypatch):
+    model, X = line_regressor.model, line_regressor.X
     many = model.explain(X[:100]).values
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
     assert np.array_equal(model.explain(X[:100]).values, many)
 
 
-def test_rows_of_an_explanation():
-    found = TestBackground.model.explain(X[:6])
+def test_rows_of_an_explanation(line_regressor):
+    found = line_regressor.model.explain(line_regressor.X[:6])
     assert len(found[2]) == 1
     assert np.array_equal(found[1:3].values, found.values[1:3])
-    assert found.to_frame().shape == (6, 5)
+    assert found.to_frame().shape == (6, 4)
     assert "mean absolute value" in found._repr_html_()

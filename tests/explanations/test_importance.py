@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import (
     log_loss,
@@ -176,11 +177,10 @@ def agrees(found, model, X, y, scoring, **options):
     ).all()
 
 
-def test_numbers_agree_with_scikit_learn():
-    X, y = additive(500, 3)
-    model = KernelMachineRegressor(**PLAIN).fit(X[:300], y[:300])
-    found = model.importance(X[300:], y[300:], n_repeats=30, random_state=0)
-    agrees(found, model, X[300:], y[300:], "neg_mean_squared_error")
+def test_numbers_agree_with_scikit_learn(line_regressor):
+    model, (X, y) = line_regressor.model, additive(200, 3)
+    found = model.importance(X, y, n_repeats=30, random_state=0)
+    agrees(found, model, X, y, "neg_mean_squared_error")
 
 
 @pytest.mark.slow
@@ -279,15 +279,13 @@ def test_the_record_is_shown_saved_and_drawn(tmp_path):
     assert "2 of 4" in display.axes_[0].get_title(loc="left")
 
 
-def test_what_cannot_be_measured_is_refused():
-    X, y = additive(200, 8)
-    model = KernelMachineRegressor(**PLAIN)
-    with pytest.raises(Exception, match="not fitted"):
-        model.importance(X, y)
-    model.fit(X, y)
+def test_what_cannot_be_measured_is_refused(line_regressor, sold_classifier):
+    model, X, y = line_regressor.model, line_regressor.X, line_regressor.y
+    with pytest.raises(NotFittedError, match="not fitted"):
+        KernelMachineRegressor().importance(X, y)
     for arguments, options, words in [
         ((X[:1], y[:1]), {}, "two rows"),
-        ((X, y, np.eye(200)[0]), {}, "two rows"),
+        ((X, y, np.eye(400)[0]), {}, "two rows"),
         ((X[:, :3], y), {}, "3 features"),
         ((X, np.column_stack([y, y])), {}, "1 targets"),
         ((X, y), {"n_repeats": 0}, "n_repeats must be a positive integer"),
@@ -295,14 +293,14 @@ def test_what_cannot_be_measured_is_refused():
     ]:
         with pytest.raises(ValueError, match=words):
             model.importance(*arguments, **options)
-    classifier = KernelMachineClassifier(**PLAIN).fit(X, y > 0)
     with pytest.raises(ValueError, match="other classes"):
-        classifier.importance(X, np.where(y > 0, "a", "b"))
+        sold_classifier.model.importance(
+            sold_classifier.X, np.where(sold_classifier.y, "a", "b")
+        )
 
 
-def test_rows_are_drawn_and_seeds_repeat():
-    X, y = additive(400, 9)
-    model = KernelMachineRegressor(**PLAIN).fit(X, y)
+def test_rows_are_drawn_and_seeds_repeat(line_regressor):
+    model, X, y = line_regressor.model, line_regressor.X, line_regressor.y
     one, two = (model.importance(X, y, n_rows=100, random_state=3) for _ in range(2))
     assert one.n_rows == 100
     assert (one.values == two.values).all()

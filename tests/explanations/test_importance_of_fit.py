@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import spearmanr
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor, load, merge, save
+from bochner import KernelMachineClassifier, KernelMachineRegressor, load, merge
 from bochner.cli.model_files import model_facts
 from bochner.cli.printing import model_line
 from bochner.data.array_source import ArraySource
@@ -199,12 +200,11 @@ def test_it_changes_nothing_else(monkeypatch):
         assert_array_equal(one.intercept_, other.intercept_)
 
 
-def test_seeds_repeat_and_files_keep_it(tmp_path):
-    X, y = noisy(300, 0)
-    one, two = (KernelMachineRegressor(**PLAIN).fit(X, y) for _ in range(2))
+def test_seeds_repeat_and_files_keep_it(line_regressor):
+    one = line_regressor.model
+    two = clone(one).fit(line_regressor.X, line_regressor.y)
     assert_array_equal(one.importance_.values, two.importance_.values)
-    save(one, tmp_path / "model.safetensors")
-    again = load(tmp_path / "model.safetensors").importance_
+    again = load(line_regressor.path).importance_
     assert str(again) == str(one.importance_)
     assert_array_equal(again.values, one.importance_.values)
 
@@ -257,12 +257,11 @@ def test_where_it_is_not_measured_an_error_names_the_way(n, d):
     assert len(model.effects(X, kind="partial")) == min(d, 6)
 
 
-def test_no_time_is_taken_that_is_not_left():
-    X, y = noisy(300, 0)
-    model = KernelMachineRegressor(**PLAIN).fit(X, y)
+def test_no_time_is_taken_that_is_not_left(line_regressor):
+    model, X, y = line_regressor.model, line_regressor.X, line_regressor.y
     source = ArraySource(X, y.reshape(-1, 1), encode=model.encoder_.transform)
-    assert importance_of_fit(model, None, source, 300, 0, Budget()).n_rows == 300
-    assert importance_of_fit(model, None, source, 300, 0, Budget(1e-9)) is None
+    assert importance_of_fit(model, None, source, 400, 0, Budget()).n_rows == 400
+    assert importance_of_fit(model, None, source, 400, 0, Budget(1e-9)) is None
 
 
 SLOPES, CURVES = [2.0, 1.0, 0.5], [1.0, 0.25]

@@ -146,6 +146,18 @@ class TestConcatenated:
             part.stored_bytes(size, False) for part in fitted.maps_
         )
 
+    def test_bins_held_in_an_order_of_their_own(self, monkeypatch):
+        """Beside another map, whose rows are in the order that was given."""
+        monkeypatch.setattr("bochner.features.binning.ORDERED_ROWS", 90)
+        monkeypatch.setattr("bochner.features.binning.ORDERED_GRIDS", 1)
+        monkeypatch.setattr("bochner.features.grids.MANY_OWN", 0.0)
+        X, features = normal(200, 3), ConcatenatedFeatures(LISTS["mixed"], WEIGHTS)
+        held = features.draw(3).fit_store(X)
+        features.finalize()
+        assert not np.array_equal(held.parts[1].order, np.arange(200))
+        Z, identity = dense(features.transform(X)), np.eye(features.n_features_out)
+        np.testing.assert_allclose(held.forward(identity).T, Z, rtol=4 * EPS)
+
     def test_copies_do_not_share(self):
         maps = [BinningFeatures(Laplacian(3.0), 5, random_state=0), LinearFeatures()]
         features = ConcatenatedFeatures(maps).fit(normal(20, 2))

@@ -42,6 +42,15 @@ def chosen(X, y, name="auto", column_units=None, alphas=None, weight=None):
     return choose_for_few(ArraySource(X, y, weight), name, column_units, alphas)
 
 
+def test_rows_that_tell_nothing_of_many_classes_have_a_machine():
+    """Their likelihood is some exp(-600), the square of which is no number."""
+    y = np.arange(240) % 12
+    X = np.random.default_rng(0).normal(size=(240, 3))
+    model = KernelMachineClassifier(random_state=0).fit(X, y)
+    found = model.predict_proba(np.random.default_rng(1).normal(size=(200, 3)))
+    assert found.max() < 0.3
+
+
 class TestLosses:
     @pytest.mark.parametrize("K", [2, 3, 10])
     def test_against_softmax(self, K):

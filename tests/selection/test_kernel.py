@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import LeaveOneOut, cross_val_score
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor
+from bochner import (
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
 from bochner.data.array_source import ArraySource
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.budget import choose_n_components
+from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.lengthscale import (
     KernelScores,
     choose_kernel,
@@ -189,6 +195,20 @@ class TestKernel:
             chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))
         ) / np.log(STEP)
         assert round(power, 6) in powers
+
+
+def test_a_kernel_is_scored_at_its_best_alpha():
+    """By the errors of ridge regression on each row, fitted without it."""
+    (X, y), kernel, alphas = smooth(40), Gaussian(1.0), np.array([1e-3, 0.1, 1e4])
+    Z = FourierFeatures(kernel, 20, random_state=0).fit(X).transform(X)
+    errors = [
+        -cross_val_score(
+            Ridge(alpha), Z, y, cv=LeaveOneOut(), scoring="neg_mean_squared_error"
+        ).mean()
+        for alpha in alphas
+    ]
+    scores = KernelScores(ArraySource(X, y), 40, 20, alphas, 0, False, Budget())
+    assert scores._left_out(kernel) == pytest.approx(min(errors), rel=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 10, 50])

@@ -147,6 +147,17 @@ def test_tables_of_any_kind():
     )
 
 
+def test_text_beside_an_array_is_a_column_of_categories():
+    """An array has no columns of these names."""
+    labels = np.where(LEFT[:300].sum(axis=1) > LEFT.sum(axis=1).mean(), "dark", "light")
+    model = KernelCCA(1, random_state=0)
+    listed = clone(model).fit(LEFT[:300], labels.tolist())
+    framed = clone(model).fit(LEFT[:300], pl.DataFrame({"label": labels}))
+    np.testing.assert_allclose(listed.correlations_, framed.correlations_, rtol=1e-6)
+    with pytest.raises(ValueError, match="'dark' is no column of X, an array"):
+        model.fit(LEFT[:300], "dark")
+
+
 def test_saved_model_is_the_same(tmp_path):
     model = KernelCCA(2, random_state=0).fit(LEFT[:300], RIGHT[:300])
     save(model, tmp_path / "cca.safetensors")
