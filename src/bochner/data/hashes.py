@@ -18,6 +18,7 @@ from bochner.engines.local import for_rows
 
 TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
+MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -102,18 +103,25 @@ def near_copies(X: Any) -> NDArray[np.intp] | None:
 
 
 def holds_quantities(X: Any) -> bool:
-    """Whether a column of an array or data frame holds numbers or times."""
+    """Whether a column of different rows, of an array or data frame, holds numbers or
+    times of which most rows have one of their own.
+
+    Numbers with few values, as of counts and codes, are levels.
+    """
+    many = MANY_VALUES * len(X)
     if isinstance(X, np.ndarray):
-        return X.dtype.kind in "biufmM" or any(
-            _as_numbers(column).dtype != np.uint64 for column in X.T
-        )
+        columns = list(X.T)
+        if X.dtype.kind not in "biufmM":
+            columns = [own for own in map(_as_numbers, X.T) if own.dtype != np.uint64]
+        return any(len(np.unique(column)) > many for column in columns)
     import narwhals as nw
 
     return any(
-        column.dtype.is_numeric()
+        column.n_unique() > many
+        for column in nw.from_native(X, eager_only=True).iter_columns()
+        if column.dtype.is_numeric()
         or column.dtype.is_temporal()
         or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
-        for column in nw.from_native(X, eager_only=True).iter_columns()
     )
 
 

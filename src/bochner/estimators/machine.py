@@ -1313,16 +1313,17 @@ def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns
-    are of categories or the different rows are too few to learn from, equal rows are
-    levels that come again: to leave a level out would be to know nothing of it. There
-    each row stands for itself.
+    are of categories or numbers with few values, or the different rows are too few to
+    learn from, equal rows are levels that come again: to leave a level out would be to
+    know nothing of it. There each row stands for itself.
     """
     first = near_copies(X)
     if first is None:
         return X, None
-    n_different = len(np.unique(first))
-    are_levels = 1 < n_different < COPIED_SHARE * len(first) and (
-        n_different < POLICY.fewest_asked_rows or not holds_quantities(X)
+    different = np.unique(first)
+    are_levels = 1 < len(different) < COPIED_SHARE * len(first) and (
+        len(different) < POLICY.fewest_asked_rows
+        or not holds_quantities(rows_of(X, different))
     )
     if not are_levels:
         return rows_of(X, first), None

@@ -14,6 +14,8 @@ from bochner.selection.policy import POLICY
 from bochner.selection.split import Split, split
 from bochner.selection.validation import Validator
 
+SHORTEST_TRIAL = 1e-6  # seconds, where the clock saw none
+
 
 @dataclass(frozen=True)
 class SearchSpace:
@@ -196,14 +198,13 @@ class Problem:
                 )
             )
         each = (
-            seconds
+            max(seconds, SHORTEST_TRIAL)
             / self.n_trial_grids
             * max(self.split.n_solved, self.space.n_rows)
             / self.validator.n_rows
         )
-        each *= (
-            self.n_outputs / self.validator.y.shape[1]
-        )  # of many outputs a trial fits combinations
+        # Of many outputs a trial fits combinations.
+        each *= self.n_outputs / self.validator.y.shape[1]
         return int(
             np.clip(
                 POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials),
