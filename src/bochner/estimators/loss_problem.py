@@ -115,6 +115,8 @@ class LossProblem:
         Factors on the ridge penalties, for each output.
     budget : Budget
         Of the time for it: steps and trials end with it.
+    by_newton : bool
+        Whether Newton's method minimises the loss of bins alone too, not sweeps.
     """
 
     ridge: IterativeRidge
@@ -123,11 +125,13 @@ class LossProblem:
     tol: float = 0.0
     relative: NDArray | float = 1.0
     budget: Budget = field(default_factory=Budget)
+    by_newton: bool = False
 
     @property
     def sweeps(self) -> bool:
         """Whether sweeps over grids minimise the loss, not Newton's method."""
-        return not self.tol and has_grids_alone(self.ridge.blocks)
+        swept = not self.tol and not self.by_newton
+        return swept and has_grids_alone(self.ridge.blocks)
 
     @property
     def most_steps(self) -> int:
@@ -263,7 +267,8 @@ class LossProblem:
 
         def next_to(power: int, way: int) -> LossTrial:
             begun = start if self.sweeps else tried[power].end
-            tried[power + way] = self.trial(begun, unit * step ** (power + way))
+            alpha = unit * step ** (power + way)
+            tried[power + way] = self.trial(begun, alpha, aim=tried[power].loss)
             return tried[power + way]
 
         def may(power: int) -> bool:
@@ -366,13 +371,17 @@ class LossProblem:
         return trials
 
     def trial(
-        self, start: WarmStart, alpha: float, is_hopeless: IsHopeless | None = None
+        self,
+        start: WarmStart,
+        alpha: float,
+        is_hopeless: IsHopeless | None = None,
+        aim: float = np.inf,
     ) -> LossTrial:
         """Fit without the rows of each set, and find the steps, none perhaps, that
         are best for them.
 
-        With a single set, fitted values that are hopeless after the first few steps
-        end the trial.
+        With a single set the trial ends where fitted values are hopeless after the
+        first few steps, or where sweeps will not come down to the loss `aim`.
         """
         traces, ends = list[_Trace](), list[Point]()
         for k, (mask, point) in enumerate(
@@ -382,8 +391,10 @@ class LossProblem:
                 self._problem(point, alpha, mask),
                 self.budget.part(1 / (len(self.masks) - k)),
             )
-            look = is_hopeless if len(self.masks) == 1 else None
-            traces.append(_Trace(problem, self, mask, look))
+            traces.append(_Trace(problem, self, mask))
+            if len(self.masks) == 1:
+                traces[-1].is_hopeless = is_hopeless
+                traces[-1].aim = aim if self.sweeps else np.inf
             found = replace(self, budget=own)._minimise(
                 problem, self.most_steps, traces[-1]
             )
@@ -459,24 +470,27 @@ class _Trace:
         Before the first step.
     of : LossProblem
     mask : bool array of shape (n,)
-    is_hopeless : callable (fitted values of shape (K, m)) -> bool, optional
+
+    Attributes
+    ----------
+    is_hopeless : callable (fitted values of shape (K, m)) -> bool, or None
         Asked once, after the first few steps.
+    aim : float
+        The loss to come down to.
     """
 
-    def __init__(
-        self,
-        problem: Reweighted,
-        of: LossProblem,
-        mask: NDArray,
-        is_hopeless: IsHopeless | None = None,
-    ) -> None:
+    is_hopeless: IsHopeless | None = None
+    given_up = False
+    aim = np.inf
+
+    def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
         self.masks, self.weight = (
             [mask[a:b] for a, b in pairwise(edges)],
             of.ridge.design.source.weights[mask],
         )
         self.losses, self.fitted = list[float](), list[NDArray]()
-        self.is_hopeless, self.given_up = is_hopeless, False
+        self.most_steps = of.most_steps
         self(problem, 0)
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
@@ -496,6 +510,12 @@ class _Trace:
         if n_steps == POLICY.looked_steps and self.is_hopeless is not None:
             self.given_up = self.is_hopeless(F)
             if self.given_up:
+                return True
+        if n_steps > 1:
+            # Losses fall by less and less: those to come lie above the line through the
+            # last two.
+            fall = self.losses[-2] - self.losses[-1]
+            if self.losses[-1] - fall * (self.most_steps - n_steps) > self.aim:
                 return True
         last, before = (
             self.losses[-POLICY.newton_patience :],

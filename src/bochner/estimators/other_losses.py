@@ -262,12 +262,15 @@ class Start:
         Whether the last part of the features are functions of single columns, which the
         ridge solution had not.
     beginning : {"ridge", "prior"}
+    by_newton : bool
+        Whether Newton's method has minimised the loss of bins alone, not sweeps.
     """
 
     alpha: float
     slope: float = 1.0
     linear: bool = False
     beginning: str = "ridge"
+    by_newton: bool = False
 
 
 class ClassFit(NamedTuple):
@@ -335,7 +338,7 @@ def fit_classes(
     loss: str,
     alphas: NDArray | None,
     column_groups: NDArray,
-    worthwhile: float = 0.0,
+    is_sample: bool = False,
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and
     the errors of the rows held out.
@@ -347,10 +350,14 @@ def fit_classes(
         Ridge penalties, where they are given.
     column_groups : int array of shape (d,)
         Encoded columns of one number are one column of the input.
-    worthwhile : float, default=0
-        Share of the log loss that "auto" must gain.
+    is_sample : bool, default=False
+        Whether passes over all rows will continue. These are steps of Newton's method;
+        of bins the gain must be worth them.
     """
     squared = as_squared(fitted)
+    worthwhile = POLICY.worth_passes
+    if not is_sample or fitted.features.is_dense:
+        worthwhile = 0.0
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
         return squared
     try:
@@ -358,12 +365,14 @@ def fit_classes(
             return _at_ridge(design, fitted, task, loss, alphas)
         power = (
             _look(design, fitted, task, column_groups, worthwhile)
-            if loss == "auto" and not fitted.has_grids_alone
+            if loss == "auto" and (is_sample or not fitted.has_grids_alone)
             else None
         )
         if isinstance(power, str):
             return squared._replace(reason=power)
-        return _from_prior(design, fitted, task, loss, column_groups, power, worthwhile)
+        return _from_prior(
+            design, fitted, task, loss, column_groups, power, worthwhile, is_sample
+        )
     except MemoryError:
         if loss != "auto":
             raise
@@ -418,11 +427,8 @@ def fit_classes_in_passes(
         needs=needs,
     )
     first = solve("direct" if fitted.n_iter is None else "cg", some, own)
-    given, least = (
-        None if alphas is None else share * alphas,
-        0.0 if dense else POLICY.worth_passes,
-    )
-    found = fit_classes(some, first, own, loss, given, column_groups, least)
+    given = None if alphas is None else share * alphas
+    found = fit_classes(some, first, own, loss, given, column_groups, is_sample=True)
     if found.loss == "squared":
         return squared._replace(reason=found.reason)
     K, features = fitted.coef.shape[1], found.features
@@ -490,15 +496,9 @@ def go_on_in_passes(
         task.seed,
         ridge.centres,
     )
-    loss, few = (
-        class_loss(name, len(coef)),
-        POLICY.newton_iterations * POLICY.resumed_steps,
-    )
-    per_pass = (
-        few
-        if most < POLICY.most_iterations and not passes.features.parts[0].is_dense
-        else POLICY.most_iterations
-    )
+    loss, per_pass = class_loss(name, len(coef)), POLICY.most_iterations
+    if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
+        per_pass = POLICY.newton_iterations * POLICY.resumed_steps
     limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
     found = minimise_in_passes(
         ridge, some, loss, alpha, (coef, ridge.centred(coef, intercept)), limits
@@ -620,6 +620,7 @@ def _from_prior(
     column_groups: NDArray,
     power: int | None,
     worthwhile: float,
+    by_newton: bool,
 ) -> ClassFit:
     """The classifier by another loss, with functions of single columns beside the
     features; or what is best.
@@ -634,6 +635,7 @@ def _from_prior(
         "logistic" if automatic else name,
     )
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
+    problem = replace(problem, by_newton=by_newton)
     start, at_ridge = problem.at_prior(), problem.at_ridge(fitted, stored.without)
     if not problem.masks:
         found = problem.fit(start, (unit,))
@@ -680,7 +682,7 @@ def _as_other(
 ) -> ClassFit:
     """The classifier of a loss that began at the shares of the classes."""
     beside = len(problem.ridge.maps) > len(stored.ridge.maps)
-    start = Start(fitted.alpha, 1.0, beside, found.start)
+    start = Start(fitted.alpha, 1.0, beside, found.start, problem.by_newton)
     return _as_fitted(name, found, problem.ridge.design.features, start)
 
 
@@ -910,7 +912,12 @@ def fit_classes_again(
     `ridge` has the features of that fit; `fitted` is the ridge regression, on those
     without the functions of single columns; the others are as of a `ClassFit`.
     """
-    problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
+    problem = LossProblem(
+        ridge,
+        [],
+        class_loss(loss, fitted.coef.shape[1]),
+        by_newton=start.by_newton,
+    )
     at_ridge = start.beginning == "ridge"
     begun = (
         problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_prior()

@@ -197,8 +197,7 @@ class Policy:
     fewest_compared: int = 1_000
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
-    # As `first_penalty`, of sweeps
-    first_sweep_penalty: int = -3
+    first_sweep_penalty: int = -2  # of sweeps, as `first_penalty` is
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
     # Steps of another loss after which it is given up unless it gains, by so many rows
