@@ -118,8 +118,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         What the fit minimises, plus the ridge penalty. "squared" has a closed-form
         solution. "logistic" is the log loss of softmax(f), with alpha = 1 / C of
         scikit-learn; it ranks rare classes better. "squared_hinge" is max(0, 1 - y f)^2
-        of each class against the others. These two use Newton's method; with
-        alpha="auto" bins of the single columns are part of their features. "auto" is
+        of each class against the others. These two use sweeps over the grids of
+        bins, or else Newton's method; with alpha="auto" bins of the single columns are
+        part of their features. "auto" is
         "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
         rows times classes times grids. Otherwise it may also be a stack of the scores
         by the squared and the logistic loss, if this has a clearly lower log loss on
@@ -210,7 +211,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     loss_reason_ : str
         Why this loss was used, in words.
     n_steps_ : int or None
-        Number of Newton steps; None if the loss needs none.
+        Number of sweeps over the grids of bins, or of Newton steps; None if the loss
+        needs none.
     feature_weights_ : array of shape (D, K), (D, 1) for two classes
         If `loss_` is "stacked", of shape (D, 2K) or (D, 2): by the squared loss, and
         then by the logistic one.

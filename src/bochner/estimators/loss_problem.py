@@ -63,7 +63,7 @@ class LossFit(NamedTuple):
         The ridge penalty.
     start : {"ridge", "prior"}
     n_steps : int
-        Of Newton's method.
+        Sweeps, or steps of Newton's method.
     held_out_predictions : HeldOutPredictions or None
     fitted : list of pairs of arrays of shape (K, n)
         Targets and fitted values of the rows, block by block.

@@ -1,5 +1,5 @@
-"""Other losses than the squared one: Newton's method on the features of a ridge
-regression.
+"""Other losses than the squared one on the features of a ridge regression: sweeps over
+the grids of bins, Newton's method for all other features.
 
 Numbers have Huber's, a quantile's or Poisson's loss, which begin at the ridge solution.
 Classes have the logistic or the squared hinge loss, which begin at the shares of the
@@ -286,7 +286,7 @@ class ClassFit(NamedTuple):
     alpha : float
     start : Start
     n_steps : int or None
-        Of Newton's method.
+        Sweeps, or steps of Newton's method.
     held_out_predictions : HeldOutPredictions or None
     reason : str
     stack : array of shape (3,) or None
@@ -360,6 +360,13 @@ def fit_classes(
         worthwhile = 0.0
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
         return squared
+    grids, dense = _sizes(fitted.features)
+    size = design.source.n_rows, dense, grids, design.source.n_outputs
+    if loss == "auto" and not may_compare_losses(*size):
+        return squared._replace(
+            reason="there are too many rows, classes and features to compare losses: "
+            "request loss='logistic'"
+        )
     try:
         if alphas is not None:
             return _at_ridge(design, fitted, task, loss, alphas)
@@ -797,11 +804,6 @@ def _look(
     """
     source, rng = design.source, np.random.default_rng(task.seed)
     grids, dense = _sizes(fitted.features)
-    if not may_compare_losses(source.n_rows, dense, grids, source.n_outputs):
-        return (
-            "there are too many rows, classes and features to compare losses: "
-            "request loss='logistic'"
-        )
     held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
     parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
     rows = np.sort(

@@ -122,10 +122,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         outliers: errors beyond 1.345 times the spread of the model's own errors count
         by their size, not by its square. "quantile" is the pinball loss, smoothed over
         a tenth of that spread. "poisson" is the deviance of counts with a log link, for
-        non-negative targets. All but "squared" use Newton's method, which starts at the
-        ridge regression; features and metric are selected by squared errors, for
-        "huber" and "quantile" of targets clipped at three times the interquartile range
-        beyond the quartiles.
+        non-negative targets. All but "squared" start at the ridge regression, and
+        go on by sweeps over the grids of bins, or else by Newton's method. Features and
+        metric are selected by squared errors, for "huber" and "quantile" of targets
+        clipped at three times the interquartile range beyond the quartiles.
     quantile : float, default=0.5
         The quantile that loss="quantile" fits; 0.5 is the median.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
@@ -220,7 +220,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The loss that was minimised; a later change of `loss` has no effect before the
         next fit.
     n_steps_ : int
-        Number of Newton steps; only with another loss than "squared".
+        Number of sweeps over the grids of bins, or of Newton steps; only with another
+        loss than "squared".
     spread_ : ErrorScale or None
         With ``uncertainty=True`` or "intervals": the spread of the errors, which gives
         the intervals.

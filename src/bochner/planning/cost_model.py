@@ -52,7 +52,7 @@ GAIN, CHOSEN_GAIN = 2.0, 1.1
 # Of the iterations, till predictions have settled, and from a start nearby
 SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4
 FEW_BINNED = 16  # columns of a row whose bins take their usual time
-# Of the logistic loss that are tried, and passes of a run
+# Of the logistic loss that are tried, and passes of a run, or of all sweeps together
 PENALTIES, NEWTON_PASSES = 3, 33
 # Of the iterations, by rows drawn by leverage; what they must save
 LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5
@@ -276,8 +276,8 @@ def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
 def loss_comparison_seconds(
     n: int, n_columns: int, D: int, P: int, n_outputs: int
 ) -> float:
-    """Seconds to compare the logistic loss with the squared one: on some rows first,
-    and on all where these are few.
+    """Seconds to compare the logistic loss with the squared one: of bins alone at once,
+    else on some rows first, and on all where these are few.
 
     There are D dense features and P grids.
     """
@@ -299,6 +299,8 @@ def loss_comparison_seconds(
 
     if n < POLICY.fewest_compared:
         return 0.0
+    if not D:
+        return passes(n, D, P, 1) if may_compare_losses(n, D, P, n_outputs) else 0.0
     few = min(D, POLICY.looked_features), min(P, POLICY.looked_grids)
     looked = passes(
         min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES
