@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import (
     HuberRegressor,
@@ -62,6 +63,41 @@ def rare(n, seed=0):
     )
     X.columns = X.columns.astype(str)
     return X, (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
+
+
+def squares(n, noisy, seed=0):
+    """Classes that the place in a chess board decides, or tells the odds of."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    inside = np.floor(4 * X).sum(axis=1) % 2
+    odds = 0.3 + 0.4 * inside if noisy else inside
+    return X, (rng.uniform(size=n) < odds).astype(int), odds
+
+
+@pytest.mark.slow
+def test_sweeps_end_soon_where_another_loss_gains_nothing(policy):
+    """Two sweeps tell, with enough rows held out."""
+    policy(fewest_looked=200)
+    X, y, _ = squares(2000, noisy=False)
+    model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
+    assert model.loss_ == "squared"
+    assert model.loss_reason_.startswith("at first sight the log loss is")
+
+
+@pytest.mark.slow
+def test_sweeps_find_the_odds():
+    X, y, _ = squares(4000, noisy=True)
+    model = KernelMachineClassifier(
+        features="binning", loss="logistic", random_state=0
+    ).fit(X, y)
+    new, _, odds = squares(2000, noisy=True, seed=1)
+    excess = -np.mean(
+        odds * np.log(model.predict_proba(new)[:, 1] / odds)
+        + (1 - odds) * np.log(model.predict_proba(new)[:, 0] / (1 - odds))
+    )
+    assert excess < 0.04  # .082 by the share of the class alone
+    again = clone(model).fit(X, y)
+    assert (again.feature_weights_ == model.feature_weights_).all()
 
 
 @pytest.mark.parametrize("load_data", [load_breast_cancer, load_wine])

@@ -23,13 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.local import in_threads
-from bochner.features.stored import Stored, StoredBins, StoredRows, StoredTogether
+from bochner.features.stored import (
+    LITTLE,
+    Stored,
+    StoredBins,
+    StoredRows,
+    StoredTogether,
+)
 from bochner.solvers.newton import NewtonSolution, Reweighted
 
 GROUP = 16  # grids that see one second-order model of the loss
 RATE = 0.1  # share of the way to the best coefficients of a grid
 FLAT = 1e-12  # of the weight: curvatures that are none
-LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
 
 
 class Grids:
