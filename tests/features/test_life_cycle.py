@@ -17,7 +17,12 @@ from bochner import (
     LinearFeatures,
 )
 from bochner.data.weights import unit_weights
-from bochner.features import Metric, MetricFeatures, TransformerFeatures
+from bochner.features import (
+    Metric,
+    MetricFeatures,
+    SparseColumns,
+    TransformerFeatures,
+)
 from bochner.features.nystroem import KernelRows, exact_map
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
@@ -37,6 +42,7 @@ MAPS = {
     "anchors": AnchorFeatures(20, 3, random_state=0),
     "directions of anchors": AnchorFeatures(20, 3, normalize=True, random_state=0),
     "linear": LinearFeatures(),
+    "sparse columns": SparseColumns([1.0, 2.0, 0.5]),
     "transformer": TransformerFeatures(Nystroem(n_components=10, random_state=0)),
     "rows": KernelRows(Gaussian(2.0)),
     "dense ones": ConcatenatedFeatures([FOURIER, LinearFeatures()], [2.0, 0.5]),

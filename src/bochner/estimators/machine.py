@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
@@ -747,7 +748,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features = str(
             self._request.of_outputs(features, rows.n_rows, rows.source.n_outputs)
         )
-        if self._request.may_learn(features, n_rows, columns):
+        is_sparse = rows.way == "whole" and issparse(rows.source.X)
+        if self._request.may_learn(features, n_rows, columns, is_sparse):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)

@@ -6,6 +6,7 @@ from bochner.features.concatenate import ConcatenatedFeatures, LinearFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.nystroem import NystroemFeatures
+from bochner.features.sparse_columns import SparseColumns
 from bochner.features.transformer import TransformerFeatures
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Metric",
     "MetricFeatures",
     "NystroemFeatures",
+    "SparseColumns",
     "TransformerFeatures",
 ]

@@ -47,6 +47,7 @@ CLASSES: Registry = {
         "bochner.features.concatenate": ["ConcatenatedFeatures", "LinearFeatures"],
         "bochner.features.metric": ["Metric", "MetricFeatures"],
         "bochner.features.nystroem": ["KernelRows", "NystroemFeatures"],
+        "bochner.features.sparse_columns": ["SparseColumns"],
         "bochner.unsupervised.cca": ["KernelCCA"],
         "bochner.unsupervised.pca": ["KernelPCA", "PreImages"],
         "bochner.unsupervised.clustering": ["KernelKMeans", "SpectralClustering"],

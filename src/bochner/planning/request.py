@@ -195,10 +195,14 @@ class FitRequest:
         asked = self.must_learn(features) or self.learns_from_few
         return POLICY.fewest_asked_rows if asked else POLICY.fewest_rows
 
-    def may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
+    def may_learn(
+        self, features: str, n_rows: int, n_columns: int, is_sparse: bool = False
+    ) -> bool:
         """Whether a map is learned by so many rows of so many columns, if they
-        differ.
+        differ; of many sparse columns that is a linear one.
         """
+        if is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns:
+            return n_rows >= self.fewest_rows(features)
         seconds = (
             np.inf
             if self.time_limit is None or self.must_learn(features)

@@ -19,7 +19,12 @@ from sklearn.base import clone
 from bochner.data.array_source import Block
 from bochner.data.table_input import as_dense
 from bochner.engines.costs import gram_work
-from bochner.features import BinningFeatures, FourierFeatures, LinearFeatures
+from bochner.features import (
+    BinningFeatures,
+    FourierFeatures,
+    LinearFeatures,
+    SparseColumns,
+)
 from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
@@ -30,7 +35,12 @@ from bochner.selection.budget import (
     within_limit,
 )
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
-from bochner.selection.lengthscale import choose_kernel, share_unit
+from bochner.selection.lengthscale import (
+    choose_kernel,
+    common_unit_lengths,
+    deviations,
+    share_unit,
+)
 from bochner.selection.metric_learning import (
     LearnedMetric,
     MetricTask,
@@ -46,6 +56,7 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
 LOOKED = "Fourier features were clearly better in a first look"
+WIDE = "of many sparse columns a linear model is as good, and takes far less time"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
@@ -370,6 +381,29 @@ def fit_linear(
     return CandidateResult(
         kind.name, kind.rank, features.n_features_out, trial, of_size
     )
+
+
+def fit_sparse_columns(race: Race) -> CandidateResult:
+    """Fit the columns of sparse rows as they are: in their common unit, where they have
+    one, and of rows whose mean square is one, as penalties are.
+    """
+    problem, validator, units = race.problem, race.validator, race.problem.column_units
+    factors = np.ones(problem.n_columns)
+    if units is not None:
+        spread = deviations(validator.X, validator.weight)
+        factors = 1 / common_unit_lengths(units, spread)
+    squares = validator.X.power(2) @ np.square(factors)
+    factors = factors / np.sqrt(np.average(squares, weights=validator.weight) or 1.0)
+
+    def of_size(size: int) -> Maps:
+        return [(1.0, SparseColumns(factors))]
+
+    features = concatenate(of_size(1)).draw(problem.n_columns)
+    features.fit_sample(validator.X, validator.weight)
+    trial = validator.iterate(
+        features, problem.penalties(POLICY.sparse_alphas), POLICY.longest_trace
+    )
+    return CandidateResult(LINEAR.name, LINEAR.rank, problem.n_columns, trial, of_size)
 
 
 def in_metric_of(

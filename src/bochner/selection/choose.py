@@ -25,11 +25,15 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
+    CANDIDATES,
     FOURIER,
+    HYBRID,
+    WIDE,
     LearnedMetrics,
     SizedMetric,
     candidates,
     features_that_pay,
+    fit_sparse_columns,
     grids,
     isotropic,
     refit,
@@ -115,6 +119,8 @@ class Choice(NamedTuple):
 def choose(problem: Problem) -> Choice:
     """Select a model."""
     race, space = Race(problem), problem.space
+    if problem.is_sparse_and_wide:
+        return _linear_alone(race)
     sample = learning_sample(problem.validator.fitted, problem.seed)
     common_unit = _common_unit(race)
     with race.stage("metric"):
@@ -145,6 +151,18 @@ def choose(problem: Problem) -> Choice:
     return Choice(
         model, ValidationOutcome(problem.split, problem.validator.final_losses)
     )
+
+
+def _linear_alone(race: Race) -> Choice:
+    """A linear model of the columns of sparse rows."""
+    with race.stage("candidates"):
+        entry = fit_sparse_columns(race)
+        race.add(entry)
+    race.note_untried({kind.name: WIDE for kind in (*CANDIDATES[1:], HYBRID)})
+    report = _with_rows_curve(race, entry, race.report(entry.name, WIDE))
+    model = _iterated(race, LearnedMetrics({}, []), entry, report)
+    outcome = ValidationOutcome(race.problem.split, race.problem.validator.final_losses)
+    return Choice(model, outcome)
 
 
 def _common_unit(race: Race) -> Stationary | None:

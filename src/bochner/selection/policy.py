@@ -173,6 +173,10 @@ class Policy:
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     # Times the kernel's variance and what a distinct row weighs
     bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
+    # Columns of sparse rows, beyond which a linear model alone is fitted
+    most_sparse_columns: int = 1_000
+    # Ridge penalties that are tried for it, times what a distinct row weighs
+    sparse_alphas: Numbers = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
     smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
     # Of the trace of the Gram matrix
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)

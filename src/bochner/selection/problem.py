@@ -141,6 +141,15 @@ class Problem:
         return self.n_rows >= POLICY.rows_for_full_learning
 
     @property
+    def is_sparse_and_wide(self) -> bool:
+        """Whether rows are sparse with so many columns, as of text, that a linear model
+        alone is fitted; not where another map, metric or size was requested.
+        """
+        asked = self.space.features, self.space.metric, self.space.n_components
+        usual = asked == ("auto", "auto", None) and self.space.kernel == "auto"
+        return self.sparse and usual and self.n_columns > POLICY.most_sparse_columns
+
+    @property
     def allows_bins_alone(self) -> bool:
         """Whether bins may be the whole model; for numbers Fourier features stand
         beside them, up to 50,000 rows.

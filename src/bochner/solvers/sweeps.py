@@ -168,8 +168,7 @@ def minimise_by_sweeps(
     coef, offset = problem.coef.copy(), problem.offset.copy()
     objective = problem.objective([rows.F for rows in problem.rows], coef)
     n_done = 0
-    while n_done < n_sweeps:
-        n_done += 1
+    for n_done in range(1, n_sweeps + 1):
         before = F.copy(), coef.copy(), offset.copy()
         order = np.random.default_rng((seed, n_done)).permutation(len(grids))
         for first in range(0, len(grids), GROUP):

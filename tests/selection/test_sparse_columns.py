@@ -1,0 +1,81 @@
+"""Many sparse columns, as of text, have a linear model as good as scikit-learn's."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import Ridge
+from sklearn.svm import LinearSVC
+
+from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.features import SparseColumns
+
+
+def documents(n, n_words, n_topics, seed=0):
+    """Words of documents by their frequency in a topic, as TF-IDF; the topics."""
+    fixed, rng = np.random.default_rng(7), np.random.default_rng(seed)
+    common = fixed.pareto(1.1, size=n_words) + 0.01
+    stress = fixed.normal(size=(n_topics, n_words))
+    stress *= fixed.uniform(size=stress.shape) < 0.15
+    shares = common * np.exp(stress)
+    shares /= shares.sum(axis=1, keepdims=True)
+    y = rng.integers(n_topics, size=n)
+    counts = [rng.multinomial(60, shares[topic]) for topic in y]
+    return TfidfTransformer().fit_transform(sp.csr_array(np.array(counts))), y
+
+
+@pytest.mark.parametrize(
+    ("n_words", "n_topics"), [(1500, 2), pytest.param(6000, 5, marks=pytest.mark.slow)]
+)
+def test_text_is_classified_as_well_as_by_linear_svc(n_words, n_topics, tmp_path):
+    X, y = documents(2000, n_words, n_topics)
+    fit, new = slice(0, 1000), slice(1000, None)
+    model = KernelMachineClassifier(random_state=0).fit(X[fit], y[fit])
+    theirs = LinearSVC().fit(X[fit], y[fit])
+    assert model.score(X[new], y[new]) > theirs.score(X[new], y[new]) - 0.01
+    assert model.report_.chosen == "linear model"
+    assert all("linear" in why for why in model.report_.not_tried.values())
+    path = tmp_path / "text.safetensors"
+    save(model, path)
+    loaded = load(path).predict_proba(X[new])
+    np.testing.assert_array_equal(loaded, model.predict_proba(X[new]))
+    dense = model.predict_proba(X[:5].toarray())
+    np.testing.assert_allclose(dense, model.predict_proba(X[:5]), atol=1e-6)
+
+
+def test_numbers_are_predicted_as_well_as_by_ridge():
+    X, _ = documents(1500, 1500, 3)
+    rng = np.random.default_rng(1)
+    y = X @ rng.normal(size=X.shape[1]) + 0.1 * rng.normal(size=1500)
+    fit, new = slice(0, 1000), slice(1000, None)
+    model = KernelMachineRegressor(random_state=0).fit(X[fit], y[fit])
+    best = max(
+        Ridge(alpha).fit(X[fit], y[fit]).score(X[new], y[new])
+        for alpha in (0.01, 0.1, 1.0)
+    )
+    assert model.score(X[new], y[new]) > best - 0.02
+
+
+@pytest.mark.slow
+def test_another_map_or_fewer_columns_are_learned_as_before():
+    X, y = documents(600, 1200, 2)
+    model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
+    assert "binning" in model.report_.chosen
+    model = KernelMachineClassifier(random_state=0).fit(X[:, :200], y)
+    assert model.report_.chosen != "linear model" or model.loss_ == "logistic"
+
+
+@pytest.mark.parametrize("factors", [[1.0, 2.0], [1.0, 0.0, 2.0], [1.0, np.nan, 2.0]])
+def test_refuses_factors(factors):
+    with pytest.raises(ValueError, match="factors must be 3 positive numbers"):
+        SparseColumns(factors).fit(sp.eye_array(3, format="csr"))
+
+
+def test_columns_times_factors():
+    X = sp.random_array((20, 5), density=0.4, random_state=0, format="csr")
+    features = SparseColumns([1.0, 2.0, 3.0, 4.0, 5.0]).fit(X)
+    Z = features.transform(X)
+    np.testing.assert_array_equal(Z.toarray(), X.toarray() * np.arange(1.0, 6.0))
+    coef = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose(features.dot(X, coef), Z @ coef)
+    np.testing.assert_allclose(features.store(X).forward(coef.T).T, Z @ coef)
