@@ -201,12 +201,13 @@ class Policy:
     fewest_compared: int = 1_000
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
-    first_sweep_penalty: int = -2  # of sweeps, as `first_penalty` is
+    # Steps of `penalty_step` to the first penalty of sweeps from a distinct row's weight
+    first_sweep_penalty: int = -2
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
-    # Steps of another loss after which it is given up unless it gains, by so many rows
-    # held out
+    # Steps of another loss, after which it is given up unless it gains
     looked_steps: int = 2
+    # Rows held out, which tell whether it does
     fewest_looked: int = 2_000
     newton_patience: int = 2  # steps without a worthwhile gain
     # Standard errors of more errors, from which not even half of another loss is taken
