@@ -201,7 +201,7 @@ class Policy:
     fewest_compared: int = 1_000
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
-    # Steps of `penalty_step` to the first penalty of sweeps from a distinct row's weight
+    # Of sweeps, as `first_penalty`
     first_sweep_penalty: int = -2
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
