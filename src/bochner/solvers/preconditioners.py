@@ -16,6 +16,7 @@ from bochner.solvers.shifted import Tridiagonal
 
 TAIL_ROWS, ROUNDINGS = 512, 4
 FEW_SHIFTS = 4  # each of which has a Cholesky factor of its own
+KEPT_FACTORS = 2  # of a matrix of samples, for the next steps
 
 
 class Preconditioner:
@@ -87,6 +88,15 @@ class SampledGram:
         self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype)) / len(S)
         largest = max(float(np.linalg.norm(self.gram)), np.finfo(np.float32).tiny)
         self.rounding = float(np.finfo(S.dtype).eps * largest)
+        self._factors: dict[float, NDArray] = {}
+
+    def _factor(self, shift: float) -> NDArray:
+        """The Cholesky factor for a shift; the last few are kept."""
+        if shift not in self._factors:
+            factor = shifted_cholesky(self.gram, shift, self.rounding)
+            last = list(self._factors.items())[1 - KEPT_FACTORS :]
+            self._factors = dict([*last, (shift, factor)])
+        return self._factors[shift]
 
     @cached_property
     def tridiagonal(self) -> Tridiagonal:
@@ -102,7 +112,7 @@ class SampledGram:
         )
         if len(shifts) <= FEW_SHIFTS:
             return _factorised(
-                [shifted_cholesky(self.gram, s, self.rounding) for s in shifts],
+                [self._factor(float(shift)) for shift in shifts],
                 choice,
                 weight,
             )
