@@ -207,7 +207,7 @@ def unified(
         The order of columns is that of the first.
     asked : pyarrow.Schema, optional
         Types that columns are to have whatever they have in the files; it may leave
-        columns out.
+        columns out, and have others.
 
     Raises
     ------
@@ -215,10 +215,9 @@ def unified(
         Where a column is missing, is there in some tables only, or changes its type;
         names the file and the column.
     """
-    asked = pa.schema([]) if asked is None else asked
     pairs = iter(schemas)
     first, schema = next(pairs)
-    require(schema.names, asked.names, "schema: ")
+    given = {column.name: column for column in asked or ()}
     schema = pa.schema([pa.field(column.name, plain(column.type)) for column in schema])
     for name, other in pairs:
         _check_names(first, schema, name, other)
@@ -229,16 +228,11 @@ def unified(
             ]
             schema = pa.schema(
                 [
-                    _wider(first, name, column, a, b, column in asked.names)
+                    _wider(first, name, column, a, b, column in given)
                     for column, a, b in columns
                 ]
             )
-    return pa.schema(
-        [
-            asked.field(column.name) if column.name in asked.names else column
-            for column in schema
-        ]
-    )
+    return pa.schema([given.get(column.name, column) for column in schema])
 
 
 def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
@@ -419,15 +413,9 @@ class Columns:
         selection, schema = selection or Selection(), layout.schema
         if isinstance(schema, pa.Schema):
             require(schema.names, pa.schema(asked or ()).names, "schema: ")
-            needed = selection.needed(schema)
-            asked = pa.schema(
-                [column for column in asked or () if column.name in needed.names]
-            )
-            return cls(
-                selection,
-                layout._replace(schema=unified([("the first batch", needed)], asked)),
-                asked,
-            )
+            asked = pa.schema(asked or ())
+            needed = unified([("the first batch", selection.needed(schema))], asked)
+            return cls(selection, layout._replace(schema=needed), asked)
         if not takes_all(selection) or asked is not None:
             raise SourceError(
                 "columns of arrays have no names; leave out columns=, exclude=, "
@@ -454,11 +442,7 @@ class Columns:
         """
         if isinstance(self.types, int):
             return self.types
-        names = schemas[0][1].names
-        return unified(
-            schemas,
-            pa.schema([column for column in self.asked if column.name in names]),
-        )
+        return unified(schemas, self.asked)
 
     def take(self, batch: Batch, place: str) -> Batch:
         """What is wanted of a batch; wider types where those of the first are too
