@@ -264,6 +264,16 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return pa.string() if str(kind) == "string_view" else kind
 
 
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of categories; others as they are."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decoded(schema: pa.Schema) -> pa.Schema:
+    """The schema of a table with the values of its categories."""
+    return pa.schema([column.with_type(value_type(column.type)) for column in schema])
+
+
 def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
     if pa.types.is_null(column.type):
         return values
@@ -306,9 +316,7 @@ def _wider(
     """A field of the type that holds the values of two, the first of which is plain."""
     b, empty = plain(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
-        a, b = (
-            kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)
-        )
+        a, b = value_type(a), value_type(b)
     try:
         if empty or _is_bytes(a) == _is_bytes(b):
             one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
