@@ -472,18 +472,13 @@ class Planner:
             if not features.dense:
                 done = Pass("iterations on the stored bins", features.steps)
                 return [SolverPlan("cg", done, 12 * n * D, reason)]
-            ways_there = {
-                "direct": ("the moments of the features", 1),
-                "exact": ("all kernel values", 1),
-                "cg": ("iterations on the stored features", round(steps)),
+            moments = Pass("the moments of the features", 1)
+            in_memory = {
+                "direct": (moments, factor_bytes(n, D, K, np.float32)),
+                "exact": (Pass("all kernel values", 1), 12 * n * n),
+                "cg": (Pass("iterations on the stored features", round(steps)), n * D),
             }
-            n_bytes = {
-                "direct": factor_bytes(n, D, K, np.float32),
-                "exact": 12 * n * n,
-                "cg": n * D,
-            }
-            done = Pass(*ways_there[solver])
-            return [SolverPlan(solver, done, n_bytes[solver], reason)]
+            return [SolverPlan(solver, *in_memory[solver], reason)]
         # Rows that are read again in every pass, and of which a sample is in memory
         ways = []
         if features.dense:

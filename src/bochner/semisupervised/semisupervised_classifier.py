@@ -274,31 +274,17 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
-            out = (
-                None
-                if few or len(self.classes_) < 2
-                else left_out(graph, smooth, graph.targets)
-            )
-            out = (
-                None
-                if out is None
-                else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
-            )
+            out, slope, loss = None, SLOPE, np.inf
+            if not few and len(self.classes_) > 1:
+                out = left_out(graph, smooth, graph.targets)
+            if out is not None:
+                out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+                slope = float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
+                logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
+                loss = float(-np.average(logs, weights=graph.weight))
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            slope = (
-                SLOPE
-                if out is None
-                else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
-            )
-            loss = (
-                np.inf if out is None else _log_loss(slope * out, members, graph.weight)
-            )
-            found.append((loss, way, smooth, slope))
-        self.method_scores_ = {
-            str(way): float(loss) for loss, way, *_ in found if np.isfinite(loss)
-        }
-        _, way, smooth, self.slope_ = min(found, key=lambda one: one[0])
-        self.method_ = way.name
+            found.append((loss, way, (smooth, slope)))
+        smooth, self.slope_ = self._best(found)
         return smooth
 
     def _keep(self, graph: Graph, smooth: Smooth) -> None:
@@ -369,9 +355,3 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             In the order of `classes_`.
         """
         return self._probabilities(self._values(X))
-
-
-def _log_loss(logits: NDArray, members: NDArray, weight: NDArray) -> float:
-    return float(
-        -np.average((members * log_softmax(logits, axis=1)).sum(axis=1), weights=weight)
-    )
