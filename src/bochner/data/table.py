@@ -784,7 +784,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
-            return self._sparse(X, np.dtype(dtype))
+            if not self.statistic_.sparse:
+                raise ValueError(
+                    "cannot transform sparse input: the encoder was fitted on dense "
+                    "data, which it centres"
+                )
+            X = X.tocsr()
+            (column,) = self.columns_
+            with np.errstate(over="ignore"):
+                data = np.divide(X.data, column.scale[X.indices], dtype=np.float64)
+                data = data.astype(dtype)
+            if not np.isfinite(data).all():
+                raise ValueError(
+                    "Input X contains NaN, infinity or a value too large for "
+                    f"{np.dtype(dtype)}"
+                )
+            return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         X, names = self._numbers_of(X), self.statistic_.names
         if (
@@ -934,24 +949,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 if expected == "text":
                     expected = column.expected
                 yield column, i, name, read_column(series[j], name, expected)[1]
-
-    def _sparse(self, X: Any, dtype: np.dtype) -> Any:
-        if not self.statistic_.sparse:
-            raise ValueError(
-                "cannot transform sparse input: the encoder was fitted on dense "
-                "data, which it centres"
-            )
-        X = X.tocsr()
-        (column,) = self.columns_
-        with np.errstate(over="ignore"):
-            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(
-                dtype
-            )
-        if not np.isfinite(data).all():
-            raise ValueError(
-                f"Input X contains NaN, infinity or a value too large for {dtype}"
-            )
-        return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __getstate__(self) -> dict[str, Any]:
         return {

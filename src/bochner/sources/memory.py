@@ -105,16 +105,6 @@ def table_of_bytes(data: Any) -> pa.Table:
         return reader.read_all()
 
 
-def sendable(value: Any) -> Any:
-    """A value for a pickle: an array of a file as its place, an Arrow table as
-    bytes, anything else as it is.
-    """
-    if isinstance(value, pa.Table):
-        return arrow_bytes(value)
-    place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
-    return value if place is None else place
-
-
 def frame_schema(frame: Any) -> pa.Schema:
     """Arrow schema of all rows of a data frame; columns of objects of several kinds are
     text.
@@ -274,12 +264,13 @@ class ArrayPart:
             yield self.columns.take(batch, place)
 
     def __reduce__(self) -> tuple[Any, tuple]:
-        return _received, (
-            tuple(map(sendable, self.rows)),
-            self.first,
-            self.schema,
-            self.columns,
-        )
+        sent = []
+        for value in self.rows:
+            # An array of a file as its place, an Arrow table as bytes
+            if isinstance(value, np.ndarray):
+                value = MappedArray.of(value) or value
+            sent.append(arrow_bytes(value) if isinstance(value, pa.Table) else value)
+        return _received, (tuple(sent), self.first, self.schema, self.columns)
 
 
 def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:

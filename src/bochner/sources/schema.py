@@ -60,8 +60,21 @@ class Selection:
         kept = self.kept(schema.names)
         if not kept:
             raise SourceError("no column is left; keep at least one")
-        if self.where is not None:
-            _check_condition(self.where, schema)
+        if (where := self.where) is not None:
+            if not isinstance(where, pc.Expression):
+                raise SourceError(
+                    "where must be an expression such as pyarrow.compute.field('x') > "
+                    f"0, got {where!r}"
+                )
+            if "FieldPath(" in str(where):
+                raise SourceError(
+                    f"where: {where} refers to columns by their numbers; use their "
+                    "names"
+                )
+            try:
+                _filtered(schema.empty_table(), where)
+            except pa.ArrowException as error:
+                raise SourceError(f"where: {reason(error)}") from error
         return pa.schema([schema.field(name).remove_metadata() for name in kept])
 
     def kept(self, names: Iterable[str]) -> list[str]:
@@ -151,22 +164,6 @@ def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> Non
                 else f"there are {listed(names)}"
             )
             raise SourceError(f"{place}no column {name!r}; {cure}")
-
-
-def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
-    if not isinstance(where, pc.Expression):
-        raise SourceError(
-            "where must be an expression such as pyarrow.compute.field('x') > 0, "
-            f"got {where!r}"
-        )
-    if "FieldPath(" in str(where):
-        raise SourceError(
-            f"where: {where} refers to columns by their numbers; use their names"
-        )
-    try:
-        _filtered(schema.empty_table(), where)
-    except pa.ArrowException as error:
-        raise SourceError(f"where: {reason(error)}") from error
 
 
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
