@@ -298,6 +298,7 @@ def _native_dtype(series: nw.Series) -> Any:
 def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import types as is_a
 
     if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
@@ -325,10 +326,20 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
-        array, zone = _wall_clock(array, name, expected)
-        return f"datetime{zone}", _turns(
-            _floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime"
-        )
+        label = "datetime"
+        if kind.tz is not None:
+            # Moments as clocks show them in the expected zone, or else in their own
+            zone = (expected or "").partition(" ")[2] or kind.tz
+            label = f"datetime {zone}"
+            try:
+                array = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
+            except pa.ArrowInvalid as error:
+                raise ValueError(
+                    f"column {name!r}: {error}; convert the times to a zone that is "
+                    "known, such as UTC"
+                ) from None
+        seconds = _floats(array, pa.timestamp("us"), pa.int64()) / 1e6
+        return label, _turns(seconds, "datetime")
     if is_a.is_duration(kind):
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
@@ -343,27 +354,6 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     ):
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
-
-
-def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
-    """Moments as clocks show them in the expected zone, or else in their own; and
-    the zone after a blank, if any.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if array.type.tz is None:
-        return array, ""
-    zone = (expected or "").partition(" ")[2] or array.type.tz
-    try:
-        return pc.local_timestamp(
-            array.cast(pa.timestamp(array.type.unit, zone))
-        ), f" {zone}"
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"column {name!r}: {error}; convert the times to a zone that is known, "
-            "such as UTC"
-        ) from None
 
 
 def _floats(array: Any, *types: Any) -> np.ndarray:

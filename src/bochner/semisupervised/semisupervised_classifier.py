@@ -183,7 +183,13 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         graph.change_targets(lambda targets: targets * factors)
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
-        self._keep(graph, smooth)
+        # What becomes of the rows of the fit, and coefficients for others
+        self.transduction_ = self.label_distributions_ = None
+        scores = of_all_rows(graph, smooth)
+        if scores is not None:
+            self.label_distributions_ = self._probabilities(scores)
+            self.transduction_ = self.classes_[scores.argmax(axis=1)]
+        self.feature_weights_ = coefficients(graph, smooth)
         return self
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
@@ -286,15 +292,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             found.append((loss, way, (smooth, slope)))
         smooth, self.slope_ = self._best(found)
         return smooth
-
-    def _keep(self, graph: Graph, smooth: Smooth) -> None:
-        """Keep coefficients, and what becomes of the rows of the fit."""
-        self.transduction_ = self.label_distributions_ = None
-        scores = of_all_rows(graph, smooth)
-        if scores is not None:
-            self.label_distributions_ = self._probabilities(scores)
-            self.transduction_ = self.classes_[scores.argmax(axis=1)]
-        self.feature_weights_ = coefficients(graph, smooth)
 
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
         """Probabilities of scores, up to the largest: next to a label they grow

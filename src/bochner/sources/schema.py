@@ -461,18 +461,8 @@ class Columns:
         self.layout.require(batch, place)
         if isinstance(self.types, int):
             return batch
-        batch = batch._replace(X=self._fitted(batch.X, self.types, place))
-        if self.selection.where is not None:
-            batch = batch.take(self.selection.rows(batch.X))
-        return batch._replace(
-            X=batch.X.select(self.selection.kept(batch.X.column_names))
-        )
-
-    def _fitted(self, table: pa.Table, types: pa.Schema, place: str) -> pa.Table:
-        """The columns that are needed, in types that hold the values of the first
-        batch and of this one.
-        """
-        there = []
+        # The columns that are needed, in types that hold the values of both batches
+        table, types, there = batch.X, self.types, []
         for k, name in enumerate(table.column_names):
             if name in types.names and table[k].null_count == len(table):
                 nulls = pa.nulls(len(table), types.field(name).type)
@@ -483,7 +473,12 @@ class Columns:
             )
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
-        return fitted(table, unified(pairs, self.asked), place)
+        batch = batch._replace(X=fitted(table, unified(pairs, self.asked), place))
+        if self.selection.where is not None:
+            batch = batch.take(self.selection.rows(batch.X))
+        return batch._replace(
+            X=batch.X.select(self.selection.kept(batch.X.column_names))
+        )
 
 
 def takes_all(selection: Selection) -> bool:
