@@ -967,7 +967,7 @@ def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
     }[library]()
     expected = TableEncoder().fit_transform(plain)
     encoder = TableEncoder().fit(frame)
-    monkeypatch.setattr(TableEncoder, "_write_columns", None)
+    monkeypatch.setattr(TableEncoder, "_columns_of", None)
     np.testing.assert_allclose(encoder.transform(frame), expected, rtol=1e-5, atol=1e-6)
 
 

@@ -104,34 +104,33 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
         return kind, values
     if {expected, kind} == {"date", "datetime"}:
-        return expected, _other_time(values, expected)
+        # Dates are datetimes at midnight
+        if expected == "date":
+            return expected, np.column_stack([np.floor(values[:, 0]), values[:, 1:3]])
+        midnight = np.where(missing(values), np.nan, 0.0)
+        return expected, np.column_stack([values, midnight])
     if not missing(values).all():
+        cure, zones = "", [each.partition(" ")[2] for each in (kind, expected)]
+        if expected == "text":
+            cure = "; read the column as text, as for the fit"
+        elif PARTS[kind] == PARTS[expected] and zones[1]:
+            cure = (
+                "; give the times their zone, as pandas does by "
+                f"X[column].dt.tz_localize({zones[1]!r})"
+            )
+        elif PARTS[kind] == PARTS[expected] and zones[0]:
+            cure = (
+                "; take their zone from the times, as pandas does by "
+                "X[column].dt.tz_localize(None)"
+            )
         raise ValueError(
             f"column {name!r} holds {kind} values where the fit saw {expected} "
-            f"values{_cure(kind, expected)}"
+            f"values{cure}"
         )
     n = len(values[0] if isinstance(values, tuple) else values)
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[
         expected
     ] else (np.full(n, -1), [])
-
-
-def _cure(kind: str, expected: str) -> str:
-    """What to do where a column is not of the expected kind."""
-    zones = [each.partition(" ")[2] for each in (kind, expected)]
-    if expected == "text":
-        return "; read the column as text, as for the fit"
-    if PARTS[kind] != PARTS[expected] or not any(zones):
-        return ""
-    if zones[1]:
-        return (
-            "; give the times their zone, as pandas does by "
-            f"X[column].dt.tz_localize({zones[1]!r})"
-        )
-    return (
-        "; take their zone from the times, as pandas does by "
-        "X[column].dt.tz_localize(None)"
-    )
 
 
 def library_of(X: Any) -> str | None:
@@ -299,6 +298,7 @@ def _native_dtype(series: nw.Series) -> Any:
 def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import types as is_a
 
     if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
@@ -326,10 +326,20 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
-        array, zone = _wall_clock(array, name, expected)
-        return f"datetime{zone}", _turns(
-            _floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime"
-        )
+        label = "datetime"
+        if kind.tz is not None:
+            # Moments as clocks show them in the expected zone, or else in their own
+            zone = (expected or "").partition(" ")[2] or kind.tz
+            label = f"datetime {zone}"
+            try:
+                array = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
+            except pa.ArrowInvalid as error:
+                raise ValueError(
+                    f"column {name!r}: {error}; convert the times to a zone that is "
+                    "known, such as UTC"
+                ) from None
+        seconds = _floats(array, pa.timestamp("us"), pa.int64()) / 1e6
+        return label, _turns(seconds, "datetime")
     if is_a.is_duration(kind):
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
@@ -344,27 +354,6 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     ):
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
-
-
-def _wall_clock(array: Any, name: str, expected: str | None) -> tuple[Any, str]:
-    """Moments as clocks show them in the expected zone, or else in their own; and
-    the zone after a blank, if any.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if array.type.tz is None:
-        return array, ""
-    zone = (expected or "").partition(" ")[2] or array.type.tz
-    try:
-        return pc.local_timestamp(
-            array.cast(pa.timestamp(array.type.unit, zone))
-        ), f" {zone}"
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"column {name!r}: {error}; convert the times to a zone that is known, "
-            "such as UTC"
-        ) from None
 
 
 def _floats(array: Any, *types: Any) -> np.ndarray:
@@ -400,15 +389,6 @@ def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
     out = np.stack([parts[part] for part in PARTS[kind]], axis=1)
     out[gap] = np.nan
     return out
-
-
-def _other_time(parts: np.ndarray, kind: str) -> np.ndarray:
-    """Parts of dates as those of datetimes at midnight, or of datetimes as those of
-    their dates.
-    """
-    if kind == "datetime":
-        return np.column_stack([parts, np.where(missing(parts), np.nan, 0.0)])
-    return np.column_stack([np.floor(parts[:, 0]), parts[:, 1:3]])
 
 
 def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[str, Any]:

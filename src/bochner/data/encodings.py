@@ -18,8 +18,34 @@ from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
 
+class Encoding:
+    """The encoding of a column of the input, in consecutive columns from `start` on."""
+
+    index: Any
+    start: int
+    suffixes: list[str]
+
+    @property
+    def width(self) -> int:
+        """Number of output columns."""
+        return len(self.suffixes)
+
+    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield (output column, name)."""
+        for at, suffix in enumerate(self.suffixes, self.start):
+            yield at, f"{inputs[self.index]}_{suffix}"
+
+    def column_groups(self) -> Iterator[slice]:
+        """Yield the output columns that belong together: none."""
+        return iter(())
+
+    def sources(self) -> Iterator[tuple[Any, Any]]:
+        """Yield output columns and their input columns."""
+        yield slice(self.start, self.start + self.width), self.index
+
+
 @dataclass
-class NumberColumns:
+class NumberColumns(Encoding):
     """The numeric columns of a table, z = (x - shift) / scale, missing values replaced
     by `fill`.
 
@@ -59,14 +85,18 @@ class NumberColumns:
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
         if not self.standardise(values, z, part):
-            refuse_infinite(
-                values, [column_name(names, j) for j in self.index[part]], start
-            )
+            named = [column_name(names, j) for j in self.index[part]]
+            refuse_infinite(values, named, start)
             gap = np.isnan(values)
             np.copyto(z, self.fill[part], where=gap, casting="same_kind")
-            _refuse_overflow(
-                z, [column_name(names, j) for j in self.index[part]], start
-            )
+            bad = ~np.isfinite(z)
+            if bad.any():
+                row = int(bad.any(axis=1).argmax())
+                name = named[int(bad[row].argmax())]
+                raise ValueError(
+                    f"column {name!r}, row {start + row}: value too large for "
+                    f"{z.dtype} after scaling"
+                )
             has = gap_at >= 0
             out[:, gap_at[has]] = gap[:, has]
         if not follow:
@@ -116,29 +146,15 @@ class NumberColumns:
             if gap_at >= 0:
                 yield gap_at, f"{inputs[j]}_missing"
 
-    def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: none."""
-        return iter(())
-
     def sources(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield output columns and their input columns."""
         has = self.gap_at >= 0
-        return iter([(self.at, self.index), (self.gap_at[has], self.index[has])])
-
-
-def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
-    bad = ~np.isfinite(z)
-    if bad.any():
-        row = int(bad.any(axis=1).argmax())
-        name = names[int(bad[row].argmax())]
-        raise ValueError(
-            f"column {name!r}, row {start + row}: value too large for {z.dtype} "
-            "after scaling"
-        )
+        yield self.at, self.index
+        yield self.gap_at[has], self.index[has]
 
 
 @dataclass
-class TimeColumn:
+class TimeColumn(Encoding):
     """A column of dates, moments, durations or times of day: a number, and points on
     circles.
 
@@ -166,11 +182,6 @@ class TimeColumn:
     cycles: list[int]
     gaps: bool
 
-    @property
-    def width(self) -> int:
-        """Number of output columns."""
-        return (PARTS[self.kind][0] in LINEAR) + 2 * len(self.cycles) + self.gaps
-
     def write(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
         gap, j = missing(parts), self.start
@@ -187,18 +198,15 @@ class TimeColumn:
         if self.gaps:
             out[:, j] = gap
 
-    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield (output column, name)."""
+    @property
+    def suffixes(self) -> list[str]:  # type: ignore[override]
+        """What the names of the output columns end in."""
         parts = PARTS[self.kind]
         suffixes = [parts[0]] if parts[0] in LINEAR else []
         suffixes += [
             f"{parts[part]}_{wave}" for part in self.cycles for wave in ("cos", "sin")
         ]
-        suffixes += ["missing"] if self.gaps else []
-        return (
-            (self.start + i, f"{inputs[self.index]}_{suffix}")
-            for i, suffix in enumerate(suffixes)
-        )
+        return suffixes + ["missing"] * self.gaps
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: the cosine and the sine of
@@ -206,10 +214,6 @@ class TimeColumn:
         """
         first = self.start + (PARTS[self.kind][0] in LINEAR)
         return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
-
-    def sources(self) -> Iterator[tuple[slice, int]]:
-        """Yield the output columns and their input column."""
-        return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
 NUMBER, PADDED = (
@@ -228,7 +232,7 @@ CODE_STEP = np.float32(
 
 
 @dataclass
-class TextColumn:
+class TextColumn(Encoding):
     """A column of strings or categories: one 0/1 column for each category kept, and
     codes of the others.
 
@@ -264,11 +268,6 @@ class TextColumn:
     coded: bool = False
     means: LevelMeans | None = None
     means_at: int = 0
-
-    @property
-    def width(self) -> int:
-        """Number of output columns, without those of mean targets."""
-        return len(self.categories) + self.other + CODE_WIDTH * self.coded + self.gaps
 
     @property
     def code(self) -> slice:
@@ -378,20 +377,22 @@ class TextColumn:
         if self.means is not None:
             out[:, self.mean_columns] = self.means.of(codes, labels, fold)
 
+    @property
+    def suffixes(self) -> list[str]:  # type: ignore[override]
+        """What the names of the output columns but the mean targets end in."""
+        codes = [f"code{i}" for i in range(CODE_WIDTH * self.coded)]
+        return [
+            *self.categories,
+            *["other"] * self.other,
+            *codes,
+            *["missing"] * self.gaps,
+        ]
+
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
-        suffixes = self.categories + ["other"] * self.other
-        suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + [
-            "missing"
-        ] * self.gaps
-        own = [
-            (self.start + i, f"{inputs[self.index]}_{suffix}")
-            for i, suffix in enumerate(suffixes)
-        ]
-        means = range(self.mean_columns.start, self.mean_columns.stop)
-        return iter(
-            own + [(at, f"{inputs[self.index]}_mean{i}") for i, at in enumerate(means)]
-        )
+        yield from super().names(inputs)
+        for i in range(self.mean_columns.stop - self.mean_columns.start):
+            yield self.means_at + i, f"{inputs[self.index]}_mean{i}"
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: those of the codes."""
@@ -399,12 +400,8 @@ class TextColumn:
 
     def sources(self) -> Iterator[tuple[slice, int]]:
         """Yield the output columns and their input column."""
-        return iter(
-            [
-                (slice(self.start, self.start + self.width), self.index),
-                (self.mean_columns, self.index),
-            ]
-        )
+        yield from super().sources()
+        yield self.mean_columns, self.index
 
 
 def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
@@ -421,7 +418,7 @@ def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
 
 
 @dataclass
-class CodeColumn:
+class CodeColumn(Encoding):
     """A column of numbers that are codes of categories: one 0/1 column for each.
 
     Should the numbers be no codes after all, one that the fit did not see must not be
@@ -445,11 +442,6 @@ class CodeColumn:
     codes: np.ndarray
     gaps: bool
 
-    @property
-    def width(self) -> int:
-        """Number of output columns."""
-        return len(self.codes) + self.gaps
-
     def write(self, values: np.ndarray, out: np.ndarray) -> None:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
         numbers = values[:, 0]
@@ -466,23 +458,10 @@ class CodeColumn:
         if self.gaps:
             out[:, self.start + len(self.codes)] = np.isnan(numbers)
 
-    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield (output column, name)."""
-        suffixes = [f"{code:g}" for code in self.codes.tolist()] + [
-            "missing"
-        ] * self.gaps
-        return (
-            (self.start + i, f"{inputs[self.index]}_{suffix}")
-            for i, suffix in enumerate(suffixes)
-        )
-
-    def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: none."""
-        return iter(())
-
-    def sources(self) -> Iterator[tuple[slice, int]]:
-        """Yield the output columns and their input column."""
-        return iter([(slice(self.start, self.start + self.width), self.index)])
+    @property
+    def suffixes(self) -> list[str]:  # type: ignore[override]
+        """What the names of the output columns end in."""
+        return [f"{code:g}" for code in self.codes.tolist()] + ["missing"] * self.gaps
 
 
 IGNORED = float(
@@ -519,8 +498,13 @@ def encodings(
         if str(j) in codes:
             others.append(CodeColumn(j, 0, codes[str(j)], bool(gaps[j])))
         elif str(j) in statistic.categories:
-            kept, other = _most_frequent(statistic.categories[str(j)], max_categories)
-            other |= str(j) in (statistic.undercounts or {})
+            # The heaviest categories, and codes of all others
+            counts = statistic.categories[str(j)]
+            ranked = sorted(counts, key=lambda name: (-counts[name], name))
+            kept = sorted(ranked[:max_categories])
+            other = len(ranked) > max_categories or str(j) in (
+                statistic.undercounts or {}
+            )
             others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()
@@ -568,12 +552,6 @@ def _affine(
             np.where(empty, 1.0, scale),
         )
         return shift, scale, (s.mean - shift) / scale
-
-
-def _most_frequent(counts: dict[str, float], limit: int) -> tuple[list[str], bool]:
-    """The `limit` heaviest categories, sorted, and whether there are others."""
-    ranked = sorted(counts, key=lambda category: (-counts[category], category))
-    return sorted(ranked[:limit]), len(ranked) > limit
 
 
 def output_names(

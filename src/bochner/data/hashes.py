@@ -40,7 +40,10 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
             @ multipliers
         )
     if not isinstance(X, np.ndarray):
-        return mixed(_frame_bits(X) @ multipliers)
+        import narwhals as nw
+
+        columns = nw.from_native(X, eager_only=True).iter_columns()
+        return mixed(np.stack([*map(_column_bits, columns)], axis=1) @ multipliers)
     if X.dtype.kind not in "biuf":
         return mixed(
             np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers
@@ -177,14 +180,6 @@ def _bits(values: NDArray) -> NDArray[np.uint64]:
     bits = np.where(np.isnan(values), NAN, bits)
     # Small whole numbers have zeros in their lower half.
     return bits ^ (bits >> np.uint64(32))
-
-
-def _frame_bits(frame: Any) -> NDArray[np.uint64]:
-    """Values of a data frame as whole numbers, shape (n, d)."""
-    import narwhals as nw
-
-    columns = nw.from_native(frame, eager_only=True).iter_columns()
-    return np.stack([_column_bits(column) for column in columns], axis=1)
 
 
 def _column_bits(column: Any) -> NDArray[np.uint64]:

@@ -170,6 +170,11 @@ def level_means(
     )
 
 
+def _level_sums(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Weighted sums of targets over the rows of each level, shape (L, K)."""
+    return np.stack([np.bincount(place, weight * own) for own in y.T], axis=1)
+
+
 def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Variances of the mean targets of levels, (K,), without what the spread within
     them adds: 0 where it is all.
@@ -192,10 +197,7 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.f
     if len(n) < 2 or total <= len(n):
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    means = (
-        np.stack([np.bincount(place, weight * column) for column in y.T], axis=1)
-        / n[:, np.newaxis]
-    )
+    means = _level_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / (total - len(n))
     return np.maximum(between - (len(n) - 1) * within, 0.0) / (
@@ -208,10 +210,7 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float
     means of unit spread; (K, T).
     """
     n = np.bincount(place, weight)
-    means = (
-        np.stack([np.bincount(place, weight * own) for own in y.T], axis=1)
-        / np.where(n > 0, n, 1.0)[:, np.newaxis]
-    )
+    means = _level_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
     kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][
         :MOST_DIRECTIONS
@@ -311,10 +310,7 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
-    means = (
-        np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1)
-        / n[:, np.newaxis]
-    )
+    means = _level_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     ways = [

@@ -273,13 +273,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
         if sp.issparse(X) or numbers is None or not self.with_std:
             return self
-        series, names = table_columns(X)
-
-        def values_of(j: int, part: Any = slice(None)) -> np.ndarray:
-            return read_column(
-                series[j][part], column_name(names, j), self.statistic_.kinds[j]
-            )[1][:, 0]
-
+        series = table_columns(X)[0]
         counted = (
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
@@ -290,11 +284,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             dict[str, tuple[float, ...]](),
         )
         low, high = farthest_fences(
-            np.column_stack([values_of(j, some) for j in numbers.index.tolist()])
+            np.column_stack(
+                [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
+            )
         )
         for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
             j = int(numbers.index[i])
-            values = values_of(j)
+            values = self._read(series[j], j)[:, 0]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
             if (
                 beyond.mean() > MOST_OUTLYING
@@ -302,7 +298,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 continue
             found = bounds_of(values, weight, low[i], high[i])
             bounds[str(j)] = tuple(found)
-            _warn_of_outliers(column_name(names, j), values, found)
+            _warn_of_outliers(column_name(self.statistic_.names, j), values, found)
         if not bounds:
             return self
         bounded = copy(self)
@@ -359,7 +355,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ):
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
-        series, names = table_columns(X)
+        series = table_columns(X)[0]
         few, targets = rows_of(X, some), y[some]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
         own = np.ones(len(some)) if weight is None else weight[some]
@@ -369,9 +365,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             dict[tuple[float, ...], list[tuple[int, OrderTest]]](),
         )
         for j in numbers.index.tolist():
-            column = read_column(
-                sample[j], column_name(names, j), self.statistic_.kinds[j]
-            )[1][:, 0]
+            column = self._read(sample[j], j)[:, 0]
             if j not in refused and (used := few_integers(column)) is not None:
                 alike.setdefault(tuple(used), []).append(
                     (j, order_test(column, targets, own))
@@ -388,9 +382,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         codes = dict[str, np.ndarray]()
         for j in chosen:
-            column = read_column(
-                series[j], column_name(names, j), self.statistic_.kinds[j]
-            )[1]
+            column = self._read(series[j], j)
             found = np.unique(column[~np.isnan(column)])
             codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         if not codes:
@@ -503,7 +495,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         hashes, weight = row_hashes(X), np.ones(len(y)) if weight is None else weight
         weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
         fold, width = _folds(hashes, seed), self.n_features_out_
-        series, names = table_columns(X)
+        series = table_columns(X)[0]
         learned: list[list[Any]] = [[], []]
         for column in self.columns_:
             pair = None
@@ -511,9 +503,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 column.means is not None if again else column.other
             ):
                 j, known = column.index, column.means
-                codes, labels = read_column(
-                    series[j], column_name(names, j), self.statistic_.kinds[j]
-                )[1]
+                codes, labels = self._read(series[j], j)
                 pair = level_means(
                     codes,
                     labels,
@@ -553,8 +543,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         hashes = row_hashes(X)
         weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
         found = {
-            key: level_variances(codes, y, weight)
-            for key, _, codes, _ in self._texts_of(X)
+            str(column.index): level_variances(values[0], y, weight)
+            for column, _, _, values in self._columns_of(X, TextColumn)
         }
         return {key: variances for key, variances in found.items() if variances.any()}
 
@@ -572,7 +562,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             As of `level_variances`.
         """
         total: np.ndarray | float = 0.0
-        for key, column, codes, labels in self._texts_of(X) if variances else ():
+        columns = self._columns_of(X, TextColumn) if variances else iter(())
+        for column, _, _, (codes, labels) in columns:
+            key = str(column.index)
             known = column.known(labels) if key in variances else None
             if known is not None:
                 total = (
@@ -580,22 +572,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     + ~np.append(known, True)[codes][:, np.newaxis] * variances[key]
                 )
         return total
-
-    def _texts_of(
-        self, X: Any
-    ) -> Iterator[tuple[str, TextColumn, np.ndarray, list[str]]]:
-        """Yield the number of each column of text, its encoding, the codes of the
-        rows and the labels of the codes.
-        """
-        series, names = table_columns(X)
-        for column in self.columns_:
-            if isinstance(column, TextColumn):
-                codes, labels = read_column(
-                    series[column.index],
-                    column_name(names, column.index),
-                    column.expected,
-                )[1]
-                yield str(column.index), column, codes, labels
 
     def _widened(
         self, columns: list[Any], width: int, fold_seed: int | None
@@ -808,18 +784,45 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
-            return self._sparse(X, np.dtype(dtype))
+            if not self.statistic_.sparse:
+                raise ValueError(
+                    "cannot transform sparse input: the encoder was fitted on dense "
+                    "data, which it centres"
+                )
+            X = X.tocsr()
+            (column,) = self.columns_
+            with np.errstate(over="ignore"):
+                data = np.divide(X.data, column.scale[X.indices], dtype=np.float64)
+                data = data.astype(dtype)
+            if not np.isfinite(data).all():
+                raise ValueError(
+                    "Input X contains NaN, infinity or a value too large for "
+                    f"{np.dtype(dtype)}"
+                )
+            return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        X = self._numbers_of(X)
+        X, names = self._numbers_of(X), self.statistic_.names
         if (
             self._has_only_numbers
             and isinstance(X, np.ndarray)
             and X.dtype.kind in "biuf"
         ):
+            step = max(1, BLOCK_ENTRIES // X.shape[1])
             for column in self.columns_:
-                _write_numbers(column, X, out, self.statistic_.names)
-        else:
-            self._write_columns(X, out)
+                every = len(column.index) == X.shape[1]
+                for s in range(0, len(X), step):
+                    block = X[s : s + step]
+                    block = block if every else block[:, column.index]
+                    column.write(block, out[s : s + step], names, s)
+            return out
+        fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
+        for column, i, _, values in self._columns_of(X):
+            if isinstance(column, NumberColumns):
+                column.write(values, out, names, part=slice(i, i + 1))
+            elif isinstance(column, TextColumn):
+                column.write(values[0], values[1], out, fold)
+            else:
+                column.write(values, out)
         return out
 
     @property
@@ -926,44 +929,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             require_names(self.statistic_.names, X)
         return X
 
-    def _write_columns(self, X: Any, out: np.ndarray) -> None:
-        fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
-        for column, i, _, values in self._columns_of(X):
-            if isinstance(column, NumberColumns):
-                column.write(values, out, self.statistic_.names, part=slice(i, i + 1))
-            elif isinstance(column, TextColumn):
-                column.write(values[0], values[1], out, fold)
-            else:
-                column.write(values, out)
+    def _read(self, values: Any, j: int) -> Any:
+        """Values of a column of which the statistic knows the kind."""
+        name = column_name(self.statistic_.names, j)
+        return read_column(values, name, self.statistic_.kinds[j])[1]
 
-    def _columns_of(self, X: Any) -> Iterator[tuple[Any, int, str, Any]]:
+    def _columns_of(
+        self, X: Any, kind: Any = object
+    ) -> Iterator[tuple[Any, int, str, Any]]:
         """Yield the encoding of each column, its place among those of numbers, its
         name, and its values.
         """
         series, names = table_columns(X)
         for column in self.columns_:
+            if not isinstance(column, kind):
+                continue
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
-                name, kind = column_name(names, j), self.statistic_.kinds[j]
-                kind = column.expected if kind == "text" else kind
-                yield column, i, name, read_column(series[j], name, kind)[1]
-
-    def _sparse(self, X: Any, dtype: np.dtype) -> Any:
-        if not self.statistic_.sparse:
-            raise ValueError(
-                "cannot transform sparse input: the encoder was fitted on dense "
-                "data, which it centres"
-            )
-        X = X.tocsr()
-        (column,) = self.columns_
-        with np.errstate(over="ignore"):
-            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(
-                dtype
-            )
-        if not np.isfinite(data).all():
-            raise ValueError(
-                f"Input X contains NaN, infinity or a value too large for {dtype}"
-            )
-        return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+                name, expected = column_name(names, j), self.statistic_.kinds[j]
+                if expected == "text":
+                    expected = column.expected
+                yield column, i, name, read_column(series[j], name, expected)[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -1005,16 +990,3 @@ def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:
     validate a fit with this seed.
     """
     return (MEAN_FOLDS * uniform(hashes, seed)).astype(np.intp)
-
-
-def _write_numbers(
-    column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None
-) -> None:
-    """Encode an array of numbers in blocks of rows."""
-    every = len(column.index) == X.shape[1]
-    step = max(1, BLOCK_ENTRIES // X.shape[1])
-    for s in range(0, len(X), step):
-        block = X[s : s + step]
-        column.write(
-            block if every else block[:, column.index], out[s : s + step], names, s
-        )

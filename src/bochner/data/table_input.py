@@ -143,14 +143,6 @@ def as_one_array(X: Any) -> Any:
     return array if array.dtype.kind in "iuf" else X
 
 
-def refuse_lazy(X: Any) -> None:
-    """Raise TypeError where X is a lazy frame."""
-    if not isinstance(X, np.ndarray) and isinstance(
-        nw.from_native(X, pass_through=True), nw.LazyFrame
-    ):
-        raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
-
-
 def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
     where numbers are missing or masked.
@@ -160,7 +152,10 @@ def as_array(X: Any) -> np.ndarray:
             "Expected 2D input, got a Series. Reshape your data, for example by "
             "X.to_frame()"
         )
-    refuse_lazy(X)
+    if not isinstance(X, np.ndarray) and isinstance(
+        nw.from_native(X, pass_through=True), nw.LazyFrame
+    ):
+        raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
     if isinstance(X, Mapping) or (
         isinstance(X, list | tuple) and len(X) and isinstance(X[0], Mapping)
     ):

@@ -66,18 +66,6 @@ def extremes(column: Any, keep: Any) -> tuple[int, int] | None:
     return int(column.min()), int(column.max())
 
 
-def united(a: Extremes, b: Extremes) -> Extremes:
-    """Extremes of the rows of both."""
-    found = dict(a)
-    for j, (low, high) in b.items():
-        found[j] = (
-            (min(low, found[j][0]), max(high, found[j][1]))
-            if j in found
-            else (low, high)
-        )
-    return found
-
-
 def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
     """Targets in double precision; a warning where they are different integers that
     count as constant there.
@@ -434,7 +422,10 @@ class TableStatistic:
             a.missing + b.missing,
             a.summary + b.summary,
         )
-        self.integers = united(self.integers or {}, other.integers or {})
+        self.integers = dict(self.integers or {})
+        for j, (low, high) in (other.integers or {}).items():
+            least, most = self.integers.get(j, (low, high))
+            self.integers[j] = (min(low, least), max(high, most))
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
         for j, weights in b.categories.items():

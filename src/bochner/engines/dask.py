@@ -131,14 +131,7 @@ class Cluster:
             sleep(0.1)
         return workers
 
-    def worker_memory(self) -> int | None:
-        """Bytes that work may take on the smallest worker; None where workers have
-        no limit.
-        """
-        limit, _ = self._smallest()
-        return int(OWN_SHARE * limit) or None
-
-    def _smallest(self) -> tuple[int, int]:
+    def smallest(self) -> tuple[int, int]:
         """Memory limit, 0 for none, and threads of the worker that has the least
         memory for a thread.
         """
@@ -156,7 +149,7 @@ class Cluster:
         need = getattr(work, "n_bytes", 0)
         if not need:
             return
-        limit, threads = self._smallest()
+        limit, threads = self.smallest()
         if getattr(work, "whole_worker", False):
             threads = 1
         free = OWN_SHARE * limit / threads
@@ -355,7 +348,8 @@ class DaskEngine:
         """Bytes that work may take on the smallest worker, for all of its threads;
         None where workers have no limit.
         """
-        return self.cluster.worker_memory()
+        limit, _ = self.cluster.smallest()
+        return int(OWN_SHARE * limit) or None
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future:
         """Give work to the cluster; a future of its result.
@@ -449,7 +443,8 @@ def _do(data: bytes, *values: Any) -> Any:
     worker = get_worker()
     with at(f"worker {worker.name} at {worker.address}"):
         call: Call = unpack(data, values)
-        return call.do(worker.state.nthreads if call.takes_worker else 1)
+        whole = getattr(call.work, "whole_worker", False)
+        return call.do(worker.state.nthreads if whole else 1)
 
 
 def _is_future(item: Any) -> bool:
@@ -459,12 +454,8 @@ def _is_future(item: Any) -> bool:
 
 
 def _stays_out(item: Any) -> bool:
-    return _is_future(item) or (
-        hasattr(type(item), "__dask_graph__") and _is_lazy(item)
-    )
-
-
-def _is_lazy(item: Any) -> bool:
+    if not hasattr(type(item), "__dask_graph__"):
+        return _is_future(item)
     from dask import is_dask_collection
 
     return is_dask_collection(item)

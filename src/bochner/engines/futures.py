@@ -102,7 +102,16 @@ class FuturesEngine:
             while waiting or running:
                 while waiting and len(running) < AHEAD * self.n_workers:
                     task = waiting.pop()
-                    running[self._give(task)] = task
+                    call = Call(task.work, tuple(task.take_arguments()))
+                    try:
+                        running[self.executor.submit(_do, call)] = task
+                    except BrokenExecutor:
+                        raise
+                    except RuntimeError as error:
+                        raise EngineError(
+                            f"The executor accepts no work ({error}): make a new one, "
+                            "and start again."
+                        ) from error
                 done = wait(running, self.patience, FIRST_COMPLETED).done
                 if not done:
                     raise EngineError(
@@ -130,18 +139,6 @@ class FuturesEngine:
             for future in running:
                 future.cancel()
         return handle.value
-
-    def _give(self, task: Task) -> Future:
-        call = Call(task.work, tuple(task.take_arguments()))
-        try:
-            return self.executor.submit(_do, call)
-        except BrokenExecutor:
-            raise
-        except RuntimeError as error:
-            raise EngineError(
-                f"The executor accepts no work ({error}): make a new one, and start "
-                "again."
-            ) from error
 
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)

@@ -553,7 +553,11 @@ class LocalEngine:
         on with what waited for it.
         """
         ready = ready_tasks(handle)
-        in_threads(self._run, ready, _affordable(ready))
+        # As many threads as there is memory for their work
+        need = max((getattr(task.work, "n_bytes", 0) for task in ready), default=0)
+        free = available_memory() if need else None
+        threads = None if free is None else int(max(OWN_SHARE * free // need, 1))
+        in_threads(self._run, ready, threads)
         return handle.value
 
     def _run(self, task: Task) -> None:
@@ -565,13 +569,6 @@ class LocalEngine:
             ready = task.finish(value)
         for follower in ready:
             self._run(follower)
-
-
-def _affordable(tasks: Sequence[Task]) -> int | None:
-    """How many threads may do the tasks at once; None for all."""
-    need = max((getattr(task.work, "n_bytes", 0) for task in tasks), default=0)
-    free = available_memory() if need else None
-    return None if free is None else int(max(OWN_SHARE * free // need, 1))
 
 
 LOCAL = LocalEngine()

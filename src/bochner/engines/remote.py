@@ -94,11 +94,6 @@ class Call:
     version: str = __version__
     process: int = field(default_factory=os.getpid)
 
-    @property
-    def takes_worker(self) -> bool:
-        """Whether the work uses all threads of its worker."""
-        return getattr(self.work, "whole_worker", False)
-
     def do(self, threads: int = 1) -> Any:
         """Do the work on so many threads.
 

@@ -197,18 +197,14 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) 
     cautions : bool
         Whether to warn of what other rows have that the fit did not see.
     """
-    X = _checked_columns(estimator, X, reset)
-    if not reset and hasattr(estimator, "encoder_"):
-        require_names(estimator.encoder_.statistic_.names, X)
-        if cautions:
-            estimator.encoder_.caution_unseen(X)
-    return X
-
-
-def _checked_columns(estimator: Any, X: Any, reset: bool) -> Any:
     X = as_table_or_matrix(X)
     if not is_frame(X):
         X = checked_matrix(X)
         check_size(X.shape)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return X.tocsr() if sp.issparse(X) else X
+    X = X.tocsr() if sp.issparse(X) else X
+    if not reset and hasattr(estimator, "encoder_"):
+        require_names(estimator.encoder_.statistic_.names, X)
+        if cautions:
+            estimator.encoder_.caution_unseen(X)
+    return X

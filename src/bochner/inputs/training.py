@@ -5,7 +5,7 @@ memory or read in passes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
@@ -171,19 +171,18 @@ class Stream:
     @property
     def is_small(self) -> bool:
         """Whether it is known to be small enough to be read into memory as a whole."""
-        return self._is_within(elsewhere=False)
+        n_rows = self.table.n_rows
+        if n_rows is None or self.table.sample is not None:
+            return False
+        return gathers(n_rows, self.n_columns, current().memory_limit)
 
     @property
     def is_gathered(self) -> bool:
         """Whether it is read into memory as a whole, and not by others."""
-        return self._is_within(elsewhere=self.engine.is_remote)
-
-    def _is_within(self, elsewhere: bool) -> bool:
-        n_rows = self.table.n_rows
-        small = n_rows is not None and gathers(
-            n_rows, self.n_columns, current().memory_limit, elsewhere
+        few = sampled_rows(self.n_columns, current().memory_limit)
+        return self.is_small and not (
+            self.engine.is_remote and (self.table.n_rows or 0) > few
         )
-        return small and self.table.sample is None
 
     def without_sample(self) -> Stream:
         """The same table, all of whose rows are read, not first ones that stand for
@@ -251,21 +250,46 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         names of its columns.
     """
     if is_collection(X) or is_delayed(X):
-        stream = _collected(X, y, sample_weight)
+        # Targets and weights are of Dask too, or arrays, or names of its columns
+        named, weighed = _are_names(y), isinstance(sample_weight, str)
+        table = open_collection(
+            X, None if named else y, None if weighed else sample_weight
+        )
+        own = roles(y if named else None, sample_weight if weighed else None)
+        if not named:
+            own = replace(own, one_target=getattr(y, "ndim", 1) == 1)
+        stream = Stream(table, own, active_engine())
     elif isinstance(X, TableSource) or is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight]
         wanted = tuple(name for name in names if isinstance(name, str))
-        table = (
-            X
-            if isinstance(X, TableSource)
-            else open_selected(X, Selection(named=wanted))
+        table = open_selected(
+            X, Selection() if isinstance(X, TableSource) else Selection(named=wanted)
         )
-        named = roles(y, sample_weight)
-        _refuse_text_by_mistake(table, named)
-        own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(table, named, active_engine() if own else current_engine())
+        own = roles(y, sample_weight)
+        for name in own.target or ():
+            if why := table.why_text(name):
+                cure = (
+                    f"open_source(..., schema=pyarrow.schema({{{name!r}: "
+                    f"pyarrow.string()}}))"
+                )
+                raise ValueError(
+                    f"The target {name!r} {why}; if it holds classes, open the file "
+                    f"with {cure}."
+                )
+        of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
+        stream = Stream(table, own, active_engine() if of_dask else current_engine())
     else:
-        return _in_memory(X, y, sample_weight)
+        names = [name for name in (y, sample_weight) if isinstance(name, str)]
+        if is_frame(X):
+            caution_text(X)
+        if not names or not is_frame(X):
+            return Given(X, y, sample_weight)
+        frame = _frame_with(X, names)
+        taken = [
+            frame[name].to_native() if isinstance(name, str) else name
+            for name in (y, sample_weight)
+        ]
+        return Given(frame.drop(names).to_native(), *taken)
     stream = replace(stream, roles=replace(stream.roles, without=without))
     return (
         Given(*stream.gather())
@@ -274,32 +298,15 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     )
 
 
-def _refuse_text_by_mistake(table: TableSource, named: Roles) -> None:
-    """Raise ValueError where a target is text because of few values."""
-    for name in named.target or ():
-        if why := table.why_text(name):
-            cure = (
-                f"open_source(..., schema=pyarrow.schema({{{name!r}: "
-                f"pyarrow.string()}}))"
-            )
-            raise ValueError(
-                f"The target {name!r} {why}; if it holds classes, open the file with "
-                f"{cure}."
-            )
-
-
-def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
-    """A collection of Dask, beside which targets and weights may be such, or arrays,
-    or names of its columns.
-    """
-    named, weighed = _are_names(y), isinstance(sample_weight, str)
-    table = open_collection(X, None if named else y, None if weighed else sample_weight)
-    own = roles(y if named else None, sample_weight if weighed else None)
-    return Stream(
-        table,
-        own if named else replace(own, one_target=getattr(y, "ndim", 1) == 1),
-        active_engine(),
-    )
+def _frame_with(X: Any, names: Sequence[str]) -> nw.DataFrame[Any]:
+    """A data frame by narwhals; ValueError where it lacks one of some columns."""
+    frame = nw.from_native(X, eager_only=True)
+    if missing := [name for name in names if name not in frame.columns]:
+        raise ValueError(
+            f"X has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns[:20]))}."
+        )
+    return frame
 
 
 def _are_names(y: Any) -> bool:
@@ -322,26 +329,6 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
     return Roles(
         (y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str)
     )
-
-
-def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
-    """Arrays and frames, columns that are named taken out."""
-    if is_frame(X):
-        caution_text(X)
-    names = [name for name in (y, sample_weight) if isinstance(name, str)]
-    if not names or not is_frame(X):
-        return Given(X, y, sample_weight)
-    frame = nw.from_native(X, eager_only=True)
-    if missing := [name for name in names if name not in frame.columns]:
-        raise ValueError(
-            f"X has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns[:20]))}."
-        )
-    taken = [
-        frame[name].to_native() if isinstance(name, str) else name
-        for name in (y, sample_weight)
-    ]
-    return Given(frame.drop(names).to_native(), *taken)
 
 
 def large(
@@ -399,48 +386,29 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
         and (os.path.dirname(Y) or os.path.splitext(Y)[1])
     ):
         return X, Y  # a file
-    wanted = [Y] if isinstance(Y, str) else Y
-    named = (
-        isinstance(wanted, list | tuple)
-        and len(wanted) > 0
-        and all(isinstance(name, str) for name in wanted)
-    )
-    if not named:
+    if not _are_names(Y):
         return X, Y
+    wanted = [Y] if isinstance(Y, str) else Y
     if is_streamed(X):
         return open_source(X, exclude=wanted), open_source(
             X, columns=[*wanted, *([shared] if shared else [])]
         )
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return X, _no_names(X, Y)
-    if missing := [name for name in wanted if name not in frame.columns]:
-        raise ValueError(
-            f"X has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns[:20]))}."
-        )
+    if not is_frame(X):
+        # Text that is the labels of the rows, or a place to read from
+        shape = getattr(X, "shape", ())
+        if isinstance(Y, str) and len(shape) and not os.path.exists(Y):
+            raise ValueError(
+                f"{Y!r} is no column of X, an array whose columns have no names: give "
+                "a data frame, or Y itself."
+            )
+        are_labels = not isinstance(Y, str) and len(Y) == (shape or (0,))[0]
+        return X, np.array(Y, dtype=object) if are_labels else Y
+    frame = _frame_with(X, wanted)
     if not set(frame.columns) - set(wanted):
         raise ValueError(
             "Y names all columns of X, to which none is left: name some of them."
         )
     return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
-
-
-def _no_names(X: Any, Y: Any) -> Any:
-    """Text beside a table whose columns have no names: the labels of its rows, as an
-    array, or a place to read from.
-    """
-    shape = getattr(X, "shape", ())
-    if isinstance(Y, str) and len(shape) and not os.path.exists(Y):
-        raise ValueError(
-            f"{Y!r} is no column of X, an array whose columns have no names: give a "
-            "data frame, or Y itself."
-        )
-    return (
-        np.array(Y, dtype=object)
-        if not isinstance(Y, str) and len(Y) == (shape or (0,))[0]
-        else Y
-    )
 
 
 class TrainingSet(NamedTuple):
@@ -656,20 +624,6 @@ def draw(
     features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int
 ) -> EncodedRows:
     """Draw a map for the encoded columns, and show it some rows; these."""
-    _check_lengthscales(features, encoder)
-    features.draw(encoder.n_features_out_)
-    sample = source.sample(features.sample_rows, np.random.default_rng(seed))
-    X, _, weight = ArraySource(
-        sample.X, np.empty((sample.n_rows, 0)), sample.weights, sample.encode
-    ).whole()
-    features.fit_sample(X, weight)
-    return X
-
-
-def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
-    """Raise ValueError, which names the encoded columns, where a kernel of these has
-    lengthscales of other ones.
-    """
     try:
         for leaf in leaves(features):
             kernel = getattr(leaf.features, "kernel", None)
@@ -678,6 +632,13 @@ def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
     except ValueError as error:
         names = ", ".join(encoder.get_feature_names_out()[:20])
         raise ValueError(f"{error} The encoded columns are: {names}.") from None
+    features.draw(encoder.n_features_out_)
+    sample = source.sample(features.sample_rows, np.random.default_rng(seed))
+    X, _, weight = ArraySource(
+        sample.X, np.empty((sample.n_rows, 0)), sample.weights, sample.encode
+    ).whole()
+    features.fit_sample(X, weight)
+    return X
 
 
 def column_units(encoder: TableEncoder) -> NDArray | None:

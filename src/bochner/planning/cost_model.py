@@ -292,10 +292,11 @@ def loss_comparison_seconds(
             min(single, P) if P else single
         )  # functions of single columns beside
         dense = BYTE_PASS + (n_outputs - 1) * BYTE_COLUMN
-        one = grids * _bin_pass(n_outputs) + D * dense
-        return rows * (
-            runs * NEWTON_PASSES * one + grids * _bin_seconds(n_columns) + D * FEATURE
-        )
+        # Of an entry of stored bins, there and back; of the number of a bin of a row
+        binned = BIN_PASS * (0.5 + 0.5 * n_outputs)
+        numbered = BIN * (1 + n_columns / FEW_BINNED) / 2
+        one = grids * binned + D * dense
+        return rows * (runs * NEWTON_PASSES * one + grids * numbered + D * FEATURE)
 
     if n < POLICY.fewest_compared:
         return 0.0
@@ -310,16 +311,6 @@ def loss_comparison_seconds(
     # The ridge solution without the rows held out
     kept = SUMS * n * D * min(n, D) * GRAM
     return looked + kept + passes(n, D, P, 2)
-
-
-def _bin_seconds(n_columns: int) -> float:
-    """Seconds to number a bin of a row."""
-    return BIN * (1 + n_columns / FEW_BINNED) / 2
-
-
-def _bin_pass(n_outputs: int) -> float:
-    """Seconds of an entry of stored bins, there and back."""
-    return BIN_PASS * (0.5 + 0.5 * n_outputs)
 
 
 def by_leverage(D: int, size: ProblemSize) -> bool:

@@ -246,28 +246,41 @@ def table_shape(
     apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
     targets = [y] if isinstance(y, str) else [] if y is None or apart else list(y)
     wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
-    found = (
-        X
-        if isinstance(X, TableSource)
-        else _csv_shape(X, exclude) or open_selected(X, wanted, sample=sample)
-    )
-    schema = found.schema
+    are_paths = isinstance(X, str | os.PathLike | list | tuple) and not is_delayed(X)
+    files = files_of(X) if are_paths else []
+    estimated = bool(files) and kind_of(files[0]) in ("csv", "tsv")
+    schema: pa.Schema | int
+    if estimated:
+        # Of CSV files the first lines and the sizes tell enough
+        schemas = [
+            whole_file(file).first_types() for file in (files if exclude else files[:1])
+        ]
+        columns = dict.fromkeys(name for one in schemas for name in one.names)
+        require(columns, exclude)
+        schema, n_rows = schemas[0], sum(map(estimated_rows, files))
+        what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
+    else:
+        found = X
+        if not isinstance(X, TableSource):
+            found = open_selected(X, wanted, sample=sample)
+        if found.n_rows is None:
+            raise ValueError(
+                f"{found.what}: the number of rows is not known before they are read, "
+                "so there is no plan."
+            )
+        schema, n_rows, what = found.schema, found.n_rows, found.what
+        sample = sample or found.sample
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
-    n_rows, estimated = (
-        (_n_rows(found), False)
-        if isinstance(found, TableSource)
-        else (found.n_rows, True)
-    )
     known = isinstance(schema, pa.Schema) and targets and targets[0] in schema.names
     return TableShape(
-        found.what,
+        what,
         n_rows,
         (schema if isinstance(schema, int) else len(schema)) - len(left_out),
         1 if classes else _n_outputs(y) if apart else max(len(targets), 1),
         in_memory=False,
         estimated=estimated,
-        sample=sample or getattr(found, "sample", None),
+        sample=sample,
         names=names,
         target=schema.field(targets[0]).type
         if known and isinstance(schema, pa.Schema)
@@ -292,39 +305,6 @@ def _held(X: Any, y: Any, classes: bool) -> TableShape:
 def _n_outputs(y: Any) -> int:
     shape: Any = np.shape(y) if isinstance(y, list | tuple) else getattr(y, "shape", ())
     return int(shape[1]) if len(shape) > 1 else 1
-
-
-@dataclass(frozen=True)
-class CsvShape:
-    """What the first lines and the sizes of CSV files tell."""
-
-    schema: pa.Schema
-    n_rows: int
-    what: str
-
-
-def _csv_shape(data: Any, exclude: Collection[str]) -> CsvShape | None:
-    """Shape of CSV files by their first lines and sizes; None for other data."""
-    if not isinstance(data, str | os.PathLike | list | tuple) or is_delayed(data):
-        return None
-    files = files_of(data)
-    if kind_of(files[0]) not in ("csv", "tsv"):
-        return None
-    what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
-    schemas = [
-        whole_file(file).first_types() for file in (files if exclude else files[:1])
-    ]
-    require(dict.fromkeys(name for schema in schemas for name in schema.names), exclude)
-    return CsvShape(schemas[0], sum(map(estimated_rows, files)), what)
-
-
-def _n_rows(source: TableSource) -> int:
-    if source.n_rows is not None:
-        return source.n_rows
-    raise ValueError(
-        f"{source.what}: the number of rows is not known before they are read, so "
-        "there is no plan."
-    )
 
 
 def estimated_rows(path: str | os.PathLike[str]) -> int:
@@ -363,117 +343,6 @@ class MapSize(NamedTuple):
     dense: bool
     n_buckets: int = 0
     steps: int = BIN_STEPS
-
-
-def block_rows(rows: TableShape, features: MapSize, limit: int | None) -> int:
-    """Rows that are mapped at once: they and their features take 64 MB at most, or a
-    sixteenth of a limit.
-    """
-    n_bytes = (
-        Blocks.most_bytes if limit is None else min(Blocks.most_bytes, limit // 16)
-    )
-    entry = 4 if features.dense else 12
-    return int(
-        min(
-            max(n_bytes // (entry * max(rows.n_columns, features.size)), 256),
-            max(rows.n_rows, 1),
-        )
-    )
-
-
-def working_bytes(limit: int | None) -> int:
-    """Memory of batches as they are read and encoded, on all threads."""
-    n_bytes = 4 * READ_BYTES * n_threads()
-    return n_bytes if limit is None else min(n_bytes, limit // 4)
-
-
-def plan_in_memory(
-    rows: TableShape, features: MapSize, size: ProblemSize, solver: str
-) -> SolverPlan:
-    """The way to fit rows in memory."""
-    n, D = rows.n_rows, features.size
-    solver, reason = solver_in_memory(solver, features.dense, D, size)
-    if not features.dense:
-        return SolverPlan(
-            "cg",
-            Pass("iterations on the stored bins", features.steps),
-            12 * n * D,
-            reason,
-        )
-    if solver == "direct":
-        n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
-        return SolverPlan(
-            solver, Pass("the moments of the features", 1), n_bytes, reason
-        )
-    if solver == "exact":
-        return SolverPlan(solver, Pass("all kernel values", 1), 12 * n * n, reason)
-    steps = round(iterations(USUAL_RATIO * size.weight, size.weight))
-    return SolverPlan(
-        solver, Pass("iterations on the stored features", steps), n * D, reason
-    )
-
-
-def plans_in_passes(
-    rows: TableShape, features: MapSize, size: ProblemSize, solver: str, sample: int
-) -> list[SolverPlan]:
-    """The ways to fit rows that are read again in every pass, the better ones first;
-    a sample of them is in memory.
-    """
-    if features.dense:
-        n_bytes = factor_bytes(rows.n_rows, features.size, rows.n_outputs, np.float32)
-        direct = SolverPlan(
-            "direct", Pass("the moments of the features", 1), n_bytes, "one pass"
-        )
-        ways = [direct, _dense_iterations(rows, features, size)]
-    else:
-        columns, ways = features.size * features.n_buckets, []
-        if 0 < columns <= POLICY.hashed_columns:
-            n_bytes = factor_bytes(
-                rows.n_rows, columns, rows.n_outputs, np.float32, binned=True
-            )
-            ways = [
-                SolverPlan(
-                    "direct",
-                    Pass("the moments of the bins in buckets", 1),
-                    n_bytes,
-                    "one pass",
-                )
-            ]
-        ways += [_bin_iterations(rows, features, sample)]
-    return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
-
-
-def _dense_iterations(
-    rows: TableShape, features: MapSize, size: ProblemSize
-) -> SolverPlan:
-    D = features.size
-    m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
-    sampled = (
-        4 * D * min(4 * D, rows.n_rows) + 24 * D * D
-        if D <= GRAM_LIMIT
-        else 4 * m * D + 24 * m * m
-    )
-    n_bytes = sampled + 2 * Blocks.most_bytes + 40 * D * rows.n_outputs
-    steps = round(AGAIN_SHARE * iterations(USUAL_RATIO * size.weight, size.weight)) + 1
-    reason = f"the Gram matrix of {D:,} features does not fit"
-    return SolverPlan(
-        "cg",
-        Pass("iterations, which compute the features again", steps),
-        n_bytes,
-        reason,
-    )
-
-
-def _bin_iterations(rows: TableShape, features: MapSize, sample: int) -> SolverPlan:
-    columns = features.size * features.n_buckets or features.size * OCCUPIED * sample
-    n_bytes = (
-        int(columns * (16 + (BIN_BYTES - 16) * rows.n_outputs)) + 2 * Blocks.most_bytes
-    )
-    steps = max(features.steps // 2, 2)  # from the solution for the sample
-    reason = "bins are fitted on a sample first, whose table of bins is kept"
-    return SolverPlan(
-        "cg", Pass("iterations, which look the bins up again", steps), n_bytes, reason
-    )
 
 
 class Planner:
@@ -517,7 +386,14 @@ class Planner:
         )
         self.sample = min(sample, table.n_rows)
         self.features, self.learned, self.why = self._map()
-        self.base = self._row_bytes() + working_bytes(limit)
+        # The rows in memory that are not there already, and batches on all threads
+        if self.gathered and table.in_memory:
+            held = table.n_rows * (4 * table.n_columns + 40)
+        else:
+            around = AROUND if self.gathered else 1.0
+            held = int(around * self.sample * row_bytes(table.n_columns))
+        read = 4 * READ_BYTES * n_threads()
+        self.base = held + (read if limit is None else min(read, limit // 4))
 
     def plan(self, room: int | None) -> Plan:
         """The plan of the best way to solve that takes no more memory; MemoryError,
@@ -532,6 +408,23 @@ class Planner:
             if is_read
             else ()
         )
+        # Passes over rows that are not in memory, for another loss of classes
+        request, more = self.request, []
+        compares = (
+            request.classes
+            and request.loss == request.alpha == "auto"
+            and request.solver != "exact"
+        )
+        if not self.gathered and (compares or request.loss not in ("auto", "squared")):
+            most = "at most, if it serves" if compares else "at most"
+            what = f"gradients of another loss than the squared one, {most}"
+            more = [Pass(what, POLICY.most_passes)]
+        # Rows that are mapped at once take 64 MB with their features, or a sixteenth
+        n_bytes = Blocks.most_bytes
+        if self.limit is not None:
+            n_bytes = min(n_bytes, self.limit // 16)
+        entry = 4 if features.dense else 12
+        block = max(n_bytes // (entry * max(table.n_columns, features.size)), 256)
         engine = current_engine()
         about = "about " if table.estimated else ""
         return Plan(
@@ -539,43 +432,15 @@ class Planner:
             "columns",
             model=features.text,
             gathered=self.gathered,
-            passes=(*first, way.passes, *self._loss_passes()),
+            passes=(*first, way.passes, *more),
             sample_rows=self.sample,
-            block_rows=block_rows(table, features, self.limit),
+            block_rows=int(min(block, max(table.n_rows, 1))),
             peak_bytes=self.base + way.n_bytes,
             solver=way.solver,
             reason="; ".join(part for part in (self.why, way.reason) if part),
             workers=f"{engine.n_workers:,} of {type(engine).__name__}"
             if not self.gathered and engine.is_remote
             else "",
-        )
-
-    @property
-    def _compares_losses(self) -> bool:
-        """Whether the fit compares the logistic loss with the squared one."""
-        request = self.request
-        return (
-            request.classes
-            and request.loss == "auto"
-            and request.alpha == "auto"
-            and request.solver != "exact"
-        )
-
-    def _loss_passes(self) -> tuple[Pass, ...]:
-        """Passes over rows that are not in memory, for another loss of classes."""
-        if self.gathered or not (
-            self._compares_losses or self.request.loss not in ("auto", "squared")
-        ):
-            return ()
-        most = "at most, if it serves" if self._compares_losses else "at most"
-        what = f"gradients of another loss than the squared one, {most}"
-        return (Pass(what, POLICY.most_passes),)
-
-    def _final_grids(self) -> int:
-        """Grids of bins that are learned."""
-        outputs = 1 + (self.table.n_outputs - 1) / POLICY.outputs_for_half
-        return int(
-            np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids)
         )
 
     def within(
@@ -593,25 +458,53 @@ class Planner:
     def _solver_plans(self, features: MapSize) -> list[SolverPlan]:
         """The ways to solve, the better ones first."""
         request, table = self.request, self.table
-        n, double = table.n_rows, request.dtype(table.n_rows).itemsize == 8
+        n, D, K = table.n_rows, features.size, table.n_outputs
+        solver, steps = request.asked_solver, iterations(USUAL_RATIO * n, n)
+        double = request.dtype(n).itemsize == 8
         alphas, unseen = given_alphas(request.alpha), request.needs_unseen
         if alphas is None and self.learned:  # chosen with the map
             alphas = np.array([USUAL_RATIO * n])
-        size = ProblemSize(
-            n,
-            table.n_outputs,
-            float(n),
-            alphas,
-            unseen,
-            double,
-            self.learned,
-            table.n_columns,
-        )
-        if not self.gathered:
-            return plans_in_passes(
-                table, features, size, request.asked_solver, self.sample
+        if self.gathered:
+            size = ProblemSize(
+                n, K, float(n), alphas, unseen, double, self.learned, table.n_columns
             )
-        return [plan_in_memory(table, features, size, request.asked_solver)]
+            solver, reason = solver_in_memory(solver, features.dense, D, size)
+            if not features.dense:
+                done = Pass("iterations on the stored bins", features.steps)
+                return [SolverPlan("cg", done, 12 * n * D, reason)]
+            moments = Pass("the moments of the features", 1)
+            in_memory = {
+                "direct": (moments, factor_bytes(n, D, K, np.float32)),
+                "exact": (Pass("all kernel values", 1), 12 * n * n),
+                "cg": (Pass("iterations on the stored features", round(steps)), n * D),
+            }
+            return [SolverPlan(solver, *in_memory[solver], reason)]
+        # Rows that are read again in every pass, and of which a sample is in memory
+        ways = []
+        if features.dense:
+            done = Pass("the moments of the features", 1)
+            need = factor_bytes(n, D, K, np.float32)
+            ways.append(SolverPlan("direct", done, need, "one pass"))
+            m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
+            sampled = 4 * D * min(4 * D, n) if D <= GRAM_LIMIT else 4 * m * D
+            need = sampled + 24 * m * m + 2 * Blocks.most_bytes + 40 * D * K
+            again = round(AGAIN_SHARE * steps) + 1
+            done = Pass("iterations, which compute the features again", again)
+            reason = f"the Gram matrix of {D:,} features does not fit"
+        else:
+            columns: float = D * features.n_buckets
+            if 0 < columns <= POLICY.hashed_columns:
+                done = Pass("the moments of the bins in buckets", 1)
+                need = factor_bytes(n, int(columns), K, np.float32, binned=True)
+                ways.append(SolverPlan("direct", done, need, "one pass"))
+            columns = columns or D * OCCUPIED * self.sample
+            need = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * Blocks.most_bytes
+            # From the solution for the sample
+            again = max(features.steps // 2, 2)
+            done = Pass("iterations, which look the bins up again", again)
+            reason = "bins are fitted on a sample first, whose table of bins is kept"
+        ways.append(SolverPlan("cg", done, need, reason))
+        return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
 
     def _map(self) -> tuple[MapSize, bool, str]:
         """The map that the parameters and the number of rows lead to, whether it is
@@ -629,7 +522,9 @@ class Planner:
         if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
             P = request.size(table.n_rows)
             if learned and isinstance(request.n_components, str):
-                P = self._final_grids()
+                outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
+                entries = POLICY.final_entries / self.sample / outputs
+                P = int(np.clip(entries, *POLICY.final_grids))
             text = f"bins of {P:,} grids" + (
                 " beside Fourier features" if wanted == "hybrid" else ""
             )
@@ -646,19 +541,6 @@ class Planner:
             MapSize(f"{D:,} Fourier features", D, True),
             learned,
             COMPARED if wanted == "auto" and learned else "",
-        )
-
-    def _row_bytes(self) -> int:
-        """Bytes of the rows in memory, all of them or the sample, without those that
-        are there already.
-        """
-        table = self.table
-        if self.gathered and table.in_memory:
-            return table.n_rows * (4 * table.n_columns + 40)
-        return int(
-            (AROUND if self.gathered else 1.0)
-            * self.sample
-            * row_bytes(table.n_columns)
         )
 
     def _refusal(self, room: int) -> str:

@@ -244,11 +244,15 @@ class FitRequest:
             return np.dtype(np.float64)
         given = given_alphas(self.alpha)
         lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
-        binned = (
-            given is not None
-            and self.tol < SINGLE_TOL_A_ROW * n_rows
-            and self._may_be_binned
-        )
+        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows
+        if binned:
+            # More rows make the sums of bins in single precision less exact
+            named = isinstance(self.features, str)
+            binned = (
+                self.features != "fourier"
+                if named
+                else not is_dense(as_map(self.features))
+            )
         if self.tol < SINGLE_TOL or lost or binned:
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
@@ -257,17 +261,6 @@ class FitRequest:
             np.float64
             if n_rows * columns**2 <= gram_work(POLICY.double_seconds)
             else np.float32
-        )
-
-    @property
-    def _may_be_binned(self) -> bool:
-        """Whether there may be bins, whose sums in single precision more rows make
-        less exact.
-        """
-        return (
-            self.features != "fourier"
-            if isinstance(self.features, str)
-            else not is_dense(as_map(self.features))
         )
 
     @property

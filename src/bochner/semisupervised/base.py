@@ -15,7 +15,6 @@ from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
-from bochner.inputs.training import TrainingSet
 from bochner.semisupervised.smoothers import (
     Graph,
     Poisson,
@@ -71,15 +70,7 @@ class SemiSupervised(RowModel):
         few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
         dtype = np.dtype(np.float64 if few else np.float32)
         rows = self._open(X, sample_weight, seed, dtype, y=y)
-        self.features_ = self._landmarks(rows, seed)
-        with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
-            design = rows.design(self.features_, dtype, advance=advance, fixed=True)
-            graph = graph_of(design, rows.source.n_outputs)
-        self.n_labelled_ = len(graph.number)
-        return graph
-
-    def _landmarks(self, rows: TrainingSet, seed: int) -> AnchorFeatures:
-        """The map to landmarks, which are found in a sample of the rows."""
+        # Landmarks are found in a sample of the rows
         features = self.features
         if isinstance(features, str):
             if features != "auto":
@@ -95,7 +86,12 @@ class SemiSupervised(RowModel):
                 "features must be AnchorFeatures or 'auto', got "
                 f"{type(features).__name__}."
             )
-        return rows.drawn(seeded(features, seed), seed)
+        self.features_ = rows.drawn(seeded(features, seed), seed)
+        with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
+            design = rows.design(self.features_, dtype, advance=advance, fixed=True)
+            graph = graph_of(design, rows.source.n_outputs)
+        self.n_labelled_ = len(graph.number)
+        return graph
 
     def _candidates(self, flows: bool) -> list[Smoother]:
         """Ways to a function, to choose from by values left out: one, where it is
@@ -111,6 +107,15 @@ class SemiSupervised(RowModel):
             SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES
         ]
         return ridges if self.method == "ridge" else [*spreading, *ridges]
+
+    def _best(self, found: list[tuple[float, Smoother, Any]]) -> Any:
+        """What comes of the way of the least loss; the losses are kept."""
+        self.method_scores_ = {
+            str(way): loss for loss, way, _ in found if np.isfinite(loss)
+        }
+        _, way, best = min(found, key=lambda one: one[0])
+        self.method_ = way.name
+        return best
 
     def _values(self, X: Any) -> NDArray[np.float64]:
         """The function of some rows, shape (n, K)."""
@@ -217,18 +222,14 @@ def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
             "is None."
         )
     y = values_of(y)
-    y = np.asarray(y if hasattr(y, "dtype") else _array(y))
+    found = np.asarray(y)
+    if not hasattr(y, "dtype") and found.dtype.kind in "US":
+        # Of text beside marks that are none NumPy would make text
+        found = np.asarray(y, dtype=object)
+    y = found
     if y.dtype.kind not in "biufUSO":
         raise ValueError(
             f"Targets must be numbers, text or booleans, with {mark} in rows without "
             f"one, not {y.dtype}."
         )
     return y.astype(object) if y.dtype.kind == "S" else y
-
-
-def _array(y: Any) -> NDArray:
-    """A list as an array; of text beside marks that are no text as objects, which
-    NumPy would make text.
-    """
-    found = np.asarray(y)
-    return np.asarray(y, dtype=object) if found.dtype.kind in "US" else found

@@ -183,7 +183,13 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         graph.change_targets(lambda targets: targets * factors)
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
-        self._keep(graph, smooth)
+        # What becomes of the rows of the fit, and coefficients for others
+        self.transduction_ = self.label_distributions_ = None
+        scores = of_all_rows(graph, smooth)
+        if scores is not None:
+            self.label_distributions_ = self._probabilities(scores)
+            self.transduction_ = self.classes_[scores.argmax(axis=1)]
+        self.feature_weights_ = coefficients(graph, smooth)
         return self
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
@@ -274,41 +280,18 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
-            out = (
-                None
-                if few or len(self.classes_) < 2
-                else left_out(graph, smooth, graph.targets)
-            )
-            out = (
-                None
-                if out is None
-                else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
-            )
+            out, slope, loss = None, SLOPE, np.inf
+            if not few and len(self.classes_) > 1:
+                out = left_out(graph, smooth, graph.targets)
+            if out is not None:
+                out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+                slope = float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
+                logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
+                loss = float(-np.average(logs, weights=graph.weight))
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            slope = (
-                SLOPE
-                if out is None
-                else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
-            )
-            loss = (
-                np.inf if out is None else _log_loss(slope * out, members, graph.weight)
-            )
-            found.append((loss, way, smooth, slope))
-        self.method_scores_ = {
-            str(way): float(loss) for loss, way, *_ in found if np.isfinite(loss)
-        }
-        _, way, smooth, self.slope_ = min(found, key=lambda one: one[0])
-        self.method_ = way.name
+            found.append((loss, way, (smooth, slope)))
+        smooth, self.slope_ = self._best(found)
         return smooth
-
-    def _keep(self, graph: Graph, smooth: Smooth) -> None:
-        """Keep coefficients, and what becomes of the rows of the fit."""
-        self.transduction_ = self.label_distributions_ = None
-        scores = of_all_rows(graph, smooth)
-        if scores is not None:
-            self.label_distributions_ = self._probabilities(scores)
-            self.transduction_ = self.classes_[scores.argmax(axis=1)]
-        self.feature_weights_ = coefficients(graph, smooth)
 
     def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
         """Probabilities of scores, up to the largest: next to a label they grow
@@ -369,9 +352,3 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             In the order of `classes_`.
         """
         return self._probabilities(self._values(X))
-
-
-def _log_loss(logits: NDArray, members: NDArray, weight: NDArray) -> float:
-    return float(
-        -np.average((members * log_softmax(logits, axis=1)).sum(axis=1), weights=weight)
-    )

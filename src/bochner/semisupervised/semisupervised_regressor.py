@@ -129,7 +129,11 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self.mean_ = np.average(Y, axis=0, weights=weight)
         deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
-        graph.change_targets(self._scaled_targets)
+        graph.change_targets(
+            lambda targets: np.hstack(
+                [(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]]
+            )
+        )
         smooth = self._chosen(graph)
         found = of_all_rows(graph, smooth)
         self.transduction_ = None if found is None else self._numbers(found)
@@ -181,17 +185,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
                 errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
                 loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
             found.append((loss, way, smooth))
-        self.method_scores_ = {
-            str(way): loss for loss, way, _ in found if np.isfinite(loss)
-        }
-        _, way, smooth = min(found, key=lambda one: one[0])
-        self.method_ = way.name
+        smooth = self._best(found)
         return smooth
-
-    def _scaled_targets(self, targets: NDArray) -> NDArray[np.float64]:
-        return np.hstack(
-            [(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]]
-        )
 
     def _numbers(self, found: NDArray) -> NDArray[np.float64]:
         """Targets in their units."""

@@ -103,8 +103,16 @@ class Graph(AnchorGraph):
         self.dtype = np.dtype(dtype)
         if not sums.labelled:
             raise ValueError("No row of positive weight has a target: give some.")
-        rows, targets, weight, self.number = _stacked(sums.labelled)
-        first, self.of = _distinct(rows)
+        blocks, *beside = zip(*sums.labelled, strict=True)
+        rows = sp.csr_array(sp.vstack(blocks))
+        targets, weight, self.number = map(np.concatenate, beside)
+        # Rows that differ, and of each row its equal among them
+        rounded = sp.csr_array(
+            (np.rint(rows.data * SAME), rows.indices, rows.indptr), shape=rows.shape
+        )
+        _, first, self.of = np.unique(
+            row_hashes(rounded), return_index=True, return_inverse=True
+        )
         self.weight = np.bincount(self.of, weight, len(first))
         sums_of = sp.csr_array(
             (weight, (self.of, np.arange(len(weight)))), shape=(len(first), len(weight))
@@ -154,26 +162,6 @@ class Graph(AnchorGraph):
         values, vectors = self.eigenvectors(count)
         kept = values > LEAST_EIGENVALUE
         return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
-
-
-def _stacked(
-    blocks: list[tuple[Any, NDArray, NDArray, NDArray]],
-) -> tuple[Any, NDArray, NDArray, NDArray]:
-    rows, targets, weight, number = zip(*blocks, strict=True)
-    return (
-        sp.csr_array(sp.vstack(rows)),
-        np.concatenate(targets),
-        np.concatenate(weight),
-        np.concatenate(number),
-    )
-
-
-def _distinct(rows: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of rows that differ, and of each row that of its equal among them."""
-    rounded = sp.csr_array(
-        (np.rint(rows.data * SAME), rows.indices, rows.indptr), shape=rows.shape
-    )
-    return np.unique(row_hashes(rounded), return_index=True, return_inverse=True)[1:]
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.column_values import index_columns, index_left_out
+from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.paths import FileState, TemporaryFolder, arrow_file, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 
@@ -122,19 +122,16 @@ class FilePart(ABC):
         index = selection.index(
             dict.fromkeys(name for one in contents for name in one.frame_index)
         )
-        for sentence in index_left_out(index):
-            warn(sentence)
+        warn_of_index(index)
         selection = selection.without(index)
-        needed = [
-            (one.file.path, _needed(one, whole, selection))
-            for one, whole in zip(contents, wholes, strict=True)
-        ]
-        schema = unified(
-            needed,
-            pa.schema(
-                [column for column in asked if column.name in needed[0][1].names]
-            ),
-        )
+        needed = []
+        for one, whole in zip(contents, wholes, strict=True):
+            try:
+                own = selection.among(whole.names).needed(whole)
+            except SourceError as error:
+                raise SourceError(f"{one.file.path}: {error}") from error
+            needed.append((one.file.path, own))
+        schema = unified(needed, asked)
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema, more)
             for one, more in zip(contents, constants, strict=True)
@@ -189,10 +186,11 @@ class FilePart(ABC):
         for batch in self._undamaged(n_bytes):
             self.file.check(self.name)
             count += batch.num_rows
-            table = self.selection.apply(
-                fitted(self._complete(batch), self.schema, self.name)
-            )
-            yield from Batch(table).split(n_bytes)
+            columns = {name: batch.column(name) for name in self.names}
+            for name in self.constants.column_names:
+                columns[name] = pa.repeat(self.constants[name][0], batch.num_rows)
+            table = fitted(pa.table(columns), self.schema, self.name)
+            yield from Batch(self.selection.apply(table)).split(n_bytes)
         if count != self.rows:
             raise SourceError(
                 f"{self.name}: {count} rows, but the file declares {self.rows}; "
@@ -209,21 +207,6 @@ class FilePart(ABC):
             raise SourceError(
                 f"{self.name}: damaged ({reason(error)}); copy or write the file again"
             ) from error
-
-    def _complete(self, batch: pa.RecordBatch) -> pa.Table:
-        """The columns that are wanted, with those that are not in the file."""
-        columns = {name: batch.column(name) for name in self.names}
-        for name in self.constants.column_names:
-            columns[name] = pa.repeat(self.constants[name][0], batch.num_rows)
-        return pa.table(columns)
-
-
-def _needed(one: Contents, whole: pa.Schema, selection: Selection) -> pa.Schema:
-    """Columns to read of one file."""
-    try:
-        return selection.among(whole.names).needed(whole)
-    except SourceError as error:
-        raise SourceError(f"{one.file.path}: {error}") from error
 
 
 def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
@@ -343,7 +326,10 @@ class IpcPart(FilePart):
             mapped = _mapped(state.path)
             declared, stream = _reader(mapped).schema, not _is_file(mapped)
             schema, index = bare(declared), tuple(index_columns(declared))
-            for batch in _batches(mapped, _narrowest(schema), 0, None):
+            # Of a stream one column is decoded, one that is fast to read
+            widths = [width_of(column.type) or math.inf for column in schema]
+            narrowest = [widths.index(min(widths))] if widths else []
+            for batch in _batches(mapped, narrowest, 0, None):
                 counts.append(batch.num_rows)
         except (pa.ArrowException, OSError, ValueError) as error:
             place = f"{path}, record batch {len(counts)}"
@@ -371,7 +357,10 @@ class IpcPart(FilePart):
                 self.file.check(self.name)
                 piece = batch.slice(start, rows)
                 piece.validate(full=True)
-                piece = _copied(piece)
+                # In memory of its own: a file may be cut short, and the process with it
+                piece = pa.RecordBatch.from_arrays(
+                    [_owned(values) for values in piece.columns], names=names
+                )
                 if hasattr(mmap, "MADV_DONTNEED"):
                     mapped.madvise(
                         mmap.MADV_DONTNEED
@@ -416,21 +405,6 @@ def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
     return ipc.open_stream(pa.py_buffer(mapped), options=options)
 
 
-def _narrowest(schema: pa.Schema) -> list[int]:
-    """A column that is fast to read."""
-    widths = [width_of(column.type) or math.inf for column in schema]
-    return [widths.index(min(widths))] if widths else []
-
-
-def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in memory of its own, not in that of the file: which may be cut
-    short, and the process with it.
-    """
-    return pa.RecordBatch.from_arrays(
-        [_owned(values) for values in batch.columns], names=batch.schema.names
-    )
-
-
 def _owned(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         indices, dictionary = _owned(values.indices), _owned(values.dictionary)
@@ -471,8 +445,7 @@ def open_dataset(
     constants = [_constants(fragment, dataset.schema) for fragment in fragments]
     selection = selection or Selection()
     index = selection.index(index_columns(dataset.schema))
-    for sentence in index_left_out(index):
-        warn(sentence)
+    warn_of_index(index)
     names = selection.without(index).kept(dataset.schema.names)
     require(dataset.schema.names, [*names, *selection.exclude])
     types = {

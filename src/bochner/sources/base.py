@@ -104,6 +104,14 @@ def take_rows(values: Any, rows: slice | NDArray) -> Any:
     )
 
 
+def is_a(value: Any, package: str, *names: str) -> bool:
+    """Whether a value is of one of the classes of a package that need not be there."""
+    return any(
+        kind.__name__ in names and kind.__module__.partition(".")[0] == package
+        for kind in type(value).__mro__
+    )
+
+
 class Part(Protocol):
     """Consecutive rows of a table, cut by the data: a row group, a file, a slice of
     an array. Picklable.

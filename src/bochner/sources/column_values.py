@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.data.hashes import mixed
-from bochner.notices import listed
+from bochner.notices import listed, warn
 
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 WITHOUT_COMMAS = r"^[^,]*$"
@@ -341,25 +341,19 @@ def numbered_columns(names: Iterable[str], *values: Mapping[str, Values]) -> lis
     return [
         name
         for name in unnamed_first(names)
-        if all(_counts_rows(name, some) for some in values)
+        if all(name in some and some[name].numbering.counts_rows for some in values)
     ]
 
 
-def _counts_rows(name: str, values: Mapping[str, Values]) -> bool:
-    return name in values and values[name].numbering.counts_rows
-
-
-def index_left_out(names: Sequence[str]) -> Iterator[str]:
-    """Yield what to say of the index of a Parquet or Arrow file that is left out,
-    where it has a name.
-    """
+def warn_of_index(names: Sequence[str]) -> None:
+    """Say that the index of a Parquet or Arrow file is left out, if it has a name."""
     for name in names:
         if not NAMELESS.fullmatch(name):
             cure = (
                 "name it in columns=, or write the file after reset_index(), to "
                 "learn from it"
             )
-            yield (
+            warn(
                 f"Column {name!r} is the index of the data frame in the file, and "
                 f"is left out; {cure}."
             )

@@ -94,8 +94,9 @@ class CsvPart(FileRange):
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
         self.file.check(self.name)
+        types = {column.name: column.type for column in self.schema}
         with self.problems():
-            for batch in self._batches_of_schema(n_bytes):
+            for batch in self.batches(self.schema.names, types, n_bytes):
                 table = self.selection.apply(pa.Table.from_batches([batch]))
                 if table.num_rows:
                     yield Batch(table)
@@ -105,8 +106,8 @@ class CsvPart(FileRange):
         """Line of the file of one of the rows that are read, which count from 0."""
         if self.selection.where is None:
             return self.line_of_row(row)
-        above = 0
-        for batch in self._batches_of_schema(READ_BYTES):
+        above, types = 0, {column.name: column.type for column in self.schema}
+        for batch in self.batches(self.schema.names, types, READ_BYTES):
             kept = self.selection.rows(pa.Table.from_batches([batch]))
             if row < len(kept):
                 return self.line_of_row(above + int(kept[row]))
@@ -233,13 +234,6 @@ class CsvPart(FileRange):
                 f"{self.file.path}: {_problem(error, self.names, self._line)}"
             ) from error
 
-    def _batches_of_schema(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        return self.batches(
-            self.schema.names,
-            {column.name: column.type for column in self.schema},
-            n_bytes,
-        )
-
     def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
         names = self.names if self.start else None
         return csv_options(
@@ -268,7 +262,11 @@ def whole_file(path: Path) -> CsvPart:
         )
         raise SourceError(f"{path}: {what}")
     if kind_by_name(path) != "tsv":
-        whole = replace(whole, separator=_separator(head))
+        # A comma where the first row has one outside of quotes, else the commonest mark
+        first = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
+        plain = "".join(first.decode(errors="replace").split('"')[::2])
+        separator = "," if "," in plain else max(",\t;|", key=plain.count)
+        whole = replace(whole, separator=separator)
     with whole.problems():
         return replace(whole, names=tuple(whole.first_types(4 * HEAD).names))
 
@@ -296,13 +294,21 @@ def csv_parts(
     everything = dict.fromkeys(name for part in parts for name in part.names)
     require(everything, selection.exclude)
     require(everything, pa.schema(schema or ()).names, "schema: ")
-    wanted = [(part.file.path, _wanted(part, selection)) for part in parts]
+    # The columns that may be needed, of which a condition takes any
+    wanted = []
+    for part in parts:
+        columns = pa.schema([(name, pa.null()) for name in part.names])
+        try:
+            kept = replace(selection.among(part.names), where=None).schema(columns)
+        except SourceError as error:
+            raise SourceError(f"{part.file.path}: {error}") from error
+        wanted.append((part.file.path, kept if selection.where is None else columns))
+    checked = unified(wanted, schema)
     known = {
         column.name: column.type
         for column in schema or ()
-        if column.name in wanted[0][1].names
+        if column.name in checked.names
     }
-    checked = unified(wanted, pa.schema(known.items()))
     reasons: Mapping[str, str] = {}
     if len(known) < len(checked):
         found = ScannedCsv.of(parts, checked.names, known)
@@ -318,9 +324,14 @@ def csv_parts(
     left = selection.among(checked.names)
     needed = left.needed(checked)
     parts = [replace(part, selection=selection, schema=needed) for part in parts]
-    return tuple(parts), pa.schema(
-        [_explained(column, reasons) for column in left.schema(checked)]
-    )
+    # Why columns are text is told once they are used as numbers
+    explained = [
+        column.with_metadata({WHY_TEXT: reasons[column.name]})
+        if column.name in reasons
+        else column
+        for column in left.schema(checked)
+    ]
+    return tuple(parts), pa.schema(explained)
 
 
 def counted(source: TableSource) -> TableSource:
@@ -701,24 +712,6 @@ def _cut(path: Path) -> list[CsvPart]:
     ]
 
 
-def _wanted(part: CsvPart, selection: Selection) -> pa.Schema:
-    """Columns that may be needed, their types not known yet."""
-    schema = pa.schema([(name, pa.null()) for name in part.names])
-    try:
-        kept = replace(selection.among(part.names), where=None).schema(schema)
-    except SourceError as error:
-        raise SourceError(f"{part.file.path}: {error}") from error
-    return kept if selection.where is None else schema
-
-
-def _explained(column: pa.Field, reasons: Mapping[str, str]) -> pa.Field:
-    return (
-        column.with_metadata({WHY_TEXT: reasons[column.name]})
-        if column.name in reasons
-        else column
-    )
-
-
 def _are_several(parts: Sequence[CsvPart]) -> bool:
     return len({part.file.path for part in parts}) > 1
 
@@ -744,18 +737,6 @@ def _names_left_out(parts: Sequence[CsvPart]) -> Iterator[str]:
                 f"Lines {', '.join(shown[:-1])} and {shown[-1]}{place} repeat the "
                 "column names, and are left out."
             )
-
-
-def _separator(head: bytes) -> str:
-    """What separates the fields of the first row: a comma where it has one, else the
-    commonest of a few marks.
-    """
-    first = (
-        head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
-    )
-    plain = "".join(first.split('"')[::2])
-    counts = {mark: plain.count(mark) for mark in ",\t;|"}
-    return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
 
 
 def _problem(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -14,40 +15,30 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from narwhals.dependencies import is_into_series
 
 from bochner.data.array_source import rows_of
-from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine, together
 from bochner.engines.current import as_engine, current_engine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import is_away
 from bochner.notices import warn
 from bochner.settings import current
-from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import Columns, Layout, Selection, require
 
-ROWS = "Array", "DataFrame", "Series"
-
 
 def is_collection(data: Any) -> bool:
     """Whether something is an array, a data frame or a series of Dask."""
-    return any(
-        kind.__module__.startswith("dask.") and kind.__name__ in ROWS
-        for kind in type(data).__mro__
-    )
+    return is_a(data, "dask", "Array", "DataFrame", "Series")
 
 
 def is_delayed(data: Any) -> bool:
     """Whether something is a delayed value of Dask, or a list of such."""
     if isinstance(data, list | tuple):
         return len(data) > 0 and all(is_delayed(item) for item in data)
-    return any(
-        (kind.__module__, kind.__name__) == ("dask.delayed", "Delayed")
-        for kind in type(data).__mro__
-    )
+    return is_a(data, "dask", "Delayed")
 
 
 def active_engine() -> Engine:
@@ -76,12 +67,6 @@ class Recipe:
     graph: dict[Any, Any]
 
 
-def has_futures(collection: Any) -> bool:
-    """Whether some of a collection is persisted on a cluster."""
-    distributed = sys.modules.get("distributed")
-    return distributed is not None and bool(distributed.futures_of(collection))
-
-
 def is_waiting(block: Any) -> bool:
     """Whether a partition is still to be computed."""
     return isinstance(block, Recipe) or is_delayed(block)
@@ -98,20 +83,16 @@ def values_of(*blocks: Any) -> tuple[Any, ...]:
         return blocks
     client = _active_client()
     if client is None:
-        found = iter(_computed(waiting))
+        import dask
+
+        graph: dict[Any, Any] = {}
+        for block in waiting:
+            graph |= block.graph if isinstance(block, Recipe) else dict(block.dask)
+        found = iter(dask.get(graph, [block.key for block in waiting]))
     else:
         engine = as_engine(client)
         found = iter(engine.result(engine.submit(values_of, *waiting)))
     return tuple(next(found) if is_waiting(block) else block for block in blocks)
-
-
-def _computed(waiting: list[Any]) -> list[Any]:
-    import dask
-
-    graph: dict[Any, Any] = {}
-    for block in waiting:
-        graph |= block.graph if isinstance(block, Recipe) else dict(block.dask)
-    return list(dask.get(graph, [block.key for block in waiting]))
 
 
 def _active_client() -> Any:
@@ -122,23 +103,17 @@ def _active_client() -> Any:
     itself.
     """
     distributed = sys.modules.get("distributed")
-    if distributed is None or is_away() or _is_worker(distributed):
+    if distributed is None or is_away():
+        return None
+    with suppress(ValueError):
+        distributed.get_worker()
         return None
     given = current().engine
     if isinstance(given, distributed.Client):
         return given
-    try:
+    with suppress(ValueError):
         return distributed.Client.current()
-    except ValueError:
-        return None
-
-
-def _is_worker(distributed: Any) -> bool:
-    try:
-        distributed.get_worker()
-    except ValueError:
-        return False
-    return True
+    return None
 
 
 # Times the work of all together, beyond which partitions share too much of it to be
@@ -199,7 +174,10 @@ def pieces(data: Any) -> Pieces:
     data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
     # Dask's optimiser drops futures of persisted arrays, which only the scheduler has
     # then.
-    found = data.to_delayed(optimize_graph=sizes is None or not has_futures(data))
+    # What is persisted on a cluster stays there
+    distributed = sys.modules.get("distributed")
+    kept = distributed is not None and bool(distributed.futures_of(data))
+    found = data.to_delayed(optimize_graph=sizes is None or not kept)
     found = found if isinstance(found, list) else found.ravel().tolist()
     known = [np.nan] * len(found) if sizes is None else sizes[0]
     return Pieces(
@@ -299,19 +277,14 @@ def layout_of(X: Any, rows: Pieces) -> Layout:
     is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
     layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta))
     assert isinstance(layout.schema, pa.Schema)
-    return layout._replace(
-        schema=pa.schema([_with_room(field) for field in layout.schema])
-    )
-
-
-def _with_room(field: pa.Field) -> pa.Field:
-    """A column whose codes have room for the categories of all partitions."""
-    kind = field.type
-    return (
-        field.with_type(pa.dictionary(pa.int32(), kind.value_type))
-        if pa.types.is_dictionary(kind)
+    # Codes have room for the categories of all partitions
+    wide = [
+        field.with_type(pa.dictionary(pa.int32(), field.type.value_type))
+        if pa.types.is_dictionary(field.type)
         else field
-    )
+        for field in layout.schema
+    ]
+    return layout._replace(schema=pa.schema(wide))
 
 
 def _lengths(*blocks: Any) -> tuple[int, ...]:
@@ -341,9 +314,6 @@ def _described(block: Any) -> Layout | None:
         if _n_rows(X)
         else None
     )
-
-
-Y, WEIGHT = "y", "sample_weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,32 +352,21 @@ class CollectionPart:
         """Compute the partition, and yield its rows in order, in batches of about so
         many bytes at most.
         """
-        X, *beside = self._values()
-        batch = as_batch((X, *map(plain, beside)), self.name)
+        kinds = ValueError, TypeError, LookupError, ArithmeticError, OSError
+        cure = " when it was computed; fix the code that makes it"
+        with errors_at(self.name, cure, kinds):
+            values = values_of(self.X, self.y, self.weight)
+        batch = as_batch((values[0], *map(plain, values[1:])), self.name)
         if not batch.X.shape[0]:
             return
-        if not (
-            isinstance(self.columns.types, pa.Schema) and isinstance(batch.X, pa.Table)
-        ):
-            self._require_alike(batch.X)
-        yield from self.columns.take(batch, self.name).split(n_bytes)
-
-    def _values(self) -> tuple[Any, ...]:
-        kinds = ValueError, TypeError, LookupError, ArithmeticError, OSError
-        with errors_at(
-            self.name, " when it was computed; fix the code that makes it", kinds
-        ):
-            return values_of(self.X, self.y, self.weight)
-
-    def _require_alike(self, X: Any) -> None:
-        """Raise SourceError where the rows are not what all partitions are to be."""
-        found, wanted = _what(Layout.of(Batch(X))), _what(self.columns.layout)
+        found, wanted = _what(Layout.of(Batch(batch.X))), _what(self.columns.layout)
         if found != wanted:
             raise SourceError(
                 f"{self.name}: {found}, but Dask declares {wanted}; give all "
                 "partitions the same columns, and declare "
                 "them with map_blocks(..., meta=)"
             )
+        yield from self.columns.take(batch, self.name).split(n_bytes)
 
 
 def _what(layout: Layout) -> str:
@@ -462,27 +421,45 @@ def open_collection(
     if frame:
         X, selection, schema = _narrowed(X, selection or Selection(), schema)
     rows = pieces(X)
-    found = {
-        name: _beside(values, name, len(rows.blocks))
-        for name, values in ((Y, y), (WEIGHT, weight))
-    }
+    apart: dict[str, Pieces] = {}
+    for name, values in (("y", y), ("sample_weight", weight)):
+        if is_collection(values) or is_delayed(values):
+            apart[name] = own = pieces(values)
+            if len(own.blocks) != len(rows.blocks):
+                raise SourceError(
+                    f"{name} has {len(own.blocks)} partitions, but X has "
+                    f"{len(rows.blocks)}; partition it like X, with "
+                    f"{name}.repartition or {name}.rechunk(X.chunks[0])"
+                )
     counts = rows.rows
     if counts_rows:
-        apart = {
-            name: values for name, values in found.items() if isinstance(values, Pieces)
-        }
         counts, *others = counted(
             pieces(X[[X.columns[0]]]) if frame else rows, *apart.values()
         )
-        for name, own in zip(apart, others, strict=True):
-            _require_equal(name, own, counts)
-    beside = {"with_y": y is not None, "with_weight": weight is not None}
-    layout = layout_of(X, Pieces(rows.blocks, counts))._replace(**beside)
+        for name, sizes in zip(apart, others, strict=True):
+            for k, (n, wanted) in enumerate(zip(sizes, counts, strict=True)):
+                if n != wanted:
+                    raise SourceError(
+                        f"partition {k} of {name} has {n:,} rows, but that of X has "
+                        f"{wanted:,}; partition both alike, with "
+                        f"{name}.rechunk(X.chunks[0]) or repartition(divisions=)"
+                    )
+    # Targets and weights of each partition, which may be in memory
+    beside: list[list[Any]] = []
+    edges = list(accumulate((n or 0 for n in counts), initial=0))
+    for name, values in (("y", y), ("sample_weight", weight)):
+        if name in apart:
+            beside.append(apart[name].blocks)
+        else:
+            held = values_beside(plain(values), edges[-1], name)
+            beside.append(
+                [None if held is None else held[a:b] for a, b in pairwise(edges)]
+            )
+    layout = layout_of(X, Pieces(rows.blocks, counts))
+    layout = layout._replace(with_y=y is not None, with_weight=weight is not None)
     columns = Columns.of(layout, selection, schema)
     known = counts if columns.selection.where is None else [None] * len(counts)
-    targets, weights = (
-        _by_partition(values, counts, name) for name, values in found.items()
-    )
+    targets, weights = beside
     parts = tuple(
         CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns)
         for k, block in enumerate(rows.blocks)
@@ -493,6 +470,14 @@ def open_collection(
         f"a {kind} of {len(parts):,} partitions",
         sparse=layout.sparse,
     )
+
+
+def plain(values: Any) -> Any:
+    """Targets or weights of a series or a data frame as an array, whatever its types;
+    others as they are.
+    """
+    own = nw.from_native(values, pass_through=True, allow_series=True)
+    return own.to_numpy() if isinstance(own, nw.DataFrame | nw.Series) else values
 
 
 def _narrowed(
@@ -515,56 +500,3 @@ def _narrowed(
         else pa.schema([field for field in schema if field.name in needed])
     )
     return X, selection.among(needed), asked
-
-
-def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:
-    """Partitions of targets or weights; what is in memory as an array."""
-    if values is None or not (is_collection(values) or is_delayed(values)):
-        return None if values is None else np.asarray(plain(values))
-    own = pieces(values)
-    if len(own.blocks) != n_parts:
-        cure = (
-            f"partition it like X, with {name}.repartition or "
-            f"{name}.rechunk(X.chunks[0])"
-        )
-        raise SourceError(
-            f"{name} has {len(own.blocks)} partitions, but X has {n_parts}; {cure}"
-        )
-    return own
-
-
-def _require_equal(name: str, own: list[int | None], counts: list[int | None]) -> None:
-    """Raise SourceError where partitions of targets or weights have not as many rows
-    as those of X.
-    """
-    for k, (n, wanted) in enumerate(zip(own, counts, strict=True)):
-        if n != wanted:
-            raise SourceError(
-                f"partition {k} of {name} has {n:,} rows, but that of X has "
-                f"{wanted:,}; partition both alike, with "
-                f"{name}.rechunk(X.chunks[0]) or repartition(divisions=)"
-            )
-
-
-def _by_partition(values: Any, counts: list[int | None], name: str) -> list[Any]:
-    """Targets or weights of each partition."""
-    if values is None:
-        return [None] * len(counts)
-    if isinstance(values, Pieces):
-        return values.blocks
-    edges = list(accumulate((n or 0 for n in counts), initial=0))
-    values = values_beside(values, edges[-1], name)
-    return [values[a:b] for a, b in pairwise(edges)]
-
-
-def plain(values: Any) -> Any:
-    """Targets or weights of a series or a data frame as an array, whatever its
-    types; others as they are.
-    """
-    if is_frame(values):
-        return nw.from_native(values, eager_only=True).to_numpy()
-    return (
-        nw.from_native(values, series_only=True).to_numpy()
-        if is_into_series(values)
-        else values
-    )

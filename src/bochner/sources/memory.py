@@ -105,23 +105,6 @@ def table_of_bytes(data: Any) -> pa.Table:
         return reader.read_all()
 
 
-def sendable(value: Any) -> Any:
-    """A value for a pickle: an array of a file as its place, an Arrow table as
-    bytes, anything else as it is.
-    """
-    if isinstance(value, pa.Table):
-        return arrow_bytes(value)
-    place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
-    return value if place is None else place
-
-
-def received(value: Any) -> Any:
-    """What was given to `sendable`."""
-    if isinstance(value, bytes):
-        return table_of_bytes(value)
-    return value.opened() if isinstance(value, MappedArray) else value
-
-
 def frame_schema(frame: Any) -> pa.Schema:
     """Arrow schema of all rows of a data frame; columns of objects of several kinds are
     text.
@@ -166,18 +149,12 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
         return frame.select(schema.names).replace_schema_metadata()
     import narwhals as nw
 
-    named = {
+    columns = {
         str(column.name): column
         for column in nw.from_native(frame, eager_only=True).iter_columns()
     }
-    columns = [named[name] for name in schema.names]
     try:
-        arrays = [
-            _arrow(column, field.type)
-            if _by_numpy(column)
-            else _whole(_arrow(column)).cast(field.type)
-            for column, field in zip(columns, schema, strict=True)
-        ]
+        arrays = [_arrow(columns[field.name], field.type) for field in schema]
     except pa.ArrowException as error:
         raise SourceError(
             f"{place}: {reason(error)}; give columns of one type each"
@@ -215,7 +192,8 @@ def caution_text(frame: Any) -> None:
 def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:
     """Values of a column as an Arrow array, those of several kinds as text."""
     if not _by_numpy(column):
-        return column.to_arrow()
+        array = column.to_arrow()
+        return array if kind is None else array.cast(kind)
     values = column.to_numpy()
     try:
         return pa.array(values, type=kind, from_pandas=True)
@@ -225,10 +203,6 @@ def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:
         return pa.array(
             [None if is_missing(value) else str(value) for value in values], pa.string()
         )
-
-
-def _whole(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _by_numpy(column: Any) -> bool:
@@ -290,16 +264,25 @@ class ArrayPart:
             yield self.columns.take(batch, place)
 
     def __reduce__(self) -> tuple[Any, tuple]:
-        return _received, (
-            tuple(map(sendable, self.rows)),
-            self.first,
-            self.schema,
-            self.columns,
-        )
+        sent = []
+        for value in self.rows:
+            # An array of a file as its place, an Arrow table as bytes
+            if isinstance(value, np.ndarray):
+                value = MappedArray.of(value) or value
+            sent.append(arrow_bytes(value) if isinstance(value, pa.Table) else value)
+        return _received, (tuple(sent), self.first, self.schema, self.columns)
 
 
 def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:
-    return ArrayPart(Batch(*map(received, rows)), *others)
+    opened = [
+        value.opened()
+        if isinstance(value, MappedArray)
+        else table_of_bytes(value)
+        if isinstance(value, bytes)
+        else value
+        for value in rows
+    ]
+    return ArrayPart(Batch(*opened), *others)
 
 
 def of_arrays(
@@ -332,13 +315,24 @@ def of_arrays(
         Where X has no rows or no columns, or y or the weights have another number of
         rows.
     """
-    X = _rows_in_order(X)
+    X = as_table_or_matrix(X)
+    X = X.tocsr() if sp.issparse(X) else X
+    if 0 in X.shape:
+        raise SourceError(
+            f"an array of shape {X.shape} is not a table; give an array with rows "
+            "and columns"
+        )
     n, width = X.shape
     y, weight = (
         values_beside(values, n, name)
         for values, name in ((y, "y"), (weight, "sample_weight"))
     )
-    frame = frame_schema(X) if is_frame(X) else None
+    frame, what = None, "a sparse matrix" if sp.issparse(X) else "an array of "
+    if is_frame(X):
+        frame = frame_schema(X)
+        what = f"a data frame of {type(X).__module__.partition('.')[0]}"
+    elif not sp.issparse(X):
+        what += str(X.dtype)
     layout = Layout(
         width if frame is None else frame,
         sp.issparse(X),
@@ -360,27 +354,7 @@ def of_arrays(
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
         for start in range(0, n, step)
     ]
-    return TableSource(tuple(parts), columns.kept(), _what(X), sparse=layout.sparse)
-
-
-def _what(X: Any) -> str:
-    if is_frame(X):
-        return f"a data frame of {type(X).__module__.partition('.')[0]}"
-    return "a sparse matrix" if sp.issparse(X) else f"an array of {X.dtype}"
-
-
-def _rows_in_order(X: Any) -> Any:
-    """X as an array, a CSR matrix or a frame, of two dimensions and at least one
-    row.
-    """
-    X = as_table_or_matrix(X)
-    X = X.tocsr() if sp.issparse(X) else X
-    if 0 in X.shape:
-        raise SourceError(
-            f"an array of shape {X.shape} is not a table; give an array with rows "
-            "and columns"
-        )
-    return X
+    return TableSource(tuple(parts), columns.kept(), what, sparse=layout.sparse)
 
 
 def values_beside(values: Any, n: int, name: str) -> Any:

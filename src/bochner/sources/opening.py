@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from bochner.data.table_input import is_frame
 from bochner.sources.arrow_files import IpcPart, ParquetPart, open_dataset, open_lazy
-from bochner.sources.base import SourceError, TableSource
+from bochner.sources.base import SourceError, TableSource, is_a
 from bochner.sources.batches import open_factory, open_iterator
 from bochner.sources.csv_files import csv_parts
 from bochner.sources.dask_parts import is_collection, is_delayed, open_collection
@@ -150,8 +150,8 @@ def is_streamed(data: Any) -> bool:
         return _are_paths(data)
     if (
         isinstance(data, TableSource | str | os.PathLike)
-        or _is_dataset(data)
-        or _is_lazy(data)
+        or is_a(data, "pyarrow", "Dataset")
+        or is_a(data, "polars", "LazyFrame")
     ):
         return True
     if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
@@ -170,9 +170,9 @@ def _opened(
         raise SourceError(NO_NUMBER)
     if is_collection(data) or is_delayed(data):
         return open_collection(data, selection=selection, schema=schema)
-    if _is_dataset(data):
+    if is_a(data, "pyarrow", "Dataset"):
         return open_dataset(data, selection, schema)
-    if _is_lazy(data):
+    if is_a(data, "polars", "LazyFrame"):
         return open_lazy(data, selection, schema)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -246,17 +246,3 @@ def _are_paths(data: Sequence[Any]) -> bool:
 
 def _in_memory(data: Any) -> bool:
     return isinstance(data, np.ndarray) or sp.issparse(data) or is_frame(data)
-
-
-def _is_dataset(data: Any) -> bool:
-    return any(
-        (kind.__module__, kind.__name__) == ("pyarrow._dataset", "Dataset")
-        for kind in type(data).__mro__
-    )
-
-
-def _is_lazy(data: Any) -> bool:
-    return (
-        type(data).__module__.startswith("polars.")
-        and type(data).__name__ == "LazyFrame"
-    )

@@ -138,8 +138,20 @@ def files_of(
     if not entries:
         raise SourceError("the list of files is empty; give at least one")
     files = [file for entry in entries for file in _expanded(os.fspath(entry))]
-    _check_once(files)
-    _check_kinds(files)
+    seen: dict[str, Path] = {}
+    for file in files:
+        before = seen.setdefault(os.path.realpath(file), file)
+        if before is not file:
+            what = "is given twice" if before == file else f"and {before} are one file"
+            raise SourceError(
+                f"{file} {what}, whose rows would count twice; leave one of them out"
+            )
+    first = kind_of(files[0])
+    for file in files:
+        if (kind := kind_of(file)) != first:
+            raise SourceError(
+                f"{file}: {kind}, but {files[0]} is {first}; give tables of one kind"
+            )
     return files
 
 
@@ -194,10 +206,15 @@ def _expanded(entry: str) -> list[Path]:
     if os.path.lexists(entry) or not glob.has_magic(entry):
         FileState.of(entry)
         return [Path(entry)]
+    # Not those that are hidden or set aside, unless the pattern says so
+    pattern = Path(entry)
     found = [
         path
         for path in sorted(map(Path, glob.glob(entry, recursive=True)))
-        if _is_meant(path, Path(entry))
+        if pattern.name.startswith(SKIPPED)
+        or not any(
+            part.startswith(SKIPPED) for part in path.parts if part not in pattern.parts
+        )
     ]
     if "**" not in entry:  # which finds what is in the folders as well
         found = [
@@ -211,16 +228,6 @@ def _expanded(entry: str) -> list[Path]:
             f"{entry}: no file matches the pattern; check the folder and the spelling"
         )
     return found
-
-
-def _is_meant(path: Path, pattern: Path) -> bool:
-    """Whether a path that matches is neither hidden nor set aside, or the pattern
-    says so.
-    """
-    found = [part for part in path.parts if part not in pattern.parts]
-    return pattern.name.startswith(SKIPPED) or not any(
-        part.startswith(SKIPPED) for part in found
-    )
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -272,27 +279,6 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
         else:
             FileState.of(entry)
             yield entry
-
-
-def _check_once(files: Sequence[Path]) -> None:
-    seen: dict[str, Path] = {}
-    for file in files:
-        before = seen.setdefault(os.path.realpath(file), file)
-        if before is not file:
-            what = "is given twice" if before == file else f"and {before} are one file"
-            raise SourceError(
-                f"{file} {what}, whose rows would count twice; leave one of them out"
-            )
-
-
-def _check_kinds(files: Sequence[Path]) -> None:
-    first = kind_of(files[0])
-    for file in files:
-        kind = kind_of(file)
-        if kind != first:
-            raise SourceError(
-                f"{file}: {kind}, but {files[0]} is {first}; give tables of one kind"
-            )
 
 
 class TemporaryFolder:

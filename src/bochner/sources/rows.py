@@ -27,7 +27,7 @@ from bochner.sources.base import (
     take_rows,
 )
 from bochner.sources.paths import reason
-from bochner.sources.schema import fitted, require
+from bochner.sources.schema import decoded, fitted, require, value_type
 
 
 class PartChecksum:
@@ -53,16 +53,8 @@ class PartChecksum:
 
     def add(self, batch: Batch, content: bool = True) -> None:
         """Count the next rows, and take in their content where that is wanted."""
-        if content:
-            self._add_content(batch)
-        self.n_read += batch.X.shape[0]
-
-    def keep(self, rows: int) -> None:
-        """Count rows that have a target."""
-        self.n_kept += rows
-
-    def _add_content(self, batch: Batch) -> None:
-        X, y, weight = batch
+        X: Any
+        X, y, weight = batch if content else (None, None, None)
         if isinstance(X, pa.Table):
             for name, column in zip(X.column_names, X.columns, strict=True):
                 start = self.n_read
@@ -73,11 +65,12 @@ class PartChecksum:
             self._add_bytes("X", "data", X.data)
             self._add_bytes("X", "column", X.indices.astype(np.int64))
             self._add_bytes("X", "length", np.diff(X.indptr).astype(np.int64))
-        else:
+        elif X is not None:
             self._add_bytes("X", "", X)
         for name, values in (("y", y), ("weight", weight)):
             if values is not None:
                 self._add_bytes(name, "apart", np.asarray(values))
+        self.n_read += batch.X.shape[0]
 
     def _add_bytes(self, name: str, what: str, values: Any) -> None:
         if isinstance(values, np.ndarray) and values.dtype == object:
@@ -90,8 +83,7 @@ class PartChecksum:
 
     def _add_column(self, name: str, array: pa.Array, start: int) -> None:
         """Add values of a column, the first of which has the number `start`."""
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
+        array = array.cast(value_type(array.type))
         if array.null_count:
             gaps = array.is_null().to_numpy(zero_copy_only=False)
             self._add_bytes(name, "missing", start + np.flatnonzero(gaps))
@@ -104,30 +96,15 @@ class PartChecksum:
             or pa.types.is_large_string(kind)
             or kind == pa.string_view()
         ):
-            self._add_text(name, array.cast(pa.large_string()))
-        elif pa.types.is_boolean(kind):
+            array = array.cast(pa.large_string())
+            _, offsets, content = array.buffers()
+            last = array.offset + len(array)
+            edges = np.frombuffer(offsets, np.int64)[array.offset : last + 1]
+            self._add_bytes(name, "length", np.diff(edges))
+            if content is not None:
+                self._add_bytes(name, "", content[int(edges[0]) : int(edges[-1])])
+        else:
             self._add_bytes(name, "", array.to_numpy(zero_copy_only=False))
-        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
-            width = kind.bit_width // 8
-            self._add_bytes(
-                name,
-                "",
-                array.buffers()[1][
-                    width * array.offset : width * (array.offset + len(array))
-                ],
-            )
-
-    def _add_text(self, name: str, array: pa.Array) -> None:
-        _, offsets, content = array.buffers()
-        edges = np.frombuffer(offsets, np.int64)[
-            array.offset : array.offset + len(array) + 1
-        ]
-        self._add_bytes(name, "length", np.diff(edges))
-        self._add_bytes(
-            name,
-            "",
-            b"" if content is None else content[int(edges[0]) : int(edges[-1])],
-        )
 
 
 AnyRows = TypeVar("AnyRows", bound=NamedTuple)
@@ -218,30 +195,37 @@ class Roles:
                 "the rows come with their own targets; leave out the name "
                 f"{self.target[0]!r}"
             )
-        columns = [_read_target(_column(batch.X, name), name) for name in self.target]
-        bad = np.logical_or.reduce([gaps for _, gaps in columns])
-        y = np.column_stack(
-            [
-                _marked(*column) if self.without == "keep" else column[0]
-                for column in columns
-            ]
-        )
-        return (y[:, 0] if self.one_target else y), bad
+        columns, missing = [], []
+        for name in self.target:
+            values, gaps = _read_target(_column(batch.X, name), name)
+            # What is kept has NaN, or None among what are no numbers, in the gaps
+            kind = values.dtype.kind
+            if self.without == "keep" and kind in "ib" and gaps.any():
+                values = values.astype(np.float64 if kind == "i" else object)
+                values[gaps] = np.nan if kind == "i" else None
+            columns.append(values)
+            missing.append(gaps)
+        y = np.column_stack(columns)
+        return (y[:, 0] if self.one_target else y), np.logical_or.reduce(missing)
 
     def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
         """Weights; SourceError for those that are negative, infinite or missing."""
-        if self.weight is None:
-            weight = (
-                None
-                if batch.weight is None
-                else _weight_array(np.asarray(batch.weight))
-            )
-        else:
-            weight = _as_floats(
-                _column(batch.X, self.weight), f"the weights {self.weight!r}"
-            )
-        if weight is None:
+        if self.weight is not None:
+            what = f"the weights {self.weight!r}"
+            weight = _as_floats(_column(batch.X, self.weight), what)
+        elif batch.weight is None:
             return None
+        else:
+            weight = np.asarray(batch.weight)
+            if weight.ndim != 1:
+                raise SourceError(
+                    "the weights must be one number for each row, not an array of "
+                    f"{weight.ndim} dimensions"
+                )
+            try:
+                weight = weight.astype(np.float64, copy=False)
+            except (TypeError, ValueError) as error:
+                raise SourceError(f"the weights must be numbers: {error}") from error
         bad = ~((weight >= 0) & (weight <= MOST))
         if bad.any():
             row = first_row(bad)
@@ -345,15 +329,6 @@ def _read_target(
     )
 
 
-def _marked(values: NDArray, gaps: NDArray[np.bool_]) -> NDArray:
-    """Values with NaN, or None among what are no numbers, in the gaps."""
-    if values.dtype.kind not in "ib" or not gaps.any():
-        return values
-    values = values.astype(np.float64 if values.dtype.kind == "i" else object)
-    values[gaps] = np.nan if values.dtype.kind == "f" else None
-    return values
-
-
 def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
     """Targets of an array in the types of those of columns, and which rows lack one."""
     kind = y.dtype.kind
@@ -371,21 +346,6 @@ def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
     else:
         raise SourceError(f"targets must be numbers, text or booleans, not {y.dtype}")
     return y, gaps if gaps.ndim == 1 else gaps.any(axis=1)
-
-
-def _weight_array(weight: NDArray) -> NDArray[np.float64]:
-    """Weights that came apart from the rows; SourceError where there is not one
-    number for each row.
-    """
-    if weight.ndim != 1:
-        raise SourceError(
-            "the weights must be one number for each row, not an array of "
-            f"{weight.ndim} dimensions"
-        )
-    try:
-        return weight.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise SourceError(f"the weights must be numbers: {error}") from error
 
 
 def _as_floats(column: pa.ChunkedArray, what: str) -> NDArray[np.float64]:
@@ -443,7 +403,7 @@ def part_rows(
             _refuse_infinite(part, rows.X, rows.number)
         except ValueError as error:
             raise _located(part, error) from error
-        tally.keep(len(rows.number))
+        tally.n_kept += len(rows.number)
         if len(rows.number):
             yield rows
     if part.n_rows not in (None, tally.n_read):
@@ -569,29 +529,12 @@ def concat(blocks: Sequence[Any]) -> Any:
     if len(blocks) == 1:
         return blocks[0]
     if isinstance(blocks[0], pa.Table):
-        return _concat_tables(blocks)
+        # Columns may lack a type, or hold text in one table and its codes in another
+        if any(table.schema != blocks[0].schema for table in blocks):
+            blocks = [table.cast(decoded(table.schema)) for table in blocks]
+        return pa.concat_tables(blocks, promote_options="permissive")
     return (
         sp.vstack(blocks, format="csr")
         if any(map(sp.issparse, blocks))
         else np.concatenate(blocks)
-    )
-
-
-def _concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables below each other whose columns may lack a type, or hold text in one and
-    its codes in another.
-    """
-    if any(table.schema != tables[0].schema for table in tables):
-        tables = [
-            table.cast(pa.schema([_decoded(field) for field in table.schema]))
-            for table in tables
-        ]
-    return pa.concat_tables(tables, promote_options="permissive")
-
-
-def _decoded(field: pa.Field) -> pa.Field:
-    return (
-        field.with_type(field.type.value_type)
-        if pa.types.is_dictionary(field.type)
-        else field
     )

@@ -8,7 +8,7 @@ of the kind of the rows, or goes to a file block by block.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
@@ -336,11 +336,16 @@ def inputs_of(X: Any, names: Sequence[str] | None) -> Any:
     """The columns of these names, in this order; what has no names as it is."""
     if names is None or not isinstance(X, pa.Table):
         return X
-    if absent := [name for name in names if name not in X.column_names]:
+    _require(names, X.column_names)
+    return X.select(list(names))
+
+
+def _require(names: Sequence[str], there: Collection[str]) -> None:
+    """Raise SourceError where columns that a model needs are missing."""
+    if absent := [name for name in names if name not in there]:
         raise SourceError(
             f"the model needs columns that are missing: {', '.join(map(repr, absent))}"
         )
-    return X.select(list(names))
 
 
 def dask_map(
@@ -383,8 +388,17 @@ def dask_map(
         call, name=f"{type(call.model).__name__}-{uuid4().hex}", traverse=False
     )
     if is_frame_of_dask(X):
-        X = _named(X, names)
-        rows = _rows_like(X)
+        if names is not None:
+            # The columns that the model needs, in their order
+            labels = {str(label): label for label in X.columns}
+            _require(names, labels)
+            X = X[[labels[name] for name in names]]
+            if not all(isinstance(label, str) for label in labels.values()):
+                X = X.rename(columns=str)
+        # Rows that are made up, unless objects are among them, which only values tell
+        rows = X._meta_nonempty
+        if any(str(kind) == "object" for kind in X.dtypes):
+            rows = next(blocks_of(X), rows).iloc[:1]
         with quiet():
             example = call(rows)
         if columns_of is not None:
@@ -393,50 +407,24 @@ def dask_map(
                 _frame_of_block, model, columns_of, empty, meta=empty
             )
         return X.map_partitions(_array_of_block, model, example[:0], meta=example[:0])
-    return _array_of_blocks(whole_rows(X), model, call(_example(X))[:0], call.method)
-
-
-def _array_of_blocks(X: Any, model: Any, empty: Any, name: str) -> Any:
-    """An array of Dask with as many rows in each chunk."""
     from dask.array import blockwise
 
+    X = whole_rows(X)
+    row = np.zeros((1, int(X.shape[1])), X.dtype)
+    empty = call(sp.csr_matrix(row) if sp.issparse(X._meta) else row)[:0]
     axes = {k: size for k, size in enumerate(empty.shape) if k}
     axes_in, axes_out = (0, len(empty.shape)), (0, *axes)
-    given = (_array_of_block, axes_out, X, axes_in, model, None, empty, None)
-    alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False, "token": name}
-    return blockwise(*given, new_axes=axes, concatenate=True, **alike)
-
-
-def _named(X: Any, names: Sequence[str] | None) -> Any:
-    """A frame with the columns that a model needs, in their order."""
-    if names is None:
-        return X
-    labels = {str(label): label for label in X.columns}
-    if absent := [name for name in names if name not in labels]:
-        raise SourceError(
-            f"the model needs columns that are missing: {', '.join(map(repr, absent))}"
-        )
-    X = X[[labels[name] for name in names]]
-    return (
-        X
-        if all(isinstance(label, str) for label in labels.values())
-        else X.rename(columns=str)
+    pairs = (X, axes_in, model, None, empty, None)
+    alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False}
+    return blockwise(
+        _array_of_block,
+        axes_out,
+        *pairs,
+        new_axes=axes,
+        concatenate=True,
+        token=call.method,
+        **alike,
     )
-
-
-def _rows_like(X: Any) -> Any:
-    """Rows like those of a frame: made up, but where there are columns of objects,
-    of which only values tell more.
-    """
-    if not any(str(kind) == "object" for kind in X.dtypes):
-        return X._meta_nonempty
-    return next(blocks_of(X), X._meta_nonempty).iloc[:1]
-
-
-def _example(X: Any) -> Any:
-    """A row like those of an array."""
-    row = np.zeros((1, int(X.shape[1])), X.dtype)
-    return sp.csr_matrix(row) if sp.issparse(X._meta) else row
 
 
 def _array_of_block(rows: Any, call: MethodCall, empty: Any) -> Any:

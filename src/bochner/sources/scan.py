@@ -198,18 +198,6 @@ class TableSummary:
             self.largest_weight, 1.0 if weight is None else float(weight.max())
         )
 
-    def end_part(self, tally: PartChecksum) -> None:
-        """Note how many rows a part has, and their checksum."""
-        self.counts.append(tally.n_kept)
-        self.n_dropped += tally.n_read - tally.n_kept
-        self.checksums.append(tally.checksum)
-
-    def cut_short(self, counts: list[int | None]) -> None:
-        """Note that not all rows have been looked at, and the rows of each part that
-        are known without.
-        """
-        self.counts, self.checksums = counts, [None] * len(counts)
-
     def settle(self) -> None:
         """Round what was added up, so that neither parts nor their order change
         anything that is chosen by it.
@@ -349,7 +337,9 @@ class ScanPart:
             with closing(prefetched(rows) if self.ahead else rows) as read:
                 if self._add_part(overview, part, read, first):
                     break
-            overview.end_part(tally)
+            overview.counts.append(tally.n_kept)
+            overview.n_dropped += tally.n_read - tally.n_kept
+            overview.checksums.append(tally.checksum)
             first += tally.n_read
         return overview
 
@@ -428,47 +418,28 @@ def scan(
     )
     most = counted_categories(left, current().memory_limit)
     empty = TableSummary(table, None, {} if labels else None, drawn, most)
+    # A power of two that the number of columns decides
+    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
+    rows = min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS)
+    rows = SPARSE_ROWS if source.sparse else 1 << (rows.bit_length() - 1)
     work = ScanPart(
-        source.schema,
-        roles,
-        empty,
-        _block_rows(source),
-        len(items) == 1,
-        source.sample,
-        advance,
+        source.schema, roles, empty, rows, len(items) == 1, source.sample, advance
     )
-    overview = (
-        reduce(LOCAL, items, work)
-        if partly or not engine.is_remote
-        else _scan_elsewhere(engine, items, work)
-    )
+    if partly or not engine.is_remote:
+        overview = reduce(LOCAL, items, work)
+    else:
+        # Other processes read ahead, and what is done there is told of here
+        sizes = [sum(part.n_rows or 0 for part in parts) for parts, _ in items]
+        there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
+        overview = reduce(engine, items, there, advance=lambda k: advance(sizes[k]))
     if partly:
-        overview.cut_short(counts if roles.without != "drop" else [None] * len(counts))
+        # Of rows that nobody has looked at only what the parts tell is known
+        unknown: list[int | None] = [None] * len(counts)
+        overview.counts = unknown if roles.without == "drop" else counts
+        overview.checksums = unknown
     _require_rows(overview, source)
     overview.settle()
     return overview
-
-
-def _block_rows(source: TableSource) -> int:
-    """Rows of a block: a power of two that the number of columns decides."""
-    if source.sparse:
-        return SPARSE_ROWS
-    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
-    return 1 << (
-        min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length()
-        - 1
-    )
-
-
-def _scan_elsewhere(
-    engine: Engine, items: Sequence[Shard], work: ScanPart
-) -> TableSummary:
-    """The same work in other processes, each of which reads ahead; what is done is
-    told of here.
-    """
-    rows = [sum(part.n_rows or 0 for part in parts) for parts, _ in items]
-    there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
-    return reduce(engine, items, there, advance=lambda k: work.advance(rows[k]))
 
 
 def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int:

@@ -60,8 +60,21 @@ class Selection:
         kept = self.kept(schema.names)
         if not kept:
             raise SourceError("no column is left; keep at least one")
-        if self.where is not None:
-            _check_condition(self.where, schema)
+        if (where := self.where) is not None:
+            if not isinstance(where, pc.Expression):
+                raise SourceError(
+                    "where must be an expression such as pyarrow.compute.field('x') > "
+                    f"0, got {where!r}"
+                )
+            if "FieldPath(" in str(where):
+                raise SourceError(
+                    f"where: {where} refers to columns by their numbers; use their "
+                    "names"
+                )
+            try:
+                _filtered(schema.empty_table(), where)
+            except pa.ArrowException as error:
+                raise SourceError(f"where: {reason(error)}") from error
         return pa.schema([schema.field(name).remove_metadata() for name in kept])
 
     def kept(self, names: Iterable[str]) -> list[str]:
@@ -153,22 +166,6 @@ def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> Non
             raise SourceError(f"{place}no column {name!r}; {cure}")
 
 
-def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
-    if not isinstance(where, pc.Expression):
-        raise SourceError(
-            "where must be an expression such as pyarrow.compute.field('x') > 0, "
-            f"got {where!r}"
-        )
-    if "FieldPath(" in str(where):
-        raise SourceError(
-            f"where: {where} refers to columns by their numbers; use their names"
-        )
-    try:
-        _filtered(schema.empty_table(), where)
-    except pa.ArrowException as error:
-        raise SourceError(f"where: {reason(error)}") from error
-
-
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
     """Whether a condition cannot do without a column."""
     if name not in str(where):
@@ -207,7 +204,7 @@ def unified(
         The order of columns is that of the first.
     asked : pyarrow.Schema, optional
         Types that columns are to have whatever they have in the files; it may leave
-        columns out.
+        columns out, and have others.
 
     Raises
     ------
@@ -215,10 +212,9 @@ def unified(
         Where a column is missing, is there in some tables only, or changes its type;
         names the file and the column.
     """
-    asked = pa.schema([]) if asked is None else asked
     pairs = iter(schemas)
     first, schema = next(pairs)
-    require(schema.names, asked.names, "schema: ")
+    given = {column.name: column for column in asked or ()}
     schema = pa.schema([pa.field(column.name, plain(column.type)) for column in schema])
     for name, other in pairs:
         _check_names(first, schema, name, other)
@@ -229,16 +225,11 @@ def unified(
             ]
             schema = pa.schema(
                 [
-                    _wider(first, name, column, a, b, column in asked.names)
+                    _wider(first, name, column, a, b, column in given)
                     for column, a, b in columns
                 ]
             )
-    return pa.schema(
-        [
-            asked.field(column.name) if column.name in asked.names else column
-            for column in schema
-        ]
-    )
+    return pa.schema([given.get(column.name, column) for column in schema])
 
 
 def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
@@ -268,6 +259,16 @@ def bare(schema: pa.Schema) -> pa.Schema:
 def plain(kind: pa.DataType) -> pa.DataType:
     """The type of the same values in the usual layout."""
     return pa.string() if str(kind) == "string_view" else kind
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of categories; others as they are."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decoded(schema: pa.Schema) -> pa.Schema:
+    """The schema of a table with the values of its categories."""
+    return pa.schema([column.with_type(value_type(column.type)) for column in schema])
 
 
 def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
@@ -312,9 +313,7 @@ def _wider(
     """A field of the type that holds the values of two, the first of which is plain."""
     b, empty = plain(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
-        a, b = (
-            kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)
-        )
+        a, b = value_type(a), value_type(b)
     try:
         if empty or _is_bytes(a) == _is_bytes(b):
             one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
@@ -419,15 +418,9 @@ class Columns:
         selection, schema = selection or Selection(), layout.schema
         if isinstance(schema, pa.Schema):
             require(schema.names, pa.schema(asked or ()).names, "schema: ")
-            needed = selection.needed(schema)
-            asked = pa.schema(
-                [column for column in asked or () if column.name in needed.names]
-            )
-            return cls(
-                selection,
-                layout._replace(schema=unified([("the first batch", needed)], asked)),
-                asked,
-            )
+            asked = pa.schema(asked or ())
+            needed = unified([("the first batch", selection.needed(schema))], asked)
+            return cls(selection, layout._replace(schema=needed), asked)
         if not takes_all(selection) or asked is not None:
             raise SourceError(
                 "columns of arrays have no names; leave out columns=, exclude=, "
@@ -454,11 +447,7 @@ class Columns:
         """
         if isinstance(self.types, int):
             return self.types
-        names = schemas[0][1].names
-        return unified(
-            schemas,
-            pa.schema([column for column in self.asked if column.name in names]),
-        )
+        return unified(schemas, self.asked)
 
     def take(self, batch: Batch, place: str) -> Batch:
         """What is wanted of a batch; wider types where those of the first are too
@@ -472,18 +461,8 @@ class Columns:
         self.layout.require(batch, place)
         if isinstance(self.types, int):
             return batch
-        batch = batch._replace(X=self._fitted(batch.X, self.types, place))
-        if self.selection.where is not None:
-            batch = batch.take(self.selection.rows(batch.X))
-        return batch._replace(
-            X=batch.X.select(self.selection.kept(batch.X.column_names))
-        )
-
-    def _fitted(self, table: pa.Table, types: pa.Schema, place: str) -> pa.Table:
-        """The columns that are needed, in types that hold the values of the first
-        batch and of this one.
-        """
-        there = []
+        # The columns that are needed, in types that hold the values of both batches
+        table, types, there = batch.X, self.types, []
         for k, name in enumerate(table.column_names):
             if name in types.names and table[k].null_count == len(table):
                 nulls = pa.nulls(len(table), types.field(name).type)
@@ -494,7 +473,12 @@ class Columns:
             )
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
-        return fitted(table, unified(pairs, self.asked), place)
+        batch = batch._replace(X=fitted(table, unified(pairs, self.asked), place))
+        if self.selection.where is not None:
+            batch = batch.take(self.selection.rows(batch.X))
+        return batch._replace(
+            X=batch.X.select(self.selection.kept(batch.X.column_names))
+        )
 
 
 def takes_all(selection: Selection) -> bool:

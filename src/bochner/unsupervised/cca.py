@@ -309,16 +309,18 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     @rowwise()
     def _x_transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows of the first table."""
-        return self._mapped(X, self._x_scores, self.x_weights_.dtype)
+        w, mean = self.x_weights_, self.x_mean_
+        return self._mapped(X, lambda x: self.features_.dot(x, w) - mean @ w, w.dtype)
 
     @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
     def _y_transform(self, y: Any) -> NDArray[np.float64]:
         """Scores of rows of the second table."""
         y = second_table(y)
         self.y_encoder_.caution_unseen(y)
-        rows = rows_to_map(self.y_encoder_, y, self.y_weights_.dtype)
+        w, mean = self.y_weights_, self.y_mean_
+        rows = rows_to_map(self.y_encoder_, y, w.dtype).blocks(1 << 16)
         return np.concatenate(
-            [self._y_scores(block.X) for block in rows.blocks(1 << 16)]
+            [self.y_features_.dot(block.X, w) - mean @ w for block in rows]
         )
 
     @any_arrays
@@ -358,12 +360,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     @property
     def _n_features_out(self) -> int:
         return len(self.correlations_)
-
-    def _x_scores(self, X: Any) -> NDArray[np.float64]:
-        return self.features_.dot(X, self.x_weights_) - self.x_mean_ @ self.x_weights_
-
-    def _y_scores(self, y: Any) -> NDArray[np.float64]:
-        return self.y_features_.dot(y, self.y_weights_) - self.y_mean_ @ self.y_weights_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

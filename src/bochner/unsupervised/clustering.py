@@ -101,7 +101,13 @@ class Clusterer(ClusterMixin, RowModel):
         self._begin()
         seed = self._seed()
         rows = self._open(X, sample_weight, seed)
-        self._require_rows(rows)
+        counted = int(np.count_nonzero(rows.sample.weights))
+        if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
+            raise ValueError(
+                f"n_clusters is {self.n_clusters}, and X has {counted} "
+                f"row{'s' * (counted != 1)} with weight: take "
+                "fewer clusters."
+            )
         self.features_ = rows.drawn(map_of(self.features, rows, seed), seed)
         self._find_directions(rows, self.features_)
         blocks = Blocks(
@@ -112,20 +118,21 @@ class Clusterer(ClusterMixin, RowModel):
         parts = [(self._coordinates(X), weight) for X, _, weight in blocks]
         self.embedding_ = np.concatenate([U for U, _ in parts])
         weight = np.concatenate([weight for _, weight in parts])
-        self.centers_ = self._centres(self.embedding_, weight, seed)
+        # K-means of a sample of the rows that have weight; on one thread, whose sums
+        # have one order
+        from sklearn.cluster import KMeans
+
+        some = np.flatnonzero(weight)
+        if len(some) > MOST_ROWS:
+            rng = np.random.default_rng(seed)
+            some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
+        means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
+        with threadpool_limits(1):
+            means.fit(self.embedding_[some], sample_weight=weight[some])
+        self.centers_ = means.cluster_centers_
         self.labels_ = nearest(self.embedding_, self.centers_)
         self._finish(weight)
         return self
-
-    def _require_rows(self, rows: TrainingSet) -> None:
-        """Refuse more clusters than rows, before the passes."""
-        counted = int(np.count_nonzero(rows.sample.weights))
-        if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
-            raise ValueError(
-                f"n_clusters is {self.n_clusters}, and X has {counted} "
-                f"row{'s' * (counted != 1)} with weight: take "
-                "fewer clusters."
-            )
 
     @abstractmethod
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
@@ -137,21 +144,6 @@ class Clusterer(ClusterMixin, RowModel):
 
     def _finish(self, weight: NDArray) -> None:
         """Tell what else there is to the clusters, given the weights of the rows."""
-
-    def _centres(self, U: NDArray, weight: NDArray, seed: int) -> NDArray:
-        """Centres of k-means on a sample of the rows that have weight; on one
-        thread, whose sums have one order.
-        """
-        from sklearn.cluster import KMeans
-
-        rows = np.flatnonzero(weight)
-        if len(rows) > MOST_ROWS:
-            rows = np.sort(
-                np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False)
-            )
-        means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
-        with threadpool_limits(1):
-            return means.fit(U[rows], sample_weight=weight[rows]).cluster_centers_
 
     @rowwise()
     def predict(self, X: Any) -> NDArray[np.int32]:

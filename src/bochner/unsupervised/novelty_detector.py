@@ -26,7 +26,6 @@ from bochner.features.distances import (
     paired_rows,
 )
 from bochner.features.fourier import FourierFeatures
-from bochner.inputs.training import TrainingSet
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
@@ -202,8 +201,17 @@ class NoveltyDetector(OutlierMixin, RowModel):
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
         sample = sample.astype(self._dtype)
-        self._draw_maps(rows, seed)
-        self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
+        # Both maps, with lengthscales by the distances of pairs
+        few = paired_rows(rows.sample, seed)
+        smooth = Gaussian(float(self.scale) * median_distance(*few))
+        rough = Laplacian(float(self.scale) * bin_lengthscale(*few))
+        features = FourierFeatures(smooth, self.n_components, random_state=seed)
+        self.features_: FourierFeatures = rows.drawn(features, seed)
+        bins = BinningFeatures(rough, self.n_grids, random_state=seed)
+        self.bins_: BinningFeatures = rows.drawn(bins, seed)
+        moments = rows.design(self.features_, self._dtype).moments()
+        posterior = posterior_of(moments, float(self.ridge) * moments.weight)
+        self.leverage_ = Leverage.of(posterior, self._dtype)
         counts = count_rows(rows.design(self.bins_, self._dtype))
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
         left = self._left_out(sample, weight, counts)
@@ -227,21 +235,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         moves the leverages much.
         """
         return np.float64 if self._double else np.float32
-
-    def _draw_maps(self, rows: TrainingSet, seed: int) -> None:
-        """Draw both maps, with lengthscales by the distances of pairs."""
-        few = paired_rows(rows.sample, seed)
-        smooth = Gaussian(float(self.scale) * median_distance(*few))
-        rough = Laplacian(float(self.scale) * bin_lengthscale(*few))
-        features = FourierFeatures(smooth, self.n_components, random_state=seed)
-        self.features_: FourierFeatures = rows.drawn(features, seed)
-        bins = BinningFeatures(rough, self.n_grids, random_state=seed)
-        self.bins_: BinningFeatures = rows.drawn(bins, seed)
-
-    def _moments(self, rows: TrainingSet) -> tuple[Any, float]:
-        """Moments of the Fourier features, and the ridge penalty on them."""
-        moments = rows.design(self.features_, self._dtype).moments()
-        return moments, float(self.ridge) * moments.weight
 
     def _left_out(
         self, sample: Any, weight: NDArray, counts: NDArray

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from bochner.data.array_source import ArraySource, Block, Source, as_it_is
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
+from bochner.data.table_input import as_dense
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -314,7 +314,9 @@ class KernelPCA(
         self, X: Any, sample_weight: Any, seed: int
     ) -> tuple[TrainingSet, Design]:
         """Rows, and these seen through a map for them."""
-        dtype = _precision(X)
+        n_rows = getattr(X, "shape", (None,))[0]
+        few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
+        dtype = np.dtype(np.float64 if few else np.float32)
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
@@ -407,21 +409,21 @@ def principal_components(
 
 
 @dataclass(frozen=True)
-class ChangedRows:
-    """A source whose rows and targets are functions of those of another one, block by
-    block: as much of a `Source` as `Design.moments` asks for.
+class ScoredRows:
+    """A source of scores in the place of rows, and these in the place of targets: as
+    much of a `Source` as `Design.moments` asks for.
 
     Attributes
     ----------
     source : Source
-    change : callable
-        Turns a block into another one of as many rows.
+    scores : callable
+        Of rows.
     n_outputs : int
         Targets of these.
     """
 
     source: Source
-    change: Callable[[Block], Block]
+    scores: Callable[[NDArray], NDArray[np.float64]]
     n_outputs: int
 
     @property
@@ -434,13 +436,15 @@ class ChangedRows:
         """Number of parts."""
         return self.source.n_parts
 
-    def span(self, first: int, stop: int) -> ChangedRows:
+    def span(self, first: int, stop: int) -> ScoredRows:
         """The rows of consecutive parts as one source."""
         return replace(self, source=self.source.span(first, stop))
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
-        return map(self.change, self.source.blocks(rows))
+        for block in self.source.blocks(rows):
+            X: Any = block.X
+            yield Block(self.scores(X), as_dense(X), block.weight)
 
 
 @dataclass
@@ -535,9 +539,7 @@ def learn_pre_images(
     )
     features.draw(scored.X.shape[1])
     features.fit_sample(scored.X, scored.weights)
-    rows = ChangedRows(
-        design.source, lambda block: _turned(block, scores), encoder.n_features_out_
-    )
+    rows = ScoredRows(design.source, scores, encoder.n_features_out_)
     moments = Design(rows, features, design.dtype).moments()
     factor = PrimalFactor(moments, 2)
     if isinstance(alpha, str):
@@ -546,16 +548,3 @@ def learn_pre_images(
         )[0]
     coef = factor.coef(alpha)
     return PreImages(features, coef, factor.intercept(coef), float(alpha), shift, scale)
-
-
-def _turned(block: Block, scores: Callable[[NDArray], NDArray[np.float64]]) -> Block:
-    """Scores in the place of rows, and these in the place of targets."""
-    X: Any = block.X
-    return Block(scores(X), X.toarray() if sp.issparse(X) else X, block.weight)
-
-
-def _precision(X: Any) -> np.dtype:
-    """Double where the rows are known to be few, single otherwise."""
-    n_rows = getattr(X, "shape", (None,))[0]
-    few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
-    return np.dtype(np.float64 if few else np.float32)
