@@ -20,8 +20,6 @@ import scipy.sparse as sp
 from bochner.sources import batches
 from bochner.sources.base import SourceError
 from bochner.sources.batches import open_factory, open_iterator
-from bochner.sources.rows import Roles
-from bochner.sources.scan import read_all
 from bochner.sources.schema import Selection
 
 X = np.random.default_rng(0).normal(size=(100, 3))
@@ -250,20 +248,21 @@ def test_callables_that_are_no_factories(factory, match):
 
 
 def test_a_full_disk_is_told(monkeypatch):
-    monkeypatch.setattr(batches.pickle, "dump", full)
+    monkeypatch.setattr(batches, "_write", full)
     told = r"no space left on device\); free space there, or set TMPDIR"
     with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match=told):
         open_iterator(iter([X]))
 
 
-def full(rows, file, protocol):
+def full(file, batch):
     raise OSError(28, "No space left on device")
 
 
 def test_arrays_without_names_or_bytes():
     with pytest.raises(SourceError, match="columns of arrays have no names"):
         open_factory(lambda: iter([X]), Selection(("a",)))
-    with pytest.warns(UserWarning, match=SAYS):
-        source = open_iterator(iter([np.array([[1, "a"]], dtype=object)]))
-    with pytest.raises(SourceError, match="other objects; pass a data frame"):
-        read_all(source, Roles())
+    with (
+        pytest.warns(UserWarning, match=SAYS),
+        pytest.raises(SourceError, match="batch 1: an array of objects"),
+    ):
+        open_iterator(iter([np.array([[1, "a"]], dtype=object)]))

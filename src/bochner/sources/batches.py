@@ -5,7 +5,6 @@ kept in a temporary file.
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
@@ -115,11 +116,6 @@ def _name_of(factory: Callable[[], Any]) -> str:
     return f"{getattr(factory, '__name__', type(factory).__name__)}()"
 
 
-def _called(factory: Callable[[], Any], name: str) -> Any:
-    with errors_at(name, "; fix what is called"):
-        return factory()
-
-
 def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batch]:
     """The first batch and its place; SourceError where there is none."""
     try:
@@ -186,6 +182,11 @@ def _matrix(X: Any, place: str) -> Any:
     return as_array(X)
 
 
+def _called(factory: Callable[[], Any], name: str) -> Any:
+    with errors_at(name, "; fix what is called"):
+        return factory()
+
+
 def _iterable(batches: Any, name: str) -> Any:
     if (
         not isinstance(batches, Iterable)
@@ -201,7 +202,7 @@ def _iterable(batches: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class SpilledPart:
-    """Rows in a temporary file, a `Part`: a pickled batch.
+    """Rows in a temporary file, a `Part`: arrays, each as NumPy writes it.
 
     Attributes
     ----------
@@ -228,17 +229,34 @@ class SpilledPart:
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
+        _, sparse, with_y, with_weight = self.layout
         try:
             with open(self.file.path, "rb") as file:
                 file.seek(self.offset)
-                X, y, weight = pickle.load(file)  # noqa: S301 - of `_spilled`
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+                X = [_read(file) for _ in range(3 if sparse else 1)]
+                y, weight = (
+                    _read(file) if there else None for there in (with_y, with_weight)
+                )
+        except (OSError, ValueError) as error:
             raise SourceError(
                 f"{self.name}: the temporary file is gone; open the iterator again"
             ) from error
-        if isinstance(self.layout.schema, pa.Schema):
-            X = fitted(table_of_bytes(X), self.layout.schema, self.name)
-        yield from Batch(X, y, weight).split(n_bytes)
+        yield from Batch(self._matrix(X), y, weight).split(n_bytes)
+
+    def _matrix(self, arrays: list[NDArray]) -> Any:
+        """A table of its bytes as an Arrow stream, an array, or a CSR matrix of
+        data, indices and indptr.
+        """
+        if isinstance(self.layout.schema, int):
+            width = self.layout.schema
+            return (
+                sp.csr_array(tuple(arrays), shape=(self.n_rows, width))
+                if self.layout.sparse
+                else arrays[0]
+            )
+        return fitted(
+            table_of_bytes(pa.py_buffer(arrays[0])), self.layout.schema, self.name
+        )
 
 
 def open_iterator(
@@ -298,16 +316,20 @@ def _spilled(
                 known for _, known in schemas
             ]:
                 schemas.append((here, batch.X.schema))
-            yield batch
+            yield Batch(
+                *(
+                    _writable(values, here)
+                    if isinstance(values, np.ndarray)
+                    else values
+                    for values in batch
+                )
+            )
 
     written = []
     try:
         with open(path, "wb") as out:
-            for X, *beside in _regrouped(wanted()):
-                written.append((X.shape[0], out.tell()))
-                # A table as a stream: a pickle would hold the buffers it is cut of
-                rows = arrow_bytes(X, "lz4") if isinstance(X, pa.Table) else X
-                pickle.dump((rows, *beside), out, pickle.HIGHEST_PROTOCOL)
+            for batch in _regrouped(wanted()):
+                written.append((batch.X.shape[0], _write(out, batch)))
     except OSError as error:
         cure = "free space there, or set TMPDIR to another folder"
         raise SourceError(
@@ -341,3 +363,37 @@ def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
             waiting, size = [], 0
     if waiting:
         yield joined(waiting)
+
+
+def _writable(values: NDArray, place: str) -> NDArray:
+    """An array of numbers or of text of fixed width, which has bytes to write."""
+    if not values.dtype.hasobject:
+        return values
+    if any(
+        not isinstance(value, str)
+        for value in values.ravel().tolist()
+        if not is_missing(value)
+    ):
+        raise SourceError(
+            f"{place}: an array of objects cannot be written; yield data frames"
+        )
+    if any(is_missing(value) for value in values.ravel().tolist()):
+        raise SourceError(
+            f"{place}: text with missing values in an array; yield data frames"
+        )
+    return values.astype(str)
+
+
+def _read(file: Any) -> NDArray:
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _write(file: Any, batch: Batch) -> int:
+    """Append the arrays of a batch to a file; where they begin."""
+    X, offset = batch.X, file.tell()
+    if isinstance(X, pa.Table):
+        X = np.frombuffer(arrow_bytes(X, "lz4"), np.uint8)
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    for array in (*arrays, *(values for values in batch[1:] if values is not None)):
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    return offset
