@@ -46,10 +46,9 @@ class Parametrised:
         """Raise TypeError or ValueError where a parameter is none."""
 
     @classmethod
+    @cache
     def _parameters(cls) -> list[str]:
-        # Whose own hash is that of its instances, for the type checker
-        known: Any = cls
-        return _names(known)
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name; with `deep`, those of inner kernels too,
@@ -119,12 +118,6 @@ class Parametrised:
         return f"{type(self).__name__}({inside})"
 
 
-@cache
-def _names(cls: type) -> list[str]:
-    """Names of the parameters of a class."""
-    return list(inspect.signature(cls).parameters)
-
-
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
         return tuple(value.tolist())
@@ -137,7 +130,7 @@ def _hashable(value: Any) -> Any:
 
 def _short(value: Any) -> str:
     if not isinstance(value, np.ndarray):
-        return repr(value)
+        return getattr(value, "__name__", None) or repr(value)
     return " ".join(np.array2string(value, separator=", ", threshold=6).split())
 
 

@@ -61,10 +61,6 @@ class OfFunction(Stationary):
             )
         return values
 
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None) or repr(self.function)
-        return super().__repr__().replace(repr(self.function), name, 1)
-
 
 class Radial(OfFunction):
     """A kernel from your own function of the Euclidean distance, function(||(x - y) /
@@ -273,17 +269,6 @@ class FromSpectrum(Stationary):
     @property
     def _not_hats(self) -> str:
         return "its frequencies alone are known"
-
-    def __repr__(self) -> str:
-        text = super().__repr__()
-        for function in (self.sampler, self.exact):
-            if function is not None:
-                text = text.replace(
-                    repr(function),
-                    getattr(function, "__name__", None) or repr(function),
-                    1,
-                )
-        return text
 
 
 def _checked(values: Any, shape: tuple[int, int], name: str) -> NDArray[np.float64]:
