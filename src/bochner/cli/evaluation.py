@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bochner.cli.failures import (
     CommandError,
     errors_of,
-    listed,
     missing_column,
     printable,
 )
@@ -121,70 +120,26 @@ def _numbers(
     return found
 
 
-# R2, and share of the log loss without inputs, that look too good
-PERFECT_R2, PERFECT_SHARE = 0.999, 0.05
-FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
-# Columns that may tell the target alone, and their share of the importance
-FEW_TELLING, TELLING = 3, 0.95
-
-
-def remark_on_score(
-    scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]
-) -> str | None:
-    """What is suspect about the scores of test rows: nearly perfect ones by a few
-    columns, or ones of chance.
-
-    Parameters
-    ----------
-    scores : dict
-        As of `score`.
-    n_rows : int
-        Test rows.
-    model : fitted estimator
-    baseline : dict
-        What a model without inputs predicts.
-    """
-    name = "r2" if "r2" in scores else "log_loss"
-    value, of_baseline, error = (
-        scores[name][key] for key in ("value", "baseline", "standard_error")
-    )
-    gain = value - of_baseline if name == "r2" else of_baseline - value
-    if n_rows < FEWEST_REMARKED:
-        return None
-    if gain <= (error or 0.0):
-        return (
-            f"The score is no better than that of {baseline['predicts']}, predicted "
-            "for every row: the columns tell "
-            "nothing about the target, or more rows are needed."
-        )
-    perfect = (
-        value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
-    )
-    if not perfect:
-        return None
-    importance = getattr(model, "importance_", None)
-    if importance is None:
-        return (
-            "The score is nearly perfect: does a column tell what is known only "
-            "with the target?"
-        )
-    names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
-    n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
-    if n_telling > len(names):
-        return None
-    telling = names[:n_telling]
-    tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
-    return (
-        f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
-        f"{are} known before the target is? "
-        "If not, --exclude leaves a column out."
-    )
-
-
 def predict(
-    model_path: Path, data: Path, out: Path, options: PredictionOptions
+    model: Path,
+    data: Path,
+    out: Path,
+    interval: float | None,
+    std: bool,
+    proba: bool | None,
+    memory_limit: str | None,
+    device: str | None,
 ) -> dict[str, Any]:
     """Predict the rows of a table into another one."""
+    from bochner.cli.fitting import Run
+
+    with Run(memory_limit, device=device).applied():
+        return _predicted(model, data, out, PredictionOptions(interval, std, proba))
+
+
+def _predicted(
+    model_path: Path, data: Path, out: Path, options: PredictionOptions
+) -> dict[str, Any]:
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     options.check(saved)
@@ -232,12 +187,12 @@ def predict(
     }
 
 
-def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any]:
+def explain(model: Path, data: Path, out: Path, rows: int) -> dict[str, Any]:
     """Explain the predictions for rows of a table, at most so many, in another
     table.
     """
-    check_output(out, data, model_path)
-    saved, notes = read_model(model_path, "explain"), list[str]()
+    check_output(out, data, model)
+    saved, notes = read_model(model, "explain"), list[str]()
     table = open_table(
         data,
         notes.append,
@@ -247,8 +202,8 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
     )
     start = CLOCK.seconds()
     with errors_of(data):
-        rows, numbers, n_rows = _some_rows(table, most, data)
-        X = saved.inputs(rows, data)
+        some, numbers, n_rows = _some_rows(table, rows, data)
+        X = saved.inputs(some, data)
         refuse_infinite(X, data)
         found = saved.model.explain(X)
     if len(found) < n_rows:
@@ -264,7 +219,7 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
     columns = _explained_columns(found, numbers, saved.target or "target")
     write_table([pa.table(columns)], out)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
         "rows_explained": len(found),
@@ -324,27 +279,27 @@ def _explained_columns(
 
 
 def evaluate(
-    model_path: Path, data: Path, name: str | None, coverage: float | None
+    model: Path, data: Path, target: str | None, interval: float | None
 ) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
-    saved, notes = read_model(model_path), list[str]()
-    PredictionOptions(interval=coverage).check(saved)
+    saved, notes = read_model(model), list[str]()
+    PredictionOptions(interval=interval).check(saved)
     start = CLOCK.seconds()
-    saved, X, target, n_rows = true_rows(saved, data, name, notes)
+    saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
-        scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
+        scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
-        "rows_without_target": target.missing,
-        "rows_test": len(target.values),
+        "rows_without_target": truth.missing,
+        "rows_test": len(truth.values),
         "target": saved.target,
         "task": saved.task,
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
-        "notes": notes + more + _remarks_on_rows(saved, X, _share(target, n_rows)),
+        "notes": notes + more + _remarks_on_rows(saved, X, _share(truth, n_rows)),
     }
 
 
@@ -441,37 +396,37 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
     return rows
 
 
-def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
+def report(model: Path, data: Path, out: Path, target: str | None) -> dict[str, Any]:
     """Write a page about a model, evaluated on the rows of a table that have the
     target.
     """
     from bochner.report import Origin, write_report
 
-    check_output(out, data, model_path)
-    saved, notes = read_model(model_path, "report_html"), list[str]()
+    check_output(out, data, model)
+    saved, notes = read_model(model, "report_html"), list[str]()
     start = CLOCK.seconds()
-    saved, X, target, n_rows = true_rows(saved, data, name, notes)
-    lines = (_fit_line(saved), _report_line(saved, data, out, name))
-    whole = n_rows == len(target.rows) + target.missing
-    numbers = target.rows if whole else None
+    saved, X, truth, n_rows = true_rows(saved, data, target, notes)
+    lines = (_fit_line(saved), _report_line(saved, data, out, target))
+    whole = n_rows == len(truth.rows) + truth.missing
+    numbers = truth.rows if whole else None
     origin = Origin(
         saved.target,
-        model_path.name,
+        model.name,
         saved.baseline,
         saved.scores,
         saved.references,
         saved.rows,
         numbers,
-        _share(target, n_rows),
+        _share(truth, n_rows),
         lines,
     )
     with errors_of(data):
-        write_report(saved.model, X, target.values, out, origin)
+        write_report(saved.model, X, truth.values, out, origin)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
-        "rows_without_target": target.missing,
+        "rows_without_target": truth.missing,
         "target": saved.target,
         "out": str(out),
         "bytes": os.path.getsize(out),

@@ -15,8 +15,11 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from bochner.cli.references import other_models
-from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-from bochner.estimators.loop_cache import warmup
+from bochner.estimators import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    loop_cache,
+)
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries as scores
 
@@ -36,7 +39,7 @@ def demo() -> dict[str, Any]:
     # All loops, also those of later fits and reports; where they cannot be kept, those
     # of the demonstration remain.
     with suppress(OSError):
-        warmup()
+        loop_cache.warmup()
     function = partial(datasets.make_friedman1, random_state=0)
     results = [
         _fit_and_score(FUNCTION, function(FUNCTION_ROWS, noise=1.0), _regressor),
@@ -56,6 +59,11 @@ def demo() -> dict[str, Any]:
         "compile_seconds": compiling,
         "notes": notes,
     }
+
+
+def warmup() -> dict[str, Any]:
+    """Compile all inner loops and cache them."""
+    return loop_cache.warmup()._asdict() | {"notes": []}
 
 
 def _classifier(

@@ -336,9 +336,9 @@ def _spread(values: np.ndarray) -> dict[str, float]:
     }
 
 
-def inspect(path: Path) -> dict[str, Any]:
+def inspect(model: Path) -> dict[str, Any]:
     """Report on a model file."""
-    saved = read_model(path, "report_html")
+    saved = read_model(model, "report_html")
     classes = getattr(saved.model, "classes_", None)
     kinds = saved.model.encoder_.statistic_.kinds
     names = saved.columns or [f"x{k}" for k in range(len(kinds))]
@@ -347,7 +347,7 @@ def inspect(path: Path) -> dict[str, Any]:
         for key in ("file_bytes", "format_version", "library_version")
     }
     return {
-        "model_file": str(path),
+        "model_file": str(model),
         **of_file,
         "task": saved.task,
         "target": saved.target,
