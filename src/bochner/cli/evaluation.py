@@ -141,7 +141,8 @@ def _predicted(
     model_path: Path, data: Path, out: Path, options: PredictionOptions
 ) -> dict[str, Any]:
     check_output(out, data, model_path)
-    saved, notes = read_model(model_path), list[str]()
+    saved = read_model(model_path)
+    notes = list[str]()
     options.check(saved)
     table = open_table(
         data,
@@ -150,7 +151,8 @@ def _predicted(
         named=saved.columns or (),
         refused=saved.other_columns,
     )
-    start, written = CLOCK.seconds(), list[str]()
+    start = CLOCK.seconds()
+    written = list[str]()
 
     def columns_of(X: Any) -> dict[str, Any]:
         inputs = saved.inputs(X, data)
@@ -166,11 +168,9 @@ def _predicted(
             with progress("Predicting", table.n_rows, True) as advance:
                 n_rows = write_predictions(table, columns_of, out, advance)
         else:
-            names, n_rows, columns = (
-                table.column_names,
-                table.num_rows,
-                pa.table(columns_of(table)),
-            )
+            names = table.column_names
+            n_rows = table.num_rows
+            columns = pa.table(columns_of(table))
     if isinstance(table, pa.Table):
         write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
@@ -192,7 +192,8 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> dict[str, Any]:
     table.
     """
     check_output(out, data, model)
-    saved, notes = read_model(model, "explain"), list[str]()
+    saved = read_model(model, "explain")
+    notes = list[str]()
     table = open_table(
         data,
         notes.append,
@@ -261,7 +262,8 @@ def _explained_columns(
     """
     n, d = found.values.shape[:2]
     outputs = found.output_names if found.values.ndim == 3 else ("",)
-    K, names = len(outputs), found.feature_names
+    K = len(outputs)
+    names = found.feature_names
     own: dict[str, Any] = {} if numbers is None else {"row": np.repeat(numbers, K)}
     own |= (
         {"output": np.tile(np.array(outputs, dtype=object), n)}
@@ -282,7 +284,8 @@ def evaluate(
     model: Path, data: Path, target: str | None, interval: float | None
 ) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
-    saved, notes = read_model(model), list[str]()
+    saved = read_model(model)
+    notes = list[str]()
     PredictionOptions(interval=interval).check(saved)
     start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
@@ -403,7 +406,8 @@ def report(model: Path, data: Path, out: Path, target: str | None) -> dict[str, 
     from bochner.report import Origin, write_report
 
     check_output(out, data, model)
-    saved, notes = read_model(model, "report_html"), list[str]()
+    saved = read_model(model, "report_html")
+    notes = list[str]()
     start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, target))

@@ -281,7 +281,9 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
     """The table, refused where its target is text because of few values, unless it
     holds classes.
     """
-    path, name, asked = arguments.data, arguments.target, asked_task(arguments)
+    path = arguments.data
+    name = arguments.target
+    asked = asked_task(arguments)
     if arguments.out is not None:
         check_output(arguments.out, path)
     if name in arguments.exclude:
@@ -346,7 +348,8 @@ def hold_out(
     own = own.as_numbers(arguments.data) if task == "regression" else own
     X = table.drop_columns([target.name])
     X = X.take(pa.array(own.rows)) if own.missing else X
-    every, whole = (X, own.values), TargetSummary.of(own)
+    every = (X, own.values)
+    whole = TargetSummary.of(own)
     if not arguments.test_size:
         return Split(every, every, None, whole, whole)
     if X.num_rows < FEWEST_SPLIT:
@@ -374,7 +377,9 @@ def _hold_out_by_content(
     """As `hold_out`, of a table that stays where it is; no more rows are held out
     than tell the score.
     """
-    path, name, seed = arguments.data, target.name, arguments.parameters["seed"]
+    path = arguments.data
+    name = target.name
+    seed = arguments.parameters["seed"]
     if task == "regression" and target.kind in TEXT:
         raise CommandError(
             f"{path}: column '{name}' holds text; regression needs numbers: use "
@@ -405,7 +410,10 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
-    start, scored, notes, out = CLOCK.seconds(), None, list[str](), arguments.out
+    start = CLOCK.seconds()
+    scored = None
+    notes = list[str]()
+    out = arguments.out
     others = None
     model = estimator_of(arguments, task).fit(*split.train)
     facts = model_facts(model)
@@ -534,7 +542,8 @@ def _check_columns(
     TableEncoder().fit(X)
     remarks = []
     for name, column in zip(X.column_names, X.columns, strict=True):
-        kind, n = column.type, len(column) - column.null_count
+        kind = column.type
+        n = len(column) - column.null_count
         if (
             pa.types.is_string(kind) or pa.types.is_large_string(kind)
         ) and n >= FEW_ROWS:
@@ -580,7 +589,9 @@ def plan(
 ) -> dict[str, Any]:
     """Plan one fit of all rows, without a look at any."""
     parameters["loss"] = "auto"
-    run, notes, learned = Run(memory_limit, sample), list[str](), task.value
+    run = Run(memory_limit, sample)
+    notes = list[str]()
+    learned = task.value
     with run.applied(), errors_of(data):
         rows = table_shape(data, target, sample=sample, exclude=exclude or [])
         if rows.names is not None and target not in rows.names:

@@ -35,7 +35,8 @@ def demo() -> dict[str, Any]:
     """Fit and score on data that scikit-learn brings along or makes, beside other
     models.
     """
-    began, worked = time.perf_counter(), CLOCK.seconds()
+    began = time.perf_counter()
+    worked = CLOCK.seconds()
     # All loops, also those of later fits and reports; where they cannot be kept, those
     # of the demonstration remain.
     with suppress(OSError):

@@ -178,7 +178,8 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
 def _try(saved: SavedModel) -> None:
     """Raise CommandError where a model cannot predict."""
     try:
-        names, width = saved.columns, len(saved.model.encoder_.statistic_.kinds)
+        names = saved.columns
+        width = len(saved.model.encoder_.statistic_.kinds)
         X = (
             np.zeros((1, width))
             if names is None
@@ -252,10 +253,8 @@ def _importances(model: Any) -> dict[str, Any]:
     found = getattr(model, "importance_", None)
     if found is None:
         return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
-    first, errors = (
-        dict(found.top_columns(MOST_COLUMNS)),
-        dict(zip(found.names, found.share_errors(), strict=True)),
-    )
+    first = dict(found.top_columns(MOST_COLUMNS))
+    errors = dict(zip(found.names, found.share_errors(), strict=True))
     return {
         "importances": first,
         "importance_errors": {name: float(errors[name]) for name in first},
@@ -285,7 +284,8 @@ def _map_facts(leaf: LeafMap) -> dict[str, Any]:
     """Kernel, lengthscale and sizes of a fitted map; of random bins also how the
     training rows fill them.
     """
-    features, kernel = leaf.features, kernel_of(leaf.features)
+    features = leaf.features
+    kernel = kernel_of(leaf.features)
     kernels = (
         [_bare(factor) for _, factors in kernel.terms() for factor in factors]
         if kernel is not None

@@ -29,7 +29,8 @@ def model_lines(facts: dict[str, Any]) -> dict[str, str]:
     """Feature maps, ridge penalty, importances, relevances, selection and solver, a
     line for each.
     """
-    maps, alpha = facts["maps"], f"ridge penalty {number(facts['alpha'])}"
+    maps = facts["maps"]
+    alpha = f"ridge penalty {number(facts['alpha'])}"
     lines = {"model": f"{_map_words(maps[0])}; {alpha}"}
     if len(maps) > 1:
         lines = {"model": f"sum of {len(maps)} kernels; {alpha}"}
@@ -115,7 +116,8 @@ def _map_words(facts: dict[str, Any]) -> str:
             "ard": "learned lengthscales and warps",
             "full": "a learned linear map of the columns",
         }
-        text, scale = f"{text} with {learned[facts['metric']]}", None
+        text = f"{text} with {learned[facts['metric']]}"
+        scale = None
     if scale and scale["min"] == scale["max"]:
         text += f", lengthscale {number(scale['min'])}"
     elif scale:
@@ -228,7 +230,8 @@ def _rows(report: dict[str, Any]) -> str:
 
 
 def _task(report: dict[str, Any]) -> str:
-    why, other = report["task_inferred_because"], "regression"
+    why = report["task_inferred_because"]
+    other = "regression"
     if report["task"] == "regression":
         other = "classification"
     override = f" (--task {other} to override)" if report["task_can_change"] else ""
@@ -294,7 +297,8 @@ def _plan(console: Console, report: dict[str, Any]) -> None:
 
 
 def _predict(console: Console, report: dict[str, Any]) -> None:
-    out, columns = printable(report["out"]), report["columns_written"]
+    out = printable(report["out"])
+    columns = report["columns_written"]
     console.print(
         Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}.")
     )
@@ -324,7 +328,8 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
 
 
 def _explain(console: Console, report: dict[str, Any]) -> None:
-    out, way = printable(report["out"]), "exact" if report["exact"] else "sampled"
+    out = printable(report["out"])
+    way = "exact" if report["exact"] else "sampled"
     rows = (
         f"{report['rows_explained']:,} rows, {way}, against "
         f"{report['background_rows']:,} training rows"
@@ -351,7 +356,9 @@ def _report(console: Console, report: dict[str, Any]) -> None:
 
 
 def _inspect(console: Console, report: dict[str, Any]) -> None:
-    classes, columns, rows = report["classes"], report["columns"], report["rows_train"]
+    classes = report["classes"]
+    columns = report["columns"]
+    rows = report["rows_train"]
     kinds = list(columns.values())
     counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
     facts = {

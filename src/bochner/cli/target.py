@@ -108,8 +108,10 @@ class TargetSummary:
     @classmethod
     def of(cls, target: Target) -> TargetSummary:
         """The summary of values in memory."""
-        values, n_rows = target.values, len(target.values) + target.missing
-        found, counts = cls(target.name, target.kind, n_rows, target.missing), None
+        values = target.values
+        n_rows = len(target.values) + target.missing
+        found = cls(target.name, target.kind, n_rows, target.missing)
+        counts = None
         if target.kind != "number":
             counts = pa.table(
                 pc.value_counts(pa.array(values)).flatten(), ["value", "rows"]
@@ -148,7 +150,8 @@ class TargetSummary:
 
     def without(self, test: Target) -> TargetSummary:
         """The summary of the other rows; their range is that of all."""
-        counts, n_rows = Counter(self.classes()), self.n_rows - len(test.values)
+        counts = Counter(self.classes())
+        n_rows = self.n_rows - len(test.values)
         if test.values.dtype.kind == "f":
             return replace(
                 self, n_rows=n_rows, total=self.total - float(test.values.sum())
@@ -259,7 +262,8 @@ def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Targ
     if not isinstance(rows.X, pa.Table):
         y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
         return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
-    target, X = read_target(rows.X, name, path), rows.X.drop_columns([name])
+    target = read_target(rows.X, name, path)
+    X = rows.X.drop_columns([name])
     if not len(target.values):
         raise no_values(name, path)
     if task == "classification":
@@ -324,7 +328,8 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
     """What is learned, and why if it is inferred; CommandError where the target
     cannot be learned.
     """
-    n, name = target.n_known, target.name
+    n = target.n_known
+    name = target.name
     if not n:
         raise no_values(name, path)
     if n > 1 and target.only_value is not None:
@@ -333,7 +338,8 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
             f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose "
             "another target"
         )
-    task, reason = asked, ""
+    task = asked
+    reason = ""
     if task == "auto":
         task, reason = infer_task(
             target.kind, target.distinct, n, target.low, target.high
@@ -497,9 +503,8 @@ def score(
     """
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)
-    mean = target.values.mean() if baseline is None else baseline
     scored = scores.regression(
-        target.values, _finite_predictions(model.predict(X)), mean
+        target.values, _finite_predictions(model.predict(X)), baseline
     )
     if not getattr(model, "uncertainty", False):
         return scored, []
@@ -526,11 +531,9 @@ def _score_classes(
             f"{path}: column '{target.name}' holds none of the classes "
             f"{listed(model.classes_.tolist())}"
         )
-    shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
-    shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
     scored = scores.classification(
-        labels, predicted, _finite_predictions(model.predict_proba(X)), shares
+        labels, predicted, _finite_predictions(model.predict_proba(X)), baseline
     )
     unknown = len(labels) - len(known)
     some = (

@@ -157,7 +157,8 @@ def estimated_gram(features: Any, X: NDArray) -> NDArray[np.float64]:
     Z = features.transform(X)
     if not hasattr(Z, "tocsc"):
         return Z @ Z.T
-    Z, gram = Z.tocsc(), np.zeros((len(X), len(X)))
+    Z = Z.tocsc()
+    gram = np.zeros((len(X), len(X)))
     for a in range(0, Z.shape[1], BLOCK):
         block = Z[:, a : a + BLOCK].toarray()
         gram += block @ block.T

@@ -223,7 +223,8 @@ class EmbeddingDisplay(Display):
         )
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        every, self.colorbar_ = np.ones(len(self.scores), bool), None
+        every = np.ones(len(self.scores), bool)
+        self.colorbar_ = None
         parts: list[tuple[NDArray, dict[str, Any]]]
         if self.labels is None:
             parts = [(every, {"color": BLUE})]
@@ -339,11 +340,13 @@ class ClusterDisplay(Display):
             Nothing is drawn yet.
         """
         labels = fitted_attribute(model, "labels_")
-        n_clusters, encoder = len(fitted_attribute(model, "centers_")), None
+        n_clusters = len(fitted_attribute(model, "centers_"))
+        encoder = None
         if X is None:
             seen = fitted_attribute(model, "embedding_")
         else:
-            labels, encoder = np.asarray(model.predict(X)), model.encoder_
+            labels = np.asarray(model.predict(X))
+            encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
         some = sample(np.arange(len(labels)), max_rows, random_state)
         plane = Plane.of(seen[some], encoder)
@@ -362,10 +365,20 @@ class ClusterDisplay(Display):
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            look: dict[str, Any] = {"s": 10, "alpha": 0.7, "linewidths": 0}
-            look |= {"color": colour, "marker": marker, **kwargs}
             own = self.points[self.labels == k]
-            self.points_.append(left.scatter(*own.T, **look))
+            self.points_.append(
+                left.scatter(
+                    *own.T,
+                    **{
+                        "s": 10,
+                        "alpha": 0.7,
+                        "linewidths": 0,
+                        "color": colour,
+                        "marker": marker,
+                        **kwargs,
+                    },
+                )
+            )
             if len(own):
                 apart = np.abs(own - np.median(own, axis=0)).sum(axis=1)
                 box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
@@ -479,7 +492,8 @@ class LabelDisplay(Display):
 
         classes = np.asarray(fitted_attribute(model, "classes_"))
         p = model.predict_proba(X)
-        labels, known = classes[p.argmax(axis=1)].astype(object), np.zeros(len(p), bool)
+        labels = classes[p.argmax(axis=1)].astype(object)
+        known = np.zeros(len(p), bool)
         if y is not None:
             marks = checked_marks(y, model, "-1")
             if marks.shape != (len(p),):
@@ -507,7 +521,8 @@ class LabelDisplay(Display):
         self.known_: dict[str, Any] = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
-            own, free = rows & self.known, rows & ~self.known
+            own = rows & self.known
+            free = rows & ~self.known
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
             faint = {"s": SMALL, "color": shades, "linewidths": 0}
@@ -640,8 +655,9 @@ class NoveltyDisplay(Display):
     def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
-        shades: dict[str, Any] = {"levels": 12, "cmap": "Greys_r", "alpha": 0.5}
-        self.contours_ = ax.contourf(*self.axes, surface, **shades)
+        self.contours_ = ax.contourf(
+            *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
+        )
         if surface.min() < self.offset < surface.max():
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
@@ -743,7 +759,8 @@ def _draw_bars(
     """
     from matplotlib.ticker import MaxNLocator
 
-    numbers, drawn = np.arange(1, len(bars) + 1), None
+    numbers = np.arange(1, len(bars) + 1)
+    drawn = None
     columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
     if line is not None:
         (drawn,) = ax.plot(
@@ -876,5 +893,5 @@ class CorrelationDisplay(Display):
         """The first pair, in the colour of the rows that they are of."""
         canvas.label_axes(ax, "First score of X", "First score of y")
         colour = BLUE if self.others is None else VERMILION
-        look: dict[str, Any] = {"s": _point_size(len(scores)), "linewidths": 0}
-        return ax.scatter(*scores.T, color=colour, **look)
+        x, y = scores.T
+        return ax.scatter(x, y, color=colour, s=_point_size(len(scores)), linewidths=0)

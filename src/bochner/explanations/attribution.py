@@ -132,11 +132,9 @@ class Explanation:
         output : int
         """
         errors = None if self.errors is None else self.errors[..., output]
-        values, base, name = (
-            self.values[..., output],
-            self.base_values[..., output],
-            self.output_names[output],
-        )
+        values = self.values[..., output]
+        base = self.base_values[..., output]
+        name = self.output_names[output]
         return replace(
             self, values=values, base_values=base, output_names=(name,), errors=errors
         )
@@ -226,10 +224,8 @@ class Explanation:
         base = np.broadcast_to(
             self.base_values, (len(self), *np.shape(self.base_values))
         )
-        names, outputs = (
-            list(self.feature_names),
-            list(self.output_names) if self.values.ndim == 3 else None,
-        )
+        names = list(self.feature_names)
+        outputs = list(self.output_names) if self.values.ndim == 3 else None
         return shap.Explanation(
             self.values,
             base.copy(),

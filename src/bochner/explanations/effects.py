@@ -235,7 +235,7 @@ class Effects:
                 *([cut(self.outputs[k])] if len(self.outputs) > 1 else []),
                 *(
                     f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}"
-                    for g in _extremes(one.mean[:, k])
+                    for g in (one.mean[:, k].argmin(), one.mean[:, k].argmax())
                 ),
                 number(float(one.span[k])),
             )
@@ -275,10 +275,6 @@ class Effects:
         from bochner.display import EffectDisplay
 
         return EffectDisplay.from_effects(self).plot(ax, **kwargs)
-
-
-def _extremes(mean: NDArray) -> tuple[int, int]:
-    return int(mean.argmin()), int(mean.argmax())
 
 
 def _label(value: Any) -> str:
@@ -379,10 +375,8 @@ class Grid(NamedTuple):
 
     def places(self) -> NDArray[np.intp]:
         """The nearest point of each row, the same one of levels; -1 for none."""
-        known, order = (
-            self.points[: self.n_known],
-            np.argsort(self.points[: self.n_known]),
-        )
+        known = self.points[: self.n_known]
+        order = np.argsort(self.points[: self.n_known])
         ascending = known[order]
         middle = (ascending[1:] + ascending[:-1]) / 2
         place = order[np.searchsorted(middle, self.numbers)]
@@ -431,7 +425,8 @@ def measured_effects(
 
 def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     grid = _grid(X, j, name, fitted.encoder, asked.n_points)
-    values, G = _own_values(X, j, grid.donors), len(grid.points)
+    values = _own_values(X, j, grid.donors)
+    G = len(grid.points)
     if asked.kind == "partial":
         mean, variance, curves = _partial(X, j, grid, fitted, asked)
     else:
@@ -440,18 +435,18 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
             if grid.is_level
             else np.arange(grid.n_known)
         )
-        grid, values = (
-            grid._replace(points=grid.points[order], donors=grid.donors[order]),
-            [values[g] for g in order],
-        )
+        grid = grid._replace(points=grid.points[order], donors=grid.donors[order])
+        values = [values[g] for g in order]
         mean, variance = _accumulated(X, j, grid, fitted, asked)
-        curves, G = np.empty((0, len(values), mean.shape[1])), len(values)
+        curves = np.empty((0, len(values), mean.shape[1]))
+        G = len(values)
     half = (
         None
         if variance is None
         else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
     )
-    place, known = grid.places(), np.sort(grid.numbers[~np.isnan(grid.numbers)])
+    place = grid.places()
+    known = np.sort(grid.numbers[~np.isnan(grid.numbers)])
     return Effect(
         name,
         values,
@@ -501,10 +496,8 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     distinct, first, counts = np.unique(
         numbers[~gaps], return_index=True, return_counts=True
     )
-    donor, codes = (
-        np.flatnonzero(~gaps)[first],
-        [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)],
-    )
+    donor = np.flatnonzero(~gaps)[first]
+    codes = [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)]
     is_level = not PARTS[kind] or j in codes or len(distinct) <= 2
     if len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
@@ -520,9 +513,11 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
         chosen = np.flatnonzero(np.isin(distinct, points))
     if not PARTS[kind]:
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
-    points, donors = distinct[chosen], donor[chosen]
+    points = distinct[chosen]
+    donors = donor[chosen]
     if gaps.any() and (encoder.statistic_.missing[j] or not len(points)):
-        points, donors = np.append(points, np.nan), np.append(donors, gaps.argmax())
+        points = np.append(points, np.nan)
+        donors = np.append(donors, gaps.argmax())
     return Grid(
         numbers, points, donors, is_level, PARTS[kind][0] if PARTS[kind] else ""
     )
@@ -557,11 +552,14 @@ def _partial(
     """Mean predictions at each point, their variances, both of shape (G, K), and
     curves of rows, (C, G, K).
     """
-    m, own = asked.n_rows, fitted.encoder.sources() == j
+    m = asked.n_rows
+    own = fitted.encoder.sources() == j
     Z = fitted.encode(X, np.random.default_rng(0).permutation(X.shape[0])[:m])
     points = fitted.encode(X, grid.donors)
     at_once = max(1, BLOCK_ENTRIES // max(Z.size, 1))
-    mean, curves, variance = [], [], []
+    mean = []
+    curves = []
+    variance = []
     for a in range(0, len(points), at_once):
         some = points[a : a + at_once]
         rows = np.tile(Z, (len(some), 1))
@@ -589,20 +587,17 @@ def _accumulated(
     between them, is added; of levels, for the rows that have one of the two. The mean
     over all rows is zero.
     """
-    G, own, rng = (
-        len(grid.points),
-        fitted.encoder.sources() == j,
-        np.random.default_rng(0),
-    )
+    G = len(grid.points)
+    own = fitted.encoder.sources() == j
+    rng = np.random.default_rng(0)
     steps = _steps(grid)
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
-    Z, points = (
-        fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)])),
-        fitted.encode(X, grid.donors),
-    )
-    lower, upper = Z.copy(), Z
+    Z = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
+    points = fitted.encode(X, grid.donors)
+    lower = Z.copy()
+    upper = Z
     lower[:, own], upper[:, own] = points[step][:, own], points[step + 1][:, own]
     each = np.zeros((G, len(step)))
     each[step + 1, np.arange(len(step))] = (
@@ -615,7 +610,8 @@ def _accumulated(
         sizes = np.array([len(rows) for rows in steps], np.float64)
         shares = (np.append(sizes, 0) + np.append(0, sizes)) / 2
     sums -= (shares / max(shares.sum(), 1)) @ sums
-    A, rows = np.hstack([-sums, sums]), np.vstack([lower, upper])
+    A = np.hstack([-sums, sums])
+    rows = np.vstack([lower, upper])
     if not len(rows):
         K = len(fitted.outputs)
         return np.zeros((G, K)), None if fitted.variances is None else np.zeros((G, K))
@@ -649,11 +645,9 @@ def _similar_order(
     """Levels in an order in which neighbours have similar rows: by the first
     principal component of their means.
     """
-    place, own, rng = (
-        grid.places(),
-        fitted.encoder.sources() == j,
-        np.random.default_rng(0),
-    )
+    place = grid.places()
+    own = fitted.encoder.sources() == j
+    rng = np.random.default_rng(0)
     most = max(2, n_rows // len(grid.points))
     rows = [
         fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most])

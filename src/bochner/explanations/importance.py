@@ -266,10 +266,13 @@ def growths(
     n_repeats : int
     seed : int
     """
-    n, share, rng = X.shape[0], weight / weight.sum(), np.random.default_rng(seed)
+    n = X.shape[0]
+    share = weight / weight.sum()
+    rng = np.random.default_rng(seed)
     base = losses(X, np.arange(n))
     lenders = np.stack([lent(share, rng) for _ in range(n_repeats)])
-    values, errors = np.zeros(n_columns), np.zeros(n_columns)
+    values = np.zeros(n_columns)
+    errors = np.zeros(n_columns)
     of_columns = X.tocsc() if sp.issparse(X) else X
     order = np.argsort(sources, kind="stable")
     edges = np.searchsorted(sources[order], np.arange(n_columns + 1))
@@ -299,7 +302,8 @@ def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
     or down.
     """
     n = len(share)
-    lenders, order = np.arange(n), rng.permutation(n)
+    lenders = np.arange(n)
+    order = rng.permutation(n)
     if np.ptp(share) > 0:
         ends = np.cumsum(share[order])
         lenders = order[

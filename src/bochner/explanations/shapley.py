@@ -92,7 +92,8 @@ def shapley_values(
         "Explain fewer rows at a time.",
     )
     values = np.zeros(shape)
-    variances, is_sampled = np.zeros_like(values), False
+    variances = np.zeros_like(values)
+    is_sampled = False
     for a in range(0, X.shape[0], BATCH):
         rows = slice(a, a + BATCH)
         products, opaque = products_and_others(parts, X[rows], background)
@@ -207,7 +208,8 @@ def _by_coalitions(
 ) -> NDArray[np.float64]:
     """Shapley values of a row by all coalitions, shape (d, K)."""
     members, scores = coalition_values(parts, x, background, d)
-    shares, sizes = coalition_shares(d)[d], members.sum(axis=1)
+    shares = coalition_shares(d)[d]
+    sizes = members.sum(axis=1)
     gains = (
         members * shares[sizes - 1, np.newaxis]
         - (1 - members) * shares[sizes, np.newaxis]
@@ -225,7 +227,8 @@ def _changes(
     """Changes of the function by the columns on the ways from each background row to
     a row, shape (2, B, d, K).
     """
-    d, sources = n_columns, parts[0].sources
+    d = n_columns
+    sources = parts[0].sources
     order = rng.permuted(np.tile(np.arange(d), (len(background), 1)), axis=1)
     changes = np.empty((2, *order.shape, parts[0].coef.shape[1]))
     moves = np.zeros((len(background), d + 1), bool)

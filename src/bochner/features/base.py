@@ -122,10 +122,8 @@ class DenseFeatures(ABC):
         return StoredFloats(Z)
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
-        stored, tile = (
-            StoredBytes(X.shape[0], bounds + np.abs(centre), centre),
-            self._tile_rows(X.dtype),
-        )
+        stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
+        tile = self._tile_rows(X.dtype)
 
         def put(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -147,10 +145,8 @@ class DenseFeatures(ABC):
         """Features of the rows times coefficients of shape (D, K), never holding
         more than a tile of features.
         """
-        result, tile = (
-            np.empty((X.shape[0], coef.shape[1]), X.dtype),
-            self._tile_rows(X.dtype),
-        )
+        result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        tile = self._tile_rows(X.dtype)
 
         def multiply(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -316,7 +312,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
                 "Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
-        given, X, types = X, checked_sparse(X), list[Any]([np.float64, np.float32])
+        given = X
+        X = checked_sparse(X)
+        types = list[Any]([np.float64, np.float32])
         try:
             X = validate_data(
                 self,
@@ -453,6 +451,12 @@ class FeatureMap(TransformerMixin, KernelParameter):
         if name not in caches:
             caches[name] = build()
         return caches[name]
+
+    def _in(self, dtype: np.dtype, name: str) -> NDArray:
+        """An array of the map in a precision, made once after a draw."""
+        return self._cached(
+            f"{name} in {dtype}", lambda: getattr(self, name).astype(dtype)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {

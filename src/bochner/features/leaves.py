@@ -63,10 +63,8 @@ def leaves(
         With which it stands itself in another one.
     """
     if isinstance(features, ConcatenatedFeatures):
-        maps, weights = (
-            getattr(features, "maps_", features.maps),
-            getattr(features, "weights_", features.weights),
-        )
+        maps = getattr(features, "maps_", features.maps)
+        weights = getattr(features, "weights_", features.weights)
         shares = (
             np.ones(len(maps)) if weights is None else np.asarray(weights, np.float64)
         )
@@ -92,7 +90,8 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     Where grids split a column with a probability q only, each factor k_j of a column of
     the map's kernel counts as 1 - q + q k_j. TypeError where the kernel is not known.
     """
-    kernel, share = kernel_of(features), getattr(features, "column_share", 1.0)
+    kernel = kernel_of(features)
+    share = getattr(features, "column_share", 1.0)
     if kernel is None:
         raise TypeError(
             f"The kernel of {type(features).__name__} is not known: give it as "
@@ -108,7 +107,8 @@ def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
     """
     total = np.zeros((X.shape[0], Y.shape[0]))
     for leaf in leaves(features):
-        rows, others = leaf.coordinates(X), leaf.coordinates(Y)
+        rows = leaf.coordinates(X)
+        others = leaf.coordinates(Y)
         if kernel_of(leaf.features) is None:
             own = leaf.features.transform(rows) @ leaf.features.transform(others).T
         else:

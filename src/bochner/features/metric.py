@@ -132,14 +132,10 @@ class Metric:
         relevance: ArrayLike | None = None,
     ) -> None:
         self.n_features_in_ = int(n_features_in)
-        self.source_, self.scale_ = (
-            np.asarray(source, np.int64),
-            np.asarray(scale, np.float64),
-        )
-        self.warped_, self.slopes_ = (
-            np.asarray(warped, np.int64),
-            np.asarray(slopes, np.float64),
-        )
+        self.source_ = np.asarray(source, np.int64)
+        self.scale_ = np.asarray(scale, np.float64)
+        self.warped_ = np.asarray(warped, np.int64)
+        self.slopes_ = np.asarray(slopes, np.float64)
         shape = (len(self.warped_), -1) if len(self.warped_) else (0, 0)
         self.knots_ = np.asarray(knots, np.float64).reshape(shape)
         self.levels_ = np.asarray(levels, np.float64).reshape(shape)
@@ -228,7 +224,8 @@ class Metric:
         U = self.unmixed(X)
         if not self.linear_.size:
             return U
-        q, mixed = self.linear_.shape[1], self._prepared(X.dtype).mixed
+        q = self.linear_.shape[1]
+        mixed = self._prepared(X.dtype).mixed
         if q == U.shape[1]:
             return product(U, mixed)
         V = np.empty((len(U), mixed.shape[1] + U.shape[1] - q), U.dtype)
@@ -248,7 +245,8 @@ class Metric:
         )
 
         def write(start: int, stop: int) -> None:
-            rows, out = X[start:stop], U[start:stop]
+            rows = X[start:stop]
+            out = U[start:stop]
             columns = (
                 rows
                 if source is None
@@ -270,10 +268,8 @@ class Metric:
         from bochner.loops import coordinates
 
         V = rows[:, self._warped_source].T.astype(np.float64, order="C")
-        low, last = (
-            np.empty(coordinates.TILE_ROWS, np.uint64),
-            np.uint64(self.knots_.shape[1] - 1),
-        )
+        low = np.empty(coordinates.TILE_ROWS, np.uint64)
+        last = np.uint64(self.knots_.shape[1] - 1)
         coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
         return V
 
@@ -630,7 +626,8 @@ class DenseOfCoordinates(DenseFeatures):
     """
 
     def __init__(self, metric: Metric, features: DenseFeatures) -> None:
-        self.metric, self.features = metric, features
+        self.metric = metric
+        self.features = features
 
     @property
     def n_features_out(self) -> int:

@@ -252,7 +252,8 @@ def _sobol(
     # A power of two of them, of which the first serve: of any other number SciPy warns.
     drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
     points = np.clip(drawn.T, TINY, 1 - 2**-53)
-    numbers, first = [], 0
+    numbers = []
+    first = 0
     for d, more in shapes:
         numbers.append(
             (ndtri(points[first : first + d]), points[first + d : first + d + more])

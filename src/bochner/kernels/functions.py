@@ -255,7 +255,8 @@ class FromSpectrum(Stationary):
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         if self.exact is not None:
             return _checked(self.exact(U, V), (len(U), len(V)), "exact")
-        gram, rng = np.zeros((len(U), len(V))), np.random.default_rng(0)
+        gram = np.zeros((len(U), len(V)))
+        rng = np.random.default_rng(0)
         frequencies = self._draw(DRAWS, U.shape[1], rng).T
         for a in range(0, DRAWS, CHUNK):
             u, v = (W @ frequencies[:, a : a + CHUNK] for W in (U, V))

@@ -119,7 +119,8 @@ def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
     slopes = np.diff(function(nodes), prepend=1.0) / np.diff(nodes, prepend=0.0)
     weights = nodes * np.diff(slopes, append=0.0)
     _check_weights(nodes, weights)
-    nodes, weights = nodes[weights > 0], weights[weights > 0]
+    nodes = nodes[weights > 0]
+    weights = weights[weights > 0]
     shares = np.cumsum(weights) / weights.sum()
     steady = slopes[0] >= BOUNDED_GROWTH * slopes[NODES_PER_OCTAVE]
     return Pitches(

@@ -147,19 +147,22 @@ class Restricted(Leaf):
 
     def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
         """Frequencies of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros((n_features, unit.shape[1])), self.columns(n_features)
+        total = np.zeros((n_features, unit.shape[1]))
+        chosen = self.columns(n_features)
         total[chosen] = self.leaf.frequencies(unit, len(chosen))
         return total
 
     def second_moments(self, n_features: int) -> NDArray[np.float64]:
         """Those of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros(n_features), self.columns(n_features)
+        total = np.zeros(n_features)
+        chosen = self.columns(n_features)
         total[chosen] = self.leaf.second_moments(len(chosen))
         return total
 
     def covariance(self, n_features: int) -> NDArray[np.float64]:
         """That of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros((n_features, n_features)), self.columns(n_features)
+        total = np.zeros((n_features, n_features))
+        chosen = self.columns(n_features)
         total[np.ix_(chosen, chosen)] = self.leaf.covariance(len(chosen))
         return total
 

@@ -161,7 +161,8 @@ def _invert(
     FUNCTION_ERROR is 0.010 for d = 10, and for few features that of two nodes, some
     0.0006.
     """
-    low, high = low - FADE_WIDTH, high + FADE_WIDTH + np.log(1 / TRIMMED_TAIL) / d
+    low = low - FADE_WIDTH
+    high = high + FADE_WIDTH + np.log(1 / TRIMMED_TAIL) / d
     h = (high - low) / NODES
     x = low + h * np.arange(NODES)
     fade = (
@@ -275,7 +276,8 @@ def _quantile(log_lengths: NDArray, masses: NDArray) -> Callable[[NDArray], NDAr
     )
     edges = log_lengths[0] + h * (np.arange(len(shares)) - 0.5)
     within = slice(np.flatnonzero(shares == 0)[-1], np.argmax(shares == 1) + 1)
-    shares, edges = shares[within], edges[within]
+    shares = shares[within]
+    edges = edges[within]
     return lambda u: np.exp(np.interp(u, shares, edges))
 
 

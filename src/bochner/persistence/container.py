@@ -90,7 +90,8 @@ def _header(
     entries: dict[str, Any] = {"__metadata__": strings}
     end = 0
     for name, tensor in tensors.items():
-        begin, end = end, end + tensor.nbytes
+        begin = end
+        end = end + tensor.nbytes
         entries[name] = {
             "dtype": CODES[tensor.dtype.str],
             "shape": tensor.shape,

@@ -108,7 +108,8 @@ class Encoder:
         return {"$": "cell", "array": self.array(np.asarray(value), path)}
 
     def array(self, value: NDArray, path: str) -> Any:
-        dtype, shape = value.dtype, list(value.shape)
+        dtype = value.dtype
+        shape = list(value.shape)
         if dtype.kind in "UO":
             if value.nbytes > MAX_TEXT:
                 raise ValueError(
@@ -248,7 +249,8 @@ class Decoder:
     """Rebuilds an object from a JSON tree and tensors, checking every node."""
 
     def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
-        self.tensors, self.unused = tensors, set(tensors)
+        self.tensors = tensors
+        self.unused = set(tensors)
         self.registry = registry
 
     def root(self, node: Any) -> Any:
@@ -289,7 +291,8 @@ class Decoder:
 
     def read_scalar(self, node: Any, depth: int) -> Any:
         name, value = _fields(node, dtype=str, value=object)
-        dtype, value = _dtype(name, SCALAR), self.value(value, depth + 1)
+        dtype = _dtype(name, SCALAR)
+        value = self.value(value, depth + 1)
         if type(value) is not {"b": bool, "f": float}.get(dtype.kind, int):
             _malformed("scalar")
         try:
@@ -314,10 +317,8 @@ class Decoder:
 
     def read_items(self, node: Any, depth: int) -> Any:
         name, shape, items = _fields(node, dtype=str, shape=list, items=list)
-        dtype, values = (
-            _dtype(name, ITEMS),
-            [self.value(item, depth + 1) for item in items],
-        )
+        dtype = _dtype(name, ITEMS)
+        values = [self.value(item, depth + 1) for item in items]
         allowed = str if dtype.kind == "U" else ITEM_TYPES
         if dtype.itemsize * len(items) > MAX_TEXT or not all(
             isinstance(value, allowed) for value in values

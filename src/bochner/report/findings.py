@@ -72,7 +72,8 @@ class Curve:
         its standard error; in shares.
         """
         last = min(self.base + 1, len(self.sizes) - 1)
-        fewer, more = self.losses[last - 1], self.losses[last]
+        fewer = self.losses[last - 1]
+        more = self.losses[last]
         gains = (
             (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
         )

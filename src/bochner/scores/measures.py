@@ -167,8 +167,13 @@ def reliability(
     ... ).probability.tolist()
     [0.1, 0.9]
     """
-    p, event = _column(probability, "probability"), _column(happened, "happened")
-    _same_length(p, event, "probability", "happened")
+    p = _column(probability, "probability")
+    event = _column(happened, "happened")
+    if len(p) != len(event):
+        raise ValueError(
+            "probability and happened must be of one length, got "
+            f"{len(p)} and {len(event)}."
+        )
     if p.min() < 0 or p.max() > 1:
         raise ValueError(
             f"probability must be within 0 and 1, got values from {p.min():g} to "
@@ -180,7 +185,9 @@ def reliability(
             "`judged_event` first."
         )
     weight = checked_weights(sample_weight, len(p))
-    p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
+    p = p[weight > 0]
+    event = event[weight > 0]
+    weight = weight[weight > 0]
     bins = equal_count_bins(p, n_bins, weight)
     total = np.bincount(bins, weight).astype(np.float64)
     return Reliability(
@@ -267,7 +274,8 @@ def judged_event(
     >>> happened.tolist(), probability.tolist()
     ([True, False], [0.6, 0.9])
     """
-    known, p = np.asarray(labels), np.asarray(proba, np.float64)
+    known = np.asarray(labels)
+    p = np.asarray(proba, np.float64)
     if p.ndim != 2 or p.shape[1] < 1 or known.shape != p.shape[:1]:
         raise ValueError(
             f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} "
@@ -301,10 +309,12 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
     >>> wilson_interval(0.5, 100).round(3).tolist()
     [0.404, 0.596]
     """
-    p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    p = np.asarray(share, np.float64)
+    n = np.asarray(n, np.float64)
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    low = np.maximum(centre - half, 0.0)
+    high = np.minimum(centre + half, 1.0)
     return np.stack(
         [np.minimum(low, p), np.maximum(high, p)], axis=-1
     )  # p is inside, beyond rounding
@@ -318,14 +328,6 @@ def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{column.shape}."
         )
     return column
-
-
-def _same_length(a: NDArray, b: NDArray, *names: str) -> None:
-    if len(a) != len(b):
-        raise ValueError(
-            f"{names[0]} and {names[1]} must be of one length, got {len(a)} and "
-            f"{len(b)}."
-        )
 
 
 def interval_coverage(
@@ -471,7 +473,8 @@ def _pairs(ends: NDArray) -> NDArray:
 
 
 def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]:
-    truth, ends = np.asarray(y, np.float64), _pairs(np.asarray(interval, np.float64))
+    truth = np.asarray(y, np.float64)
+    ends = _pairs(np.asarray(interval, np.float64))
     if truth.shape != ends.shape[:-1]:
         raise ValueError(
             f"y of shape {truth.shape} and interval of shape {ends.shape} do not "

@@ -130,7 +130,8 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     """
 
     def of_leaf(leaf: Leaf) -> NDArray:
-        law, columns = leaf.pitch_measure(), leaf.columns(n_features)
+        law = leaf.pitch_measure()
+        columns = leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
                 "Claim 2 is about estimates that are constant inside of bins, and "
@@ -277,7 +278,8 @@ def least_error(claim: LogBound, size: int, delta: float) -> float:
     `delta`, to 1e-6 of itself.
     """
     goal = np.log(delta)
-    low, high = np.log(1e-12), np.log(4.0)
+    low = np.log(1e-12)
+    high = np.log(4.0)
     if claim(float(np.exp(low)), size) <= goal:
         return 0.0
     while high - low > 1e-6:
@@ -583,7 +585,8 @@ def required_components(
     36824
     """
     claim = fourier_claim(kernel, region_of(X, diameter, n_features), paired)
-    eps, goal = relative(eps, kernel), log_probability(delta)
+    eps = relative(eps, kernel)
+    goal = log_probability(delta)
     step = 2 if paired else 1
     return step * _smallest(lambda m: claim(eps, step * m) <= goal)
 
@@ -634,7 +637,8 @@ def required_grids(
     """
     region = region_of(X, diameter, n_features)
     claim = binning_claim(kernel, region, proof)
-    eps, goal = relative(eps, kernel), log_probability(delta)
+    eps = relative(eps, kernel)
+    goal = log_probability(delta)
     # The paper's bound, which has P before the exponential, rises up to 8 (d + 1) /
     # eps^2.
     d = np.count_nonzero(break_rates(kernel, region.n_features) * region.ranges())
@@ -702,7 +706,8 @@ def guaranteed_error(
     region = region_of(X, diameter, n_features)
     if n_components is not None:
         check_components(n_components, paired)
-        claim, size = fourier_claim(kernel, region, paired), n_components
+        claim = fourier_claim(kernel, region, paired)
+        size = n_components
     else:
         check_count(n_grids, "n_grids")
         claim, size = binning_claim(kernel, region, proof), n_grids  # type: ignore[assignment]
@@ -718,7 +723,8 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
         return first
     low = high = first
     while not holds(high):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
         if high > LARGEST_SIZE:
             raise ValueError(
                 "The number of components exceeds what a machine can represent: "
