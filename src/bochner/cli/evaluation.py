@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import (
     CommandError,
+    Facts,
     errors_of,
     missing_column,
     printable,
 )
 from bochner.cli.model_files import SavedModel, check_output, read_model
-from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
+from bochner.cli.tables import drawn_rows, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress
 from bochner.estimators.explained_scores import training_rows_among
@@ -85,9 +86,7 @@ class PredictionOptions:
             )
 
 
-def predictions(
-    saved: SavedModel, X: Any, options: PredictionOptions
-) -> dict[str, Any]:
+def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> Facts:
     """Columns by name: one of predictions for each target, and the other columns
     asked for.
     """
@@ -129,7 +128,7 @@ def predict(
     proba: bool | None,
     memory_limit: str | None,
     device: str | None,
-) -> dict[str, Any]:
+) -> Facts:
     """Predict the rows of a table into another one."""
     from bochner.cli.fitting import Run
 
@@ -139,22 +138,16 @@ def predict(
 
 def _predicted(
     model_path: Path, data: Path, out: Path, options: PredictionOptions
-) -> dict[str, Any]:
+) -> Facts:
     check_output(out, data, model_path)
     saved = read_model(model_path)
     notes = list[str]()
     options.check(saved)
-    table = open_table(
-        data,
-        notes.append,
-        saved.text_columns,
-        named=saved.columns or (),
-        refused=saved.other_columns,
-    )
+    table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
     written = list[str]()
 
-    def columns_of(X: Any) -> dict[str, Any]:
+    def columns_of(X: Any) -> Facts:
         inputs = saved.inputs(X, data)
         if isinstance(table, pa.Table):
             refuse_infinite(inputs, data)
@@ -187,20 +180,14 @@ def _predicted(
     }
 
 
-def explain(model: Path, data: Path, out: Path, rows: int) -> dict[str, Any]:
+def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     """Explain the predictions for rows of a table, at most so many, in another
     table.
     """
     check_output(out, data, model)
     saved = read_model(model, "explain")
     notes = list[str]()
-    table = open_table(
-        data,
-        notes.append,
-        saved.text_columns,
-        named=saved.columns or (),
-        refused=saved.other_columns,
-    )
+    table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
     with errors_of(data):
         some, numbers, n_rows = _some_rows(table, rows, data)
@@ -252,9 +239,7 @@ def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, 
     return rows.X[:most], None, n_rows
 
 
-def _explained_columns(
-    found: Any, numbers: NDArray | None, target: str
-) -> dict[str, Any]:
+def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> Facts:
     """Columns by name: which row, and which output where there are several; prediction,
     base value, a value for each.
 
@@ -264,7 +249,7 @@ def _explained_columns(
     outputs = found.output_names if found.values.ndim == 3 else ("",)
     K = len(outputs)
     names = found.feature_names
-    own: dict[str, Any] = {} if numbers is None else {"row": np.repeat(numbers, K)}
+    own: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
     own |= (
         {"output": np.tile(np.array(outputs, dtype=object), n)}
         if found.values.ndim == 3
@@ -282,7 +267,7 @@ def _explained_columns(
 
 def evaluate(
     model: Path, data: Path, target: str | None, interval: float | None
-) -> dict[str, Any]:
+) -> Facts:
     """Score a model on the rows of a table that has the target."""
     saved = read_model(model)
     notes = list[str]()
@@ -357,10 +342,7 @@ def true_rows(
             f"its target{cure}"
         )
     saved = replace(saved, target=name)
-    named = [*(saved.columns or ()), name]
-    table = open_table(
-        data, notes.append, saved.text_columns, named=named, refused=saved.other_columns
-    )
+    table = saved.open_table(data, notes.append, name)
     n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
         rows = (
@@ -399,7 +381,7 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
     return rows
 
 
-def report(model: Path, data: Path, out: Path, target: str | None) -> dict[str, Any]:
+def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
     """Write a page about a model, evaluated on the rows of a table that have the
     target.
     """

@@ -16,13 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bochner.cli.failures import CommandError, errors_of, listed, missing_column
+from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
 from bochner.cli.model_files import check_output, model_facts, write_model
-from bochner.cli.options import Task
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     drawn_rows,
-    noted,
     open_table,
     refuse_infinite,
     scored_share,
@@ -35,6 +33,7 @@ from bochner.cli.target import (
     read_target,
     score,
     split_rows,
+    summary_of_target,
     with_target,
 )
 from bochner.data.table import TableEncoder
@@ -44,8 +43,6 @@ from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
-from bochner.sources.opening import open_source
-from bochner.sources.rows import finite_batches
 from bochner.sources.schema import bare
 
 TEST_SIZE = 0.2  # unless another share is given
@@ -141,7 +138,7 @@ class Fit:
     target: str
     task: str
     exclude: list[str]
-    parameters: dict[str, Any]
+    parameters: Facts
     run: Run
     out: Path | None = None
     test_size: float = 0.0
@@ -216,7 +213,7 @@ def fit(
     data: Path,
     target: str,
     out: Path | None,
-    task: Task,
+    task: str,
     test_size: float,
     uncertainty: bool,
     exclude: list[str] | None,
@@ -225,13 +222,13 @@ def fit(
     dask: str | None,
     device: str | None,
     **parameters: Any,
-) -> dict[str, Any]:
+) -> Facts:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
     run = Run(memory_limit, sample, dask, device)
     arguments = Fit(
         data,
         target,
-        task.value,
+        str(task),
         exclude or [],
         parameters,
         run,
@@ -243,11 +240,11 @@ def fit(
         return _fitted(arguments)
 
 
-def _fitted(arguments: Fit) -> dict[str, Any]:
+def _fitted(arguments: Fit) -> Facts:
     notes: list[str] = []
     table = _opened(arguments, notes)
     with errors_of(arguments.data):
-        target = summary_of_target(table, arguments)
+        target = summary_of_target(table, arguments.target, arguments.data)
         task, reason = learned_task(target, asked_task(arguments), arguments.data)
         if arguments.uncertainty and task == "classification":
             raise CommandError(
@@ -305,30 +302,6 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
                 table, schema=bare(table.schema)
             )  # text is meant, even if most of it is numbers
     return table
-
-
-def summary_of_target(table: pa.Table | TableSource, arguments: Fit) -> TargetSummary:
-    """Read the target alone, in all rows."""
-    name = arguments.target
-    if isinstance(table, pa.Table):
-        return TargetSummary.of(read_target(table, name, arguments.data))
-    found = TargetSummary(name)
-    if isinstance(table.schema, pa.Schema):
-        with noted(lambda text: None):  # again
-            table = open_source(
-                arguments.data,
-                columns=[name],
-                schema=pa.schema([table.schema.field(name)]),
-            )
-    for part in table.parts:
-        first = 0
-        for batch in finite_batches(part):
-            piece = (
-                batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
-            )
-            found += TargetSummary.of(read_target(piece, name, part.name, first))
-            first += piece.num_rows
-    return found
 
 
 def hold_out(
@@ -406,7 +379,7 @@ def _hold_out_by_content(
     return Split((train, *names), every, (X, test), target.without(test), target)
 
 
-def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]:
+def _scored_and_saved(arguments: Fit, split: Split, task: str) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
@@ -460,7 +433,7 @@ FEW_TELLING, TELLING = 3, 0.95
 
 
 def remark_on_score(
-    scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]
+    scores: Facts, n_rows: int, model: Any, baseline: Facts
 ) -> str | None:
     """What is suspect about the scores of test rows: nearly perfect ones by a few
     columns, or ones of chance.
@@ -581,17 +554,17 @@ def _check_columns(
 def plan(
     data: Path,
     target: str,
-    task: Task,
+    task: str,
     exclude: list[str] | None,
     memory_limit: str | None,
     sample: int | None,
     **parameters: Any,
-) -> dict[str, Any]:
+) -> Facts:
     """Plan one fit of all rows, without a look at any."""
     parameters["loss"] = "auto"
     run = Run(memory_limit, sample)
     notes = list[str]()
-    learned = task.value
+    learned = str(task)
     with run.applied(), errors_of(data):
         rows = table_shape(data, target, sample=sample, exclude=exclude or [])
         if rows.names is not None and target not in rows.names:

@@ -14,6 +14,7 @@ from sklearn import datasets
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from bochner.cli.failures import Facts
 from bochner.cli.references import other_models
 from bochner.estimators import (
     KernelMachineClassifier,
@@ -31,7 +32,7 @@ FUNCTION, FUNCTION_ROWS = "Friedman's function", 3000
 SPLIT_SEED, TEST_SIZE = 0, 0.25
 
 
-def demo() -> dict[str, Any]:
+def demo() -> Facts:
     """Fit and score on data that scikit-learn brings along or makes, beside other
     models.
     """
@@ -62,7 +63,7 @@ def demo() -> dict[str, Any]:
     }
 
 
-def warmup() -> dict[str, Any]:
+def warmup() -> Facts:
     """Compile all inner loops and cache them."""
     return loop_cache.warmup()._asdict() | {"notes": []}
 
@@ -85,7 +86,7 @@ def _regressor(
 
 def _fit_and_score(
     name: str, rows: Any, learn: Callable[..., tuple[Any, float]]
-) -> dict[str, Any]:
+) -> Facts:
     X, y = rows
     classes = learn is _classifier
     X_train, X_test, y_train, y_test = train_test_split(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bochner.cli.failures import CommandError, errors_of, inconsistent, listed
+from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent, listed
+from bochner.cli.tables import open_table
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
+from bochner.sources.base import TableSource
 
 # Beside the target and the task
 FACTS = ("baseline", "scores", "references", "rows", "options")
@@ -55,11 +58,11 @@ class SavedModel:
     task: str
     target: str | None
     baseline: Any
-    scores: dict[str, Any] | None
-    references: dict[str, Any] | None
+    scores: Facts | None
+    references: Facts | None
     rows: int | None
     options: list[str] | None
-    description: dict[str, Any]
+    description: Facts
 
     @property
     def columns(self) -> list[str] | None:
@@ -89,6 +92,18 @@ class SavedModel:
     def other_columns(self) -> dict[str, str]:
         """Columns that are no text to the model, each with an empty text."""
         return dict.fromkeys(set(self.columns or []) - set(self.text_columns), "")
+
+    def open_table(
+        self, path: Path, note: Callable[[str], None], *named: str
+    ) -> pa.Table | TableSource:
+        """A table with rows for the model; `named` are columns beside its inputs."""
+        return open_table(
+            path,
+            note,
+            self.text_columns,
+            named=[*(self.columns or ()), *named],
+            refused=self.other_columns,
+        )
 
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those
@@ -121,9 +136,7 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def write_model(
-    model: Any, path: Path, target: str, task: str, facts: dict[str, Any]
-) -> None:
+def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:
     """Save a model together with what `SavedModel` tells of it: rows, baseline,
     scores and options are its facts.
     """
@@ -219,7 +232,7 @@ def check_output(path: Path, *inputs: Path) -> None:
             )
 
 
-def model_facts(model: Any) -> dict[str, Any]:
+def model_facts(model: Any) -> Facts:
     """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so
     on at the top for a single map.
     """
@@ -246,7 +259,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     }
 
 
-def _importances(model: Any) -> dict[str, Any]:
+def _importances(model: Any) -> Facts:
     """Shares of the most important columns, their standard errors, and by which
     rows; None where none was measured.
     """
@@ -262,7 +275,7 @@ def _importances(model: Any) -> dict[str, Any]:
     }
 
 
-def _choice(model: Any) -> dict[str, Any] | None:
+def _choice(model: Any) -> Facts | None:
     """How the model was chosen; None where nothing was learned."""
     report = getattr(model, "report_", None)
     if report is None:
@@ -280,7 +293,7 @@ def _choice(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _map_facts(leaf: LeafMap) -> dict[str, Any]:
+def _map_facts(leaf: LeafMap) -> Facts:
     """Kernel, lengthscale and sizes of a fitted map; of random bins also how the
     training rows fill them.
     """
@@ -297,7 +310,7 @@ def _map_facts(leaf: LeafMap) -> dict[str, Any]:
         for scale in np.ravel(getattr(factor, "lengthscale", []))
     ]
     size = int(features.n_features_out)
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "map": type(getattr(features, "transformer", features)).__name__,
         "kernel": " and ".join(
             dict.fromkeys(type(factor).__name__ for factor in kernels)
@@ -336,7 +349,7 @@ def _spread(values: np.ndarray) -> dict[str, float]:
     }
 
 
-def inspect(model: Path) -> dict[str, Any]:
+def inspect(model: Path) -> Facts:
     """Report on a model file."""
     saved = read_model(model, "report_html")
     classes = getattr(saved.model, "classes_", None)

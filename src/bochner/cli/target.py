@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, listed, missing_column, printable
-from bochner.cli.tables import place_of
+from bochner.cli.failures import CommandError, Facts, listed, missing_column, printable
+from bochner.cli.tables import noted, place_of
 from bochner.data.hashes import row_hashes
 from bochner.scores import summaries as scores
-from bochner.sources.base import Batch
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.opening import open_source
+from bochner.sources.rows import finite_batches
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
@@ -200,7 +202,7 @@ class TargetSummary:
             return self.total / self.n_known
         return [count / self.n_known for count in self.classes().values()]
 
-    def described_baseline(self, task: str) -> dict[str, Any]:
+    def described_baseline(self, task: str) -> Facts:
         """What a model without inputs predicts, for people."""
         if task == "regression":
             return {
@@ -253,6 +255,31 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
         )
         values = values.astype(np.int64) if kind == "integer" else values
     return Target(name, kind, values, rows, len(column) - len(rows))
+
+
+def summary_of_target(
+    table: pa.Table | TableSource, name: str, path: Path
+) -> TargetSummary:
+    """Read the target alone, in all rows."""
+    if isinstance(table, pa.Table):
+        return TargetSummary.of(read_target(table, name, path))
+    found = TargetSummary(name)
+    if isinstance(table.schema, pa.Schema):
+        with noted(lambda text: None):  # again
+            table = open_source(
+                path,
+                columns=[name],
+                schema=pa.schema([table.schema.field(name)]),
+            )
+    for part in table.parts:
+        first = 0
+        for batch in finite_batches(part):
+            piece = (
+                batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
+            )
+            found += TargetSummary.of(read_target(piece, name, part.name, first))
+            first += piece.num_rows
+    return found
 
 
 def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
@@ -494,7 +521,7 @@ def score(
     baseline: Any,
     path: Path,
     coverage: float | None = None,
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Facts, list[str]]:
     """Scores of a model on rows with a target, and notes.
 
     Intervals are scored where the model was fitted with uncertainty: those of
@@ -520,7 +547,7 @@ def score(
 
 def _score_classes(
     model: Any, X: Any, target: Target, baseline: Any, path: Path
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Facts, list[str]]:
     """Scores of classes; those that the model does not know are wrong, and have no
     probability to be scored.
     """

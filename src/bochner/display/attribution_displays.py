@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Block, Display
+from bochner.display.base import SINGLE, Array, Axes, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.importance_displays import (
     SIDES,
@@ -185,7 +185,7 @@ class WaterfallDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [bar_block(self.names)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         ends = self.base + np.cumsum(self.values[::-1])[::-1]
         starts = ends - self.values
         ax = axes[0]
@@ -346,7 +346,7 @@ class BeeswarmDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         from matplotlib.patches import Patch
 
         (ax,) = axes
@@ -476,7 +476,7 @@ class InteractionDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(max(SIDES + SWARM_HEIGHT * len(self.names), SINGLE - 2 * SIDES))]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         ax = axes[0]
         d = len(self.names)
         shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display import canvas
-from bochner.display.base import HEIGHT, Axes, Block, Display
+from bochner.display.base import HEIGHT, Axes, Block, Display, Look
 from bochner.display.canvas import GREY, look
 
 ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
@@ -121,7 +121,7 @@ class EffectDisplay(Display):
         n = len(self.effects)
         return [Block(HEIGHT if n == 1 else ROW, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
         shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
         self.lines_ = list[Any]()
@@ -144,14 +144,12 @@ class EffectDisplay(Display):
         if len(shown) > 1:
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
 
-    def _draw_numbers(
-        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
-    ) -> None:
+    def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
         known = ~np.isnan(one.positions)
         x = one.positions[known]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
-        thin: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
+        thin: Look = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
         if len(shown) == 1:
             ax.plot(x, one.curves[:, known, shown[0]].T, **thin)
         for i, k in enumerate(shown):
@@ -198,9 +196,7 @@ class EffectDisplay(Display):
             markersize=4,
         )
 
-    def _draw_levels(
-        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
-    ) -> None:
+    def _draw_levels(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), MOST_LEVELS)
         for i, k in enumerate(shown):
             place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)

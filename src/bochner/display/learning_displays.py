@@ -21,6 +21,7 @@ from bochner.display.base import (
     Axes,
     Block,
     Display,
+    Look,
     Values,
     fitted_attribute,
 )
@@ -198,7 +199,7 @@ class LearningDisplay(Display):
             raise ValueError("There is nothing to draw: give rows or sizes.")
         return [Block(ROW, [1] * n, PANEL)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         curves = self._curves
         self.lines_ = list[Any]()
         self.bands_ = list[Any]()
@@ -352,7 +353,7 @@ class SizeDisplay(Display):
         height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
         return [Block(height, [1] * n, WIDE_ENOUGH)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self.lines_, self.minima_ = (
             self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
         )
@@ -362,9 +363,7 @@ class SizeDisplay(Display):
     def _loss(self) -> str:
         return f"Mean {UNITS.get(self.criterion, self.criterion)}"
 
-    def _draw_sizes(
-        self, ax: Axes, kwargs: dict[str, Any]
-    ) -> tuple[list[Any], list[Any]]:
+    def _draw_sizes(self, ax: Axes, kwargs: Look) -> tuple[list[Any], list[Any]]:
         from matplotlib.ticker import MaxNLocator
 
         lines = list[Any]()
@@ -396,7 +395,7 @@ class SizeDisplay(Display):
         bars = list[Any]()
         for i, one in enumerate(ranked):
             is_chosen = one.name == self.chosen
-            look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3}
+            look: Look = {"fmt": "o", "markersize": 7, "capsize": 3}
             look["color"] = BLUE if is_chosen else GREY
             look["markerfacecolor"] = BLUE if is_chosen else "white"
             bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, **look))

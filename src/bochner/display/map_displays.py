@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display, Values
+from bochner.display.base import Array, Axes, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
@@ -166,7 +166,7 @@ class KernelDisplay(Display):
         size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
@@ -375,11 +375,11 @@ class GramDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(ROW, [1] * (1 + len(self.estimates)), PICTURE)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         matrices = [self.exact, *self.estimates]
         low = min(0.0, *(float(matrix.min()) for matrix in matrices))
         high = max(float(matrix.max()) for matrix in matrices)
-        look: dict[str, Any] = {
+        look: Look = {
             "cmap": "viridis",
             "vmin": low,
             "vmax": high,
@@ -546,7 +546,7 @@ class ErrorDisplay(Display):
             "grids P" if seen.unit == "grids" else "features D",
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
@@ -748,7 +748,7 @@ class SpectrumDisplay(Display):
             label = f"Frequency in {name}  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         cell = self.grid[1] - self.grid[0]
         low = self.grid[0] - cell / 2
@@ -756,7 +756,7 @@ class SpectrumDisplay(Display):
         bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
-        look: dict[str, Any] = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
+        look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
         look |= {"label": f"{len(self.drawn):,} drawn", **kwargs}
         self.histogram_: Any = ax.hist(
             self.drawn, edges.tolist(), weights=self.weights / width, **look

@@ -14,13 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
-from bochner.display.base import (
-    Array,
-    Axes,
-    Block,
-    Display,
-    fitted_attribute,
-)
+from bochner.display.base import Array, Axes, Block, Display, Look, fitted_attribute
 from bochner.display.canvas import BLUE, GREY
 from bochner.display.importance_displays import bar_block, draw_bars, largest
 from bochner.features.metric import Metric
@@ -329,7 +323,7 @@ class MetricDisplay(Display):
             blocks.append(Block(1.1 + side + CHARACTER * below))
         return blocks
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
         at = int(self._has_bars)
         self.bars_ = self._draw_relevance(axes[0]) if at else None
@@ -369,7 +363,7 @@ class MetricDisplay(Display):
         return bars
 
     def _draw_warps(
-        self, axes: Sequence[Axes], sharey: bool, kwargs: dict[str, Any]
+        self, axes: Sequence[Axes], sharey: bool, kwargs: Look
     ) -> list[Any]:
         lines = list[Any]()
         levels = [np.asarray(warp.w) for warp in self.warps]

@@ -14,8 +14,8 @@ from scipy.stats import binom, norm, rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display
-from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
+from bochner.display.base import Array, Axes, Block, Display, Look
+from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import (
     column_of,
@@ -218,7 +218,7 @@ class BandDisplay(Display):
             time_unit(X, column),
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,), self.bands_ = axes, list[Any]()
         for band in self.bands:
             label = f"{100 * band.coverage:g}%"
@@ -567,11 +567,11 @@ class CoverageDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(widths=WIDTHS)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_coverages(axes[0], kwargs)
         self._draw_groups(axes[1])
 
-    def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_coverages(self, ax: Axes, kwargs: Look) -> None:
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
@@ -790,7 +790,7 @@ class WidthDisplay(Display):
         ]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         x, q, below, above, mean = np.array(self.bins).T
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
@@ -862,7 +862,7 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
 # Inches: height of the diagram, of a small one and its least width
 DIAGRAM, SMALL, LEAST = 4.6, 2.4, 1.4
 CROWD = 0.25  # height of the histogram, a share of the diagram's
-MOST_CLASSES, CLASS_WIDTH, CELLS = len(LOOKS), 12, 50
+MOST_CLASSES, CLASS_WIDTH, CELLS = len(canvas.LOOKS), 12, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -1070,7 +1070,7 @@ class ReliabilityDisplay(Display):
         n = len(self.curves)
         return [Block(DIAGRAM if n == 1 else SMALL, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         ends = low, high = _ends_of_axes(self.curves.values())
         self.lines_ = list[Any]()
         self.bands_ = list[Any]()
@@ -1091,7 +1091,7 @@ class ReliabilityDisplay(Display):
             canvas.label_axes(ax, across, up, title, xlim=ends, ylim=ends)
             ax.tick_params(labelleft=first)
 
-    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
+    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: Look) -> None:
         p = curve.probability
         ends = curve.interval.T
         self.lines_ += ax.plot(

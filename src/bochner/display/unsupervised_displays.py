@@ -18,6 +18,7 @@ from bochner.display.base import (
     Axes,
     Block,
     Display,
+    Look,
     Values,
     fitted_attribute,
 )
@@ -222,10 +223,10 @@ class EmbeddingDisplay(Display):
             (f"Score {first + 1}", f"Score {second + 1}"),
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         every = np.ones(len(self.scores), bool)
         self.colorbar_ = None
-        parts: list[tuple[NDArray, dict[str, Any]]]
+        parts: list[tuple[NDArray, Look]]
         if self.labels is None:
             parts = [(every, {"color": BLUE})]
         elif self._are_categories():
@@ -236,7 +237,7 @@ class EmbeddingDisplay(Display):
         else:
             shades = self.labels.astype(np.float64)
             parts = [(every, {"c": shades, "cmap": "viridis"})]
-        look: dict[str, Any] = {"s": _point_size(len(self.scores)), "linewidths": 0}
+        look: Look = {"s": _point_size(len(self.scores)), "linewidths": 0}
         self.points_ = [
             self.ax_.scatter(*self.scores[rows].T, **(look | own | kwargs))
             for rows, own in parts
@@ -360,7 +361,7 @@ class ClusterDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         left, right = axes
         self.points_ = []
         for k in range(len(self.sizes)):
@@ -514,11 +515,11 @@ class LabelDisplay(Display):
         points, (x, y) = plane.in_table(rows[some]), plane.names
         return cls(points, labels[some], certainty[some], known[some], (x, y))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         from matplotlib.colors import to_rgba
 
-        self.points_: dict[str, Any] = {}
-        self.known_: dict[str, Any] = {}
+        self.points_: Look = {}
+        self.known_: Look = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
             own = rows & self.known
@@ -648,11 +649,11 @@ class NoveltyDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_map(axes[0], kwargs)
         self._draw_histogram(axes[1])
 
-    def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_map(self, ax: Axes, kwargs: Look) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
         self.contours_ = ax.contourf(
@@ -661,7 +662,7 @@ class NoveltyDisplay(Display):
         if surface.min() < self.offset < surface.max():
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
-        look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
+        look: Look = {"linewidths": 0, "zorder": 3}
         dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
         squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "novel"}
         self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
@@ -728,7 +729,7 @@ class ScreeDisplay(Display):
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,), total = axes, np.cumsum(self.ratios)
         self.bars_, self.line_ = _draw_bars(
             ax, self.ratios, total, ("each component", "cumulative"), kwargs
@@ -748,7 +749,7 @@ def _draw_bars(
     bars: NDArray,
     line: NDArray | None,
     legend: tuple[str, str],
-    bar_look: dict[str, Any],
+    bar_look: Look,
 ) -> tuple[Any, Any]:
     """Draw values of numbered components as bars, others as a line if there are any,
     with their legend.
@@ -761,7 +762,8 @@ def _draw_bars(
 
     numbers = np.arange(1, len(bars) + 1)
     drawn = None
-    columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
+    look: Look = {"color": BLUE, "label": legend[0], **bar_look}
+    columns = ax.bar(numbers, bars, **look)
     if line is not None:
         (drawn,) = ax.plot(
             numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1]
@@ -869,13 +871,13 @@ class CorrelationDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block() if self.scores is None else TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_correlations(axes[0], kwargs)
         self.points_ = (
             None if self.scores is None else self._draw_scores(axes[1], self.scores)
         )
 
-    def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_correlations(self, ax: Axes, kwargs: Look) -> None:
         legend = ("training rows", "other rows")
         self.bars_, self.line_ = _draw_bars(
             ax, self.correlations, self.others, legend, kwargs

@@ -330,14 +330,22 @@ class Metric:
         """Return this metric with its first coordinates replaced by a linear map of
         them.
         """
-        warps = {
-            "warped": self.warped_,
-            "knots": self.knots_,
-            "levels": self.levels_,
-            "slopes": self.slopes_,
-        }
+        return self.with_maps(linear)
+
+    def with_maps(
+        self, linear: NDArray | None, relevance: NDArray | None = None
+    ) -> Metric:
+        """Return this metric with another linear map, and relevances."""
         return Metric(
-            self.n_features_in_, self.source_, self.scale_, **warps, linear=linear
+            self.n_features_in_,
+            self.source_,
+            self.scale_,
+            warped=self.warped_,
+            knots=self.knots_,
+            levels=self.levels_,
+            slopes=self.slopes_,
+            linear=linear,
+            relevance=relevance,
         )
 
     def rescaled(self, factors: NDArray) -> Metric:
@@ -436,17 +444,8 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    return Metric(
-        metric.n_features_in_,
-        metric.source_,
-        metric.scale_,
-        warped=metric.warped_,
-        knots=metric.knots_,
-        levels=metric.levels_,
-        slopes=metric.slopes_,
-        linear=metric.linear_ if metric.linear_.size else None,
-        relevance=total / (total.sum() or 1.0),
-    )
+    linear = metric.linear_ if metric.linear_.size else None
+    return metric.with_maps(linear, total / (total.sum() or 1.0))
 
 
 class MetricFeatures(FeatureMap):
@@ -548,23 +547,17 @@ class MetricFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres | None = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
-        dense = self.dense
-        return (
-            self.features_.fit_store(self.metric.coordinates(X), packed)
-            if dense is None
-            else dense.store(X, packed, centres)
-        )
+        if self.is_dense:
+            return self.store(X, packed, centres)
+        return self.features_.fit_store(self.metric.coordinates(X), packed)
 
     def store(
         self, X: Rows, packed: bool = False, centres: Centres | None = None
     ) -> Stored:
         """Features of the rows, held in memory."""
-        dense = self.dense
-        return (
-            self.features_.store(self.metric.coordinates(X), packed)
-            if dense is None
-            else dense.store(X, packed, centres)
-        )
+        if (dense := self.dense) is not None:
+            return dense.store(X, packed, centres)
+        return self.features_.store(self.metric.coordinates(X), packed)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes."""
@@ -580,12 +573,9 @@ class MetricFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        dense = self.dense
-        return (
-            self.features_.dot(self.metric.coordinates(X), coef)
-            if dense is None
-            else dense.dot(X, coef)
-        )
+        if (dense := self.dense) is not None:
+            return dense.dot(X, coef)
+        return self.features_.dot(self.metric.coordinates(X), coef)
 
     @rowwise(takes_files=False)
     def transform(self, X: Any) -> Any:

@@ -316,6 +316,19 @@ class Leaf(Kernel):
         return "the distribution of its pitches is not known"
 
 
+class Around(Leaf):
+    """A leaf that shows another one some of the columns, or combinations of them."""
+
+    leaf: Leaf
+
+    def _validate(self) -> None:
+        check_kernels(self.leaf)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Distribution of the frequencies of the leaf, at unit lengthscale."""
+        return self.leaf.spectral_measure()
+
+
 class Pair(Kernel):
     """Two kernels in one."""
 

@@ -8,19 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
-from bochner.kernels.spectral_measures import SpectralMeasure
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 
 
-class Mapped(Leaf):
+class Mapped(Around):
     """A leaf that sees linear combinations of the columns: what `Linear` is made of."""
 
     def __init__(self, leaf: Leaf, matrix: NDArray[np.float64]) -> None:
         self.leaf = leaf
         self.matrix = matrix
-
-    def _validate(self) -> None:
-        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns; ValueError where the matrix has another number of them."""
@@ -75,10 +71,6 @@ class Mapped(Leaf):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         U = X @ self.matrix.T
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the frequencies of the leaf, at unit lengthscale."""
-        return self.leaf.spectral_measure()
 
     @property
     def _not_hats(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
@@ -111,7 +111,7 @@ class Hamming(Stationary):
         return Pitches(lambda u: np.where(u < rho, np.inf, 1.0), 1 - rho)
 
 
-class Restricted(Leaf):
+class Restricted(Around):
     """A leaf that sees some of the columns only: what `Subspace` and `Additive` are
     made of.
     """
@@ -119,9 +119,6 @@ class Restricted(Leaf):
     def __init__(self, leaf: Leaf, chosen: tuple[int, ...]) -> None:
         self.leaf = leaf
         self.chosen = chosen
-
-    def _validate(self) -> None:
-        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """The chosen columns; ValueError where there are fewer."""
@@ -172,10 +169,6 @@ class Restricted(Leaf):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         chosen = list(self.chosen)
         return self.leaf._gram(X[:, chosen], Y[:, chosen])
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the frequencies along the chosen columns."""
-        return self.leaf.spectral_measure()
 
     def pitch_measure(self) -> Pitches:
         """Distribution of the pitches of the chosen columns."""
