@@ -327,11 +327,9 @@ def _plain(column: Any) -> Any:
         or pa.types.is_null(column.type)
     ):
         return column.cast(pa.float64(), safe=False)
-    return (
-        column.cast(pa.large_string())
-        if pa.types.is_string_view(column.type)
-        else column
-    )
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column
 
 
 def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:

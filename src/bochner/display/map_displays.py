@@ -793,11 +793,9 @@ class SpectrumDisplay(Display):
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
-    return (
-        np.linalg.norm(frequencies, axis=0)
-        if coordinate == "length"
-        else frequencies[int(coordinate)]
-    )
+    if coordinate == "length":
+        return np.linalg.norm(frequencies, axis=0)
+    return frequencies[int(coordinate)]
 
 
 def _sample(

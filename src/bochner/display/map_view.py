@@ -53,9 +53,9 @@ class View:
     @property
     def size_name(self) -> str:
         """Parameter that is the size of the map."""
-        return (
-            "n_grids" if isinstance(self.features, BinningFeatures) else "n_components"
-        )
+        if isinstance(self.features, BinningFeatures):
+            return "n_grids"
+        return "n_components"
 
     @property
     def unit(self) -> str:

@@ -252,8 +252,6 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, bool | np.bool_ | int | np.integer):
         return int(value)
-    return (
-        float(value)
-        if isinstance(value, float | np.floating) and np.isfinite(value)
-        else str(value)
-    )
+    if isinstance(value, float | np.floating) and np.isfinite(value):
+        return float(value)
+    return str(value)

@@ -402,11 +402,9 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
 
 def _places(columns: NDArray, values: NDArray) -> Any:
     """Where the columns, or pairs of them, are in an array of values."""
-    return (
-        (slice(None), columns)
-        if values.ndim == 3
-        else (slice(None), columns[:, np.newaxis], columns)
-    )
+    if values.ndim == 3:
+        return (slice(None), columns)
+    return (slice(None), columns[:, np.newaxis], columns)
 
 
 def coalition_shares(most: int) -> NDArray[np.float64]:

@@ -220,11 +220,9 @@ class AnchorFeatures(FeatureMap):
 
     @property
     def _most_neighbors(self) -> int:
-        return (
-            MOST_NEIGHBOURS
-            if isinstance(self.n_neighbors, str)
-            else int(self.n_neighbors)
-        )
+        if isinstance(self.n_neighbors, str):
+            return MOST_NEIGHBOURS
+        return int(self.n_neighbors)
 
     @property
     def n_features_out(self) -> int:
@@ -246,11 +244,11 @@ class AnchorFeatures(FeatureMap):
             U = as_dense(X) - origin
             lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
             U = U if directions is None else U @ directions
-        return (
-            U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
-            if self.normalized_
-            else U
-        )
+        if self.normalized_:
+            return (
+                U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
+            )
+        return U
 
     def _squared_distances(self, X: Rows) -> NDArray:
         """Of some rows from all landmarks, shape (b, m)."""

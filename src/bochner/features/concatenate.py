@@ -287,11 +287,11 @@ class ConcatenatedFeatures(FeatureMap):
     def dense(self) -> DenseFeatures | None:
         """The maps as one to dense arrays; None where one of them is sparse."""
         parts = [part.dense for part in self.maps_]
-        return (
-            SideBySide([part for part in parts if part], self.scales, self.edges_)
-            if all(parts)
-            else None
-        )
+        if all(parts):
+            return SideBySide(
+                [part for part in parts if part], self.scales, self.edges_
+            )
+        return None
 
     @property
     def learns_weights(self) -> bool:
@@ -325,11 +325,9 @@ class ConcatenatedFeatures(FeatureMap):
 
     def _each(self, centres: Centres | None) -> list[Centres | None]:
         """Centres as every map takes them."""
-        return (
-            [None] * len(self.maps_)
-            if centres is None
-            else [[centre] for centre in centres]
-        )
+        if centres is None:
+            return [None] * len(self.maps_)
+        return [[centre] for centre in centres]
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes, over all maps."""

@@ -385,11 +385,9 @@ class _Part:
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
         dense = self.leaf.features.dense
-        return (
-            dense.rows(rows)
-            if dense is not None
-            else self.leaf.features.transform(rows)
-        )
+        if dense is not None:
+            return dense.rows(rows)
+        return self.leaf.features.transform(rows)
 
     def values(self, X: NDArray) -> Any:
         """Kernel with the landmarks, shape (b, m)."""

@@ -279,11 +279,9 @@ class StoredBins(Stored):
     def forward_rows(
         self, V: NDArray, T: NDArray, scale: float
     ) -> Callable[[int, int], object]:
-        return (
-            self._gather(V, T, scale)
-            if self.order is None
-            else super().forward_rows(V, T, scale)
-        )
+        if self.order is None:
+            return self._gather(V, T, scale)
+        return super().forward_rows(V, T, scale)
 
     def _gather(
         self, V: NDArray, T: NDArray, scale: float

@@ -292,8 +292,6 @@ def _curvature(function: Callable[[NDArray], NDArray], k: NDArray) -> float:
     before, after = np.diff(ratio)
     if abs(after) <= ROUNDING_CHANGE * abs(ratio[2]):
         return float(ratio[2])
-    return (
-        float(ratio[2] + after**2 / (before - after))
-        if abs(after) < 0.9 * abs(before)
-        else np.inf
-    )
+    if abs(after) < 0.9 * abs(before):
+        return float(ratio[2] + after**2 / (before - after))
+    return np.inf

@@ -234,8 +234,6 @@ def _refuse(what: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return (
-        result
-        if len(result := dict(pairs)) == len(pairs)
-        else _refuse("a repeated key")
-    )
+    if len(result := dict(pairs)) == len(pairs):
+        return result
+    return _refuse("a repeated key")

@@ -80,9 +80,9 @@ class Encoder:
         if kind is int:
             return value if abs(value) <= EXACT else {"$": "int", "value": hex(value)}
         if kind is float:
-            return (
-                value if math.isfinite(value) else {"$": "float", "value": str(value)}
-            )
+            if math.isfinite(value):
+                return value
+            return {"$": "float", "value": str(value)}
         if isinstance(value, np.generic):
             return self.scalar(value, path)
         if kind in (np.ndarray, np.memmap):
@@ -267,11 +267,9 @@ class Decoder:
         if isinstance(node, list):
             return [self.value(item, depth + 1) for item in node]
         if not isinstance(node, dict):
-            return (
-                node
-                if not isinstance(node, float) or math.isfinite(node)
-                else _malformed("number")
-            )
+            if not isinstance(node, float) or math.isfinite(node):
+                return node
+            return _malformed("number")
         kind = node.get("$")
         if not isinstance(kind, str) or kind not in KINDS:
             _malformed("node")
@@ -279,11 +277,9 @@ class Decoder:
 
     def read_int(self, node: Any, depth: int) -> int:
         (digits,) = _fields(node, value=str)
-        return (
-            int(digits, 16)
-            if re.fullmatch(r"-?0x[0-9a-f]+", digits)
-            else _malformed("integer")
-        )
+        if re.fullmatch(r"-?0x[0-9a-f]+", digits):
+            return int(digits, 16)
+        return _malformed("integer")
 
     def read_float(self, node: Any, depth: int) -> float:
         (name,) = _fields(node, value=str)
@@ -343,11 +339,9 @@ class Decoder:
 
     def read_transposed(self, node: Any, depth: int) -> Any:
         (inner,) = _fields(node, array=dict)
-        return (
-            self.read_array(inner, depth).T
-            if inner.get("$") == "array"
-            else _malformed("array")
-        )
+        if inner.get("$") == "array":
+            return self.read_array(inner, depth).T
+        return _malformed("array")
 
     def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         if (tensor.dtype, tensor.shape) != file_layout(dtype, shape):
@@ -523,8 +517,6 @@ def _dtype(name: str, pattern: re.Pattern[str]) -> np.dtype:
 def _shape(shape: list, dtype: np.dtype) -> tuple[int, ...]:
     if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in shape):
         _malformed("shape")
-    return (
-        tuple(shape)
-        if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62
-        else _malformed("shape")
-    )
+    if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62:
+        return tuple(shape)
+    return _malformed("shape")

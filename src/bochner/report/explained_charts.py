@@ -49,9 +49,9 @@ def importance(found: Findings) -> dict[str, Any] | None:
 
 def _some(names: Any) -> str:
     d = len(names)
-    return (
-        f"the {MOST_BARS} largest of {d:,} columns" if d > MOST_BARS else "all columns"
-    )
+    if d > MOST_BARS:
+        return f"the {MOST_BARS} largest of {d:,} columns"
+    return "all columns"
 
 
 def metric(found: Findings) -> list[Markup]:

@@ -97,11 +97,9 @@ class Rows:
 
     def some(self, most: int, seed: int) -> Rows:
         """At most so many rows, drawn at random, in their order."""
-        return (
-            self
-            if len(self) <= most
-            else self.take(sample(np.arange(len(self)), most, seed))
-        )
+        if len(self) <= most:
+            return self
+        return self.take(sample(np.arange(len(self)), most, seed))
 
     def encoded(self, model: Any) -> Any:
         """The columns as the numbers that the model takes them for, an array or a

@@ -383,11 +383,9 @@ def _outcome(found: Findings, i: int) -> tuple[str, ...]:
 
 
 def _cell(value: Any) -> str:
-    return (
-        number(value)
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else cut(value, CELL)
-    )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return cut(value, CELL)
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:

@@ -46,11 +46,9 @@ def cells(
     """
 
     def form(value: float | None) -> str:
-        return (
-            number(value, unknown)
-            if key in IN_UNITS or value is None
-            else f"{value:z.3f}"
-        )
+        if key in IN_UNITS or value is None:
+            return number(value, unknown)
+        return f"{value:z.3f}"
 
     interval = (
         ""
@@ -205,9 +203,9 @@ def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:
 
 
 def _standard_error(values: NDArray) -> float | None:
-    return (
-        float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-    )
+    if len(values) > 1:
+        return float(values.std(ddof=1) / math.sqrt(len(values)))
+    return None
 
 
 def _score(
