@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import (
     Array,
@@ -48,11 +49,11 @@ class Plane(NamedTuple):
         To units of the table.
     """
 
-    centre: NDArray[np.float64]
-    directions: NDArray[np.float64]
+    centre: Floats
+    directions: Floats
     names: list[str]
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    shift: Floats
+    scale: Floats
 
     @classmethod
     def of(cls, rows: NDArray, encoder: Any = None) -> Plane:
@@ -72,11 +73,11 @@ class Plane(NamedTuple):
         signs = np.sign(directions[np.arange(2), largest])
         return cls(rows.mean(axis=0), directions * signs[:, np.newaxis], *units)
 
-    def points(self, rows: NDArray) -> NDArray[np.float64]:
+    def points(self, rows: NDArray) -> Floats:
         """Rows in the plane, shape (n, 2)."""
         return (rows - self.centre) @ self.directions.T
 
-    def in_table(self, rows: NDArray) -> NDArray[np.float64]:
+    def in_table(self, rows: NDArray) -> Floats:
         """The same in units of the table."""
         return self.shift + self.scale * self.points(rows)
 

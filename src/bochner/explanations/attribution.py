@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.columns import is_missing
 from bochner.markup import Markup, cut_all, cut_named, number, table
 
@@ -59,14 +60,14 @@ class Explanation:
     True
     """
 
-    values: NDArray[np.float64]
-    base_values: NDArray[np.float64]
+    values: Floats
+    base_values: Floats
     data: NDArray
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     unit: str
     n_background: int
-    errors: NDArray[np.float64] | None = None
+    errors: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -97,12 +98,12 @@ class Explanation:
         return "exact" if self.is_exact else "sampled"
 
     @property
-    def predictions(self) -> NDArray[np.float64]:
+    def predictions(self) -> Floats:
         """The predictions that the values sum to, shape (n,) or (n, K), in `unit`."""
         return np.asarray(self.base_values + self.values.sum(axis=1), np.float64)
 
     @property
-    def mean_absolute(self) -> NDArray[np.float64]:
+    def mean_absolute(self) -> Floats:
         """Mean absolute value of each column over the rows, and over the outputs,
         shape (d,).
         """

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.engines.local import fold, in_threads, shards
 from bochner.features.base import FeatureMap
@@ -43,9 +44,9 @@ class Coordinates(NamedTuple):
 
     metrics: tuple[Metric, ...]
     column: NDArray[np.intp]
-    linear: NDArray[np.float64] | None
+    linear: Floats | None
 
-    def of(self, X: Any) -> NDArray[np.float64]:
+    def of(self, X: Any) -> Floats:
         """Coordinates of encoded rows, shape (n, q)."""
         X = as_dense(X)
         for metric in self.metrics:
@@ -99,7 +100,7 @@ class Waves:
         self.columns = np.unique(coordinates.column[W.any(axis=1)])
         self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         U = self.coordinates.of(X)
         total = np.zeros((X.shape[0], len(self.coef)))
@@ -200,7 +201,7 @@ class Cells:
         self.columns = np.unique(coordinates.column[split])
         self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return self.features.dot(self.coordinates.of(X), self.coef)
 
@@ -216,7 +217,7 @@ class Cells:
         shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
         shares = coalition_shares(d)
 
-        def add(some: tuple[int, int]) -> NDArray[np.float64]:
+        def add(some: tuple[int, int]) -> Floats:
             sums = np.zeros(shape)
             for p in range(*some):
                 self._add_grid(p, own, other, shares, sums)
@@ -321,7 +322,7 @@ class Line:
         )
         self.coordinates = coordinates
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return self.coordinates.of(X) @ self.slope + self.intercept
 
@@ -353,7 +354,7 @@ class Opaque:
         self.coef = coef
         self.sources = sources
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return np.asarray(
             self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64
@@ -407,7 +408,7 @@ def _places(columns: NDArray, values: NDArray) -> Any:
     return (slice(None), columns[:, np.newaxis], columns)
 
 
-def coalition_shares(most: int) -> NDArray[np.float64]:
+def coalition_shares(most: int) -> Floats:
     """Share of orders of m columns in which those before a given one are a given set of
     s: s! (m - s - 1)! / m!.
 

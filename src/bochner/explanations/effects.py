@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from bochner.arrays import Floats
 from bochner.data.array_source import rows_of
 from bochner.data.columns import PARTS, is_missing, read_column
 from bochner.data.encodings import CodeColumn
@@ -85,19 +86,19 @@ class Effect:
 
     column: str
     values: list[Any]
-    positions: NDArray[np.float64]
+    positions: Floats
     unit: str
     is_level: bool
-    shares: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64] | None
-    high: NDArray[np.float64] | None
-    curves: NDArray[np.float64]
-    rug: NDArray[np.float64]
-    empty: NDArray[np.float64]
+    shares: Floats
+    mean: Floats
+    low: Floats | None
+    high: Floats | None
+    curves: Floats
+    rug: Floats
+    empty: Floats
 
     @property
-    def span(self) -> NDArray[np.float64]:
+    def span(self) -> Floats:
         """Difference of the largest and the smallest mean, shape (K,)."""
         return np.asarray(np.ptp(self.mean, axis=0), np.float64)
 
@@ -288,7 +289,7 @@ def _label(value: Any) -> str:
     return number(value)
 
 
-Variances = Callable[[NDArray, NDArray], NDArray[np.float64]]
+Variances = Callable[[NDArray, NDArray], Floats]
 
 
 class Fitted(NamedTuple):
@@ -310,7 +311,7 @@ class Fitted(NamedTuple):
 
     encoder: TableEncoder
     dtype: Any
-    predict: Callable[[NDArray], NDArray[np.float64]]
+    predict: Callable[[NDArray], Floats]
     variances: Variances | None
     outputs: tuple[str, ...]
     what: str
@@ -362,8 +363,8 @@ class Grid(NamedTuple):
     unit : str
     """
 
-    numbers: NDArray[np.float64]
-    points: NDArray[np.float64]
+    numbers: Floats
+    points: Floats
     donors: NDArray[np.intp]
     is_level: bool
     unit: str
@@ -532,7 +533,7 @@ def _read(X: Any, j: int, name: str, kind: str) -> tuple[str, Any]:
     return read_column(as_dense(X[:, [j]]).ravel(), name, kind)
 
 
-def _gaps(values: NDArray, points: NDArray) -> NDArray[np.float64]:
+def _gaps(values: NDArray, points: NDArray) -> Floats:
     """Long intervals between ascending values, within those of the points, shape (E,
     2).
     """
@@ -548,7 +549,7 @@ def _gaps(values: NDArray, points: NDArray) -> NDArray[np.float64]:
 
 def _partial(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+) -> tuple[Floats, Floats | None, Floats]:
     """Mean predictions at each point, their variances, both of shape (G, K), and
     curves of rows, (C, G, K).
     """
@@ -579,7 +580,7 @@ def _partial(
 
 def _accumulated(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Floats, Floats | None]:
     """Accumulated local effects at each point and their variances, both of shape (G, K)
     (Apley and Zhu, 2020).
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
@@ -65,11 +66,11 @@ class Interactions:
     ('x0', 'x1')
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     unit: str
-    errors: NDArray[np.float64] | None = None
+    errors: Floats | None = None
 
     def __repr__(self) -> str:
         named = ", ".join(f"{cut(a)} x {cut(b)}" for a, b, _ in self.top_pairs(3))
@@ -84,7 +85,7 @@ class Interactions:
         return self.errors is None
 
     @property
-    def mean_absolute(self) -> NDArray[np.float64]:
+    def mean_absolute(self) -> Floats:
         """Mean absolute value over the rows and the outputs, shape (d, d)."""
         n, d = self.values.shape[:2]
         return np.asarray(
@@ -175,7 +176,7 @@ def shapley_interactions(
     errors: NDArray | None,
     seed: int = 0,
     advance: Advance = no_advance,
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Floats, Floats | None]:
     """Interactions of the sum of some terms.
 
     Parameters
@@ -289,7 +290,7 @@ def _add_sampled(
     n_repeated = repeated_rows(len(background))
     each = np.arange(d)
 
-    def drawn(i: int, rng: np.random.Generator, others: NDArray) -> NDArray[np.float64]:
+    def drawn(i: int, rng: np.random.Generator, others: NDArray) -> Floats:
         """Interactions for background rows by a coalition each, shape (B, pairs, K)."""
         B = len(others)
         parts_of_rows = []

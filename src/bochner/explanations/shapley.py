@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
@@ -43,9 +44,9 @@ class ShapleyValues(NamedTuple):
         Standard errors of values that are sampled; None where all are exact.
     """
 
-    values: NDArray[np.float64]
-    base: NDArray[np.float64]
-    errors: NDArray[np.float64] | None
+    values: Floats
+    base: Floats
+    errors: Floats | None
 
 
 def shapley_values(
@@ -190,7 +191,7 @@ def repeated_rows(n_background: int) -> int:
 
 def coalition_values(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int64], Floats]:
     """Members of all coalitions of d columns, (2^d, d), and the values of these for
     a row, (2^d, K).
     """
@@ -205,7 +206,7 @@ def coalition_values(
 
 def _by_coalitions(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Shapley values of a row by all coalitions, shape (d, K)."""
     members, scores = coalition_values(parts, x, background, d)
     shares = coalition_shares(d)[d]
@@ -223,7 +224,7 @@ def _changes(
     background: NDArray,
     n_columns: int,
     rng: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Changes of the function by the columns on the ways from each background row to
     a row, shape (2, B, d, K).
     """

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
@@ -101,7 +102,7 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
 
-def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
+def kernel_between(features: FeatureMap, X: Any, Y: Any) -> Floats:
     """The kernel of a fitted map between checked rows, (n, m); of maps without a
     known one by their features.
     """
@@ -158,9 +159,7 @@ def _with_all_within(part: Any) -> Iterator[Any]:
             yield from (*leaf.metrics, leaf.features)
 
 
-def _column_mixture(
-    kernel: Kernel, share: float, X: NDArray, Y: NDArray
-) -> NDArray[np.float64]:
+def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Floats:
     """Sum over the terms of the products of 1 - q + q k_j over their factors and
     columns.
     """
@@ -174,7 +173,7 @@ def _column_mixture(
     return total
 
 
-def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> Floats:
     """The kernel of rows that differ in one column alone."""
     if not isinstance(factor, Stationary):
         alone = np.arange(X.shape[1]) == j

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
+from bochner.arrays import Floats
 from bochner.data.weights import draw_rows
 from bochner.engines.local import require_memory
 from bochner.features.structured import SignedHadamard, cheaper, orthonormal
@@ -55,8 +56,8 @@ class Draw:
         The frequencies as a fast transform, where they have one.
     """
 
-    frequencies: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    frequencies: Floats
+    weights: Floats
     sign_flips: SignedHadamard | None = None
 
 
@@ -332,7 +333,7 @@ def draw_by_leverage(
     X: NDArray | sp.csr_array,
     weight: NDArray,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Draw frequencies by how much the rows need them, and weights that keep the
     estimate of the kernel unbiased.
 

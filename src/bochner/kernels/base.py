@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import SpectralMeasure
 
@@ -262,7 +263,7 @@ class Leaf(Kernel):
         """
 
     @abstractmethod
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales of these columns, of shape () or (number of them,);
         ValueError where they do not fit.
         """
@@ -282,19 +283,19 @@ class Leaf(Kernel):
         """Coordinates of a frequency at unit lengthscale."""
 
     @abstractmethod
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies along all columns, shape (n_features, size), from those at
         unit lengthscale.
         """
 
     @abstractmethod
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may
         be infinite, or NaN if unknown.
         """
 
     @abstractmethod
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """E[w w'], shape (n_features, n_features)."""
 
     def pitch_measure(self) -> Pitches:

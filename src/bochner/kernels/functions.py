@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from bochner.arrays import Floats
 from bochner.kernels.hats import Pitches, mixture_of_hats
 from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
@@ -39,7 +40,7 @@ class OfFunction(Stationary):
         if abs(at_zero - 1) > ROUNDED:
             raise ValueError(f"function must be 1 at distance 0, got {at_zero}.")
 
-    def _evaluate(self, distances: NDArray) -> NDArray[np.float64]:
+    def _evaluate(self, distances: NDArray) -> Floats:
         """The function, checked, at distances whose powers may overflow."""
         try:
             with np.errstate(over="ignore", under="ignore"):
@@ -249,7 +250,7 @@ class FromSpectrum(Stationary):
                 f"exact must be a function of (X, Y), or None, got {self.exact!r}."
             )
 
-    def _draw(self, size: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, size: int, d: int, rng: np.random.Generator) -> Floats:
         return _checked(self.sampler(size, d, rng), (size, d), "sampler")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
@@ -272,7 +273,7 @@ class FromSpectrum(Stationary):
         return "its frequencies alone are known"
 
 
-def _checked(values: Any, shape: tuple[int, int], name: str) -> NDArray[np.float64]:
+def _checked(values: Any, shape: tuple[int, int], name: str) -> Floats:
     values = np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
         raise TypeError(

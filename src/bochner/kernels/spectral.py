@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ive, ndtri
 
+from bochner.arrays import Floats
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.spectral_measures import Separable, Shifted, SpectralMeasure
 from bochner.kernels.stationary import (
@@ -77,7 +78,7 @@ class Gabor(Stationary):
                 f"lengthscale and frequency must be of one length, got {sorted(sizes)}."
             )
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales; ValueError where their number, or that of the frequencies,
         is another.
         """
@@ -89,7 +90,7 @@ class Gabor(Stationary):
         return super().scales(n_features)
 
     @property
-    def _centre(self) -> NDArray[np.float64]:
+    def _centre(self) -> Floats:
         """Of the frequencies at unit lengthscale, in radians."""
         return (
             2
@@ -239,7 +240,7 @@ class Periodic(Stationary):
         check_positive(self.lengthscale, "lengthscale")
         check_units(self.period, "period")
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Periods in float64, of shape () or (n_features,); ValueError where their
         number is another.
         """

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels.base import Leaf
 
 
@@ -40,7 +41,7 @@ def check_units(given: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {given!r}.")
 
 
-def units(given: Any, names: str, n_features: int) -> NDArray[np.float64]:
+def units(given: Any, names: str, n_features: int) -> Floats:
     """Such a parameter in float64, of shape () or (n_features,); ValueError where
     there are others.
     """
@@ -91,7 +92,7 @@ class Stationary(Leaf):
     def _validate(self) -> None:
         check_units(self.lengthscale, "lengthscale")
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales in float64, of shape () or (n_features,); ValueError where
         their number is another.
         """
@@ -110,17 +111,17 @@ class Stationary(Leaf):
         """One coordinate for each column."""
         return n_features
 
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies over the lengthscales."""
         return unit / self.scales(n_features).reshape(-1, 1)
 
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """Those of the spectral measure over the squared lengthscales."""
         return (
             self.spectral_measure().moments(n_features) / self.scales(n_features) ** 2
         )
 
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """That of the spectral measure over the lengthscales."""
         scale = np.broadcast_to(self.scales(n_features), n_features)
         return self.spectral_measure().covariance(n_features) / np.outer(scale, scale)

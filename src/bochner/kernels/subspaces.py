@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import Separable, SpectralMeasure
@@ -55,7 +56,7 @@ class Hamming(Stationary):
     pitches = "infinite with probability rho, else 1"
     has_metric = False
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """The unit of codes, 1; ValueError where there are lengthscales for another
         number of columns.
         """
@@ -82,7 +83,7 @@ class Hamming(Stationary):
                 )
 
     @property
-    def _rho(self) -> NDArray[np.float64]:
+    def _rho(self) -> Floats:
         return np.exp(-1 / np.asarray(self.lengthscale, np.float64))
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
@@ -130,7 +131,7 @@ class Restricted(Around):
             )
         return np.array(self.chosen)
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales of the chosen columns, of shape () or (number of them,)."""
         return self.leaf.scales(len(self.columns(n_features)))
 
@@ -142,21 +143,21 @@ class Restricted(Around):
         """Coordinates of the frequencies of the leaf."""
         return self.leaf.n_coordinates(len(self.columns(n_features)))
 
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies of the leaf along the chosen columns, 0 along the others."""
         total = np.zeros((n_features, unit.shape[1]))
         chosen = self.columns(n_features)
         total[chosen] = self.leaf.frequencies(unit, len(chosen))
         return total
 
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """Those of the leaf along the chosen columns, 0 along the others."""
         total = np.zeros(n_features)
         chosen = self.columns(n_features)
         total[chosen] = self.leaf.second_moments(len(chosen))
         return total
 
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """That of the leaf along the chosen columns, 0 along the others."""
         total = np.zeros((n_features, n_features))
         chosen = self.columns(n_features)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from importlib import import_module
 from inspect import Parameter, get_annotations, getattr_static, signature
 from keyword import iskeyword
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -457,10 +457,12 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
             return (int, float, np.generic)
         case ast.Name(id="list" | "tuple"):
             return (list, tuple)
-        case ast.Name(id="NDArray") | ast.Attribute(attr="ndarray"):
+        case ast.Attribute(attr="ndarray"):
             return (np.ndarray,)
         case ast.Name(id=name):
             kind = known.get(name, getattr(builtins, name, None))
+            if get_origin(kind) is np.ndarray:
+                return (np.ndarray,)
             return (kind,) if isinstance(kind, type) and kind is not Any else ()
     return ()
 

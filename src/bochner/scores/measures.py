@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
+
 # Of the largest weight: sums stay within single precision, and so do their reciprocals
 LEAST, MOST = (
     1e-25,
@@ -17,7 +19,7 @@ LEAST, MOST = (
 Z = 1.959963984540054  # of 95 %
 
 
-def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     """Weights of n rows, ones where none are given; ValueError for negative ones,
     and where all are zero.
     """
@@ -65,9 +67,9 @@ class Reliability(NamedTuple):
     ([0.5, 1.0], [2.0, 2.0], 0.175)
     """
 
-    probability: NDArray[np.float64]
-    frequency: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    probability: Floats
+    frequency: Floats
+    weight: Floats
 
     @property
     def error(self) -> float:
@@ -79,7 +81,7 @@ class Reliability(NamedTuple):
         )
 
     @property
-    def interval(self) -> NDArray[np.float64]:
+    def interval(self) -> Floats:
         """Wilson's 95 % intervals of the frequencies, shape (B, 2), a weight of w
         counting as w rows.
         """
@@ -246,7 +248,7 @@ def expected_calibration_error(
 
 def judged_event(
     labels: ArrayLike, proba: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[NDArray[np.bool_], Floats]:
     """The event by which the calibration of classes is measured, and its probability.
 
     Of two classes it is the second one; of more, that the class of the largest
@@ -285,7 +287,7 @@ def judged_event(
     return known == top, p[np.arange(len(p)), top]
 
 
-def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+def wilson_interval(share: ArrayLike, n: ArrayLike) -> Floats:
     """Wilson's 95 % interval of a share in n rows, which stays within 0 and 1, also for
     few rows.
 
@@ -320,7 +322,7 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
     )  # p is inside, beyond rounding
 
 
-def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _column(values: ArrayLike, name: str) -> Floats:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or np.isnan(column).any():
         raise ValueError(
@@ -435,9 +437,7 @@ def interval_score(
     return _mean(interval_losses(y, interval, coverage), sample_weight)
 
 
-def interval_losses(
-    y: ArrayLike, interval: ArrayLike, coverage: float
-) -> NDArray[np.float64]:
+def interval_losses(y: ArrayLike, interval: ArrayLike, coverage: float) -> Floats:
     """Interval score of each target, of which `interval_score` is the mean.
 
     Parameters

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels import Kernel
 from bochner.kernels.base import Leaf, check_count, check_kernel, check_positive
 from bochner.theory.region import (
@@ -63,7 +64,7 @@ def spectral_variance(kernel: Kernel, n_features: int) -> float:
     return float(second_moments(kernel, n_features).sum())
 
 
-def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
+def second_moments(kernel: Kernel, n_features: int) -> Floats:
     """E[w_j^2], shape (d,); ValueError where one is infinite."""
 
     def of_leaf(leaf: Leaf) -> NDArray:
@@ -89,7 +90,7 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     return _averaged(kernel, n_features, of_leaf)
 
 
-def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
+def break_rates(kernel: Kernel, n_features: int) -> Floats:
     """Mean number of breaks of a random grid per unit of each column, E[1 / pitch_j].
 
     An interval of length r along column j has r E[1 / pitch_j] breaks on average; the
@@ -192,7 +193,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
 
 def _averaged(
     kernel: Kernel, n_features: int, of_leaf: Callable[[Leaf], NDArray]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Sum over the factors of each term and mean over the terms, shape (d,)."""
     check_kernel(kernel)
     check_count(n_features, "n_features")
