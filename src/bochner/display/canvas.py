@@ -191,7 +191,7 @@ def add_legend(
     size = text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
     columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
-    made = ax.legend(
+    return ax.legend(
         own,
         labels,
         ncols=columns,
@@ -208,7 +208,6 @@ def add_legend(
         title_fontsize=size,
         alignment="left",
     )
-    return made
 
 
 def add_colour_bar(image: Any, axes: Any, label: str) -> Any:

@@ -1112,7 +1112,8 @@ class ReliabilityDisplay(Display):
 
     def _labels(self, name: str, curve: Reliability, first: bool) -> tuple[str, str]:
         """Label of the probabilities, and title with the calibration error."""
-        error = _rounded_percent(curve.error)
+        digits = ".2g" if curve.error < 0.1 else ".0f"
+        error = f"{100 * curve.error:{digits}}%"
         n = len(curve.weight)
         if len(self.curves) == 1:
             bins = f"{n} bins of equal counts" if n > 1 else "one bin"
@@ -1123,10 +1124,6 @@ class ReliabilityDisplay(Display):
         some = f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
         title = f"{some}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
         return "Probability", title
-
-
-def _rounded_percent(share: float) -> str:
-    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
 
 
 def _ends_of_axes(curves: Iterable[Reliability]) -> tuple[float, float]:

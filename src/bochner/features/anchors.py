@@ -124,18 +124,6 @@ class AnchorFeatures(FeatureMap):
         """Forget the landmarks, for `n_features` columns; new ones are chosen among
         the rows.
         """
-        self._check_parameters()
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
-        self.landmarks_ = np.empty((0, n_features))
-        self.origin_ = np.zeros(n_features)
-        self.directions_: NDArray | None = None
-        self.normalized_ = False
-        self.reach_ = 0
-        self.n_features_in_ = n_features
-        self._caches: dict[str, Any] = {}
-        return self
-
-    def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components", 31)
         if self.n_neighbors != "auto":
             check_count(self.n_neighbors, "n_neighbors", 31)
@@ -145,6 +133,15 @@ class AnchorFeatures(FeatureMap):
             raise ValueError(
                 f"normalize must be True, False or 'auto', got {self.normalize!r}."
             )
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+        self.landmarks_ = np.empty((0, n_features))
+        self.origin_ = np.zeros(n_features)
+        self.directions_: NDArray | None = None
+        self.normalized_ = False
+        self.reach_ = 0
+        self.n_features_in_ = n_features
+        self._caches: dict[str, Any] = {}
+        return self
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
@@ -296,7 +293,7 @@ class AnchorFeatures(FeatureMap):
         )
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredSparse:
         """Weights of the rows, held in memory."""
         return StoredSparse(self._rows(X))

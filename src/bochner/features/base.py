@@ -37,7 +37,8 @@ from bochner.sources.rowwise import rowwise
 
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 Rows: TypeAlias = "NDArray | sp.csr_array"
-Centres: TypeAlias = "Sequence[NDArray | None]"
+# What is taken from the features of each part; None where nothing is
+Centres: TypeAlias = "Sequence[NDArray | None] | None"
 
 
 class _Own(local):
@@ -106,9 +107,7 @@ class DenseFeatures(ABC):
         share = weight / weight.sum()
         return product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory; see `FeatureMap.store`."""
         centre = None if centres is None else centres[0]
         bounds = self.bounds() if packed else None
@@ -288,7 +287,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Register training rows."""
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Register training rows, and store their features as `store` does."""
         self.fit_rows(X)
@@ -396,9 +395,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         ]
 
     @abstractmethod
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory.
 
         Parameters
@@ -409,9 +406,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
             Taken from the features.
         """
 
-    def stored(
-        self, blocks: Iterable[Block], centres: Centres | None
-    ) -> Iterator[StoredRows]:
+    def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with their features, as `store` holds them, in the place of
         X.
         """

@@ -223,7 +223,7 @@ class BinningFeatures(FeatureMap):
             self._numbered(X)
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Number the bins of some training rows, after those of earlier calls, and
         store them.
@@ -284,7 +284,7 @@ class BinningFeatures(FeatureMap):
             )
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
         return self._stored(X, self.lookups().numbers())

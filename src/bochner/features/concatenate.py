@@ -258,7 +258,7 @@ class ConcatenatedFeatures(FeatureMap):
             part.fit_rows(X)
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
         parts = [
@@ -314,7 +314,7 @@ class ConcatenatedFeatures(FeatureMap):
         return np.sqrt(self.weights_)
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of every map, held in memory."""
         parts = [
@@ -323,7 +323,7 @@ class ConcatenatedFeatures(FeatureMap):
         ]
         return StoredTogether(parts, self.scales, self.edges_)
 
-    def _each(self, centres: Centres | None) -> list[Centres | None]:
+    def _each(self, centres: Centres) -> list[Centres]:
         """Centres as every map takes them."""
         if centres is None:
             return [None] * len(self.maps_)

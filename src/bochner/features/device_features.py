@@ -135,9 +135,7 @@ class DeviceFeatures:
         V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
         return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
 
-    def stored(
-        self, blocks: Iterable[Block], centres: Centres | None
-    ) -> Iterator[StoredRows]:
+    def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with features that the device holds in the place of X; see
         `FeatureMap.stored`.
         """

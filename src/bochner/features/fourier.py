@@ -153,7 +153,10 @@ class FourierFeatures(DenseFeatureMap):
     @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
         """Draw the frequencies for `n_features` columns, before any rows are seen."""
-        self._check_parameters()
+        check_kernel(self.kernel)
+        check_count(self.n_components, "n_components")
+        if not isinstance(self.paired, bool | np.bool_):
+            raise TypeError(f"paired must be True or False, got {self.paired!r}.")
         rng = random_generator(self.random_state)
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
@@ -185,12 +188,6 @@ class FourierFeatures(DenseFeatureMap):
             weights * np.repeat([1, 2], [len(weights) - lone, lone])
         )
         self._caches: dict[str, Any] = {}
-
-    def _check_parameters(self) -> None:
-        check_kernel(self.kernel)
-        check_count(self.n_components, "n_components")
-        if not isinstance(self.paired, bool | np.bool_):
-            raise TypeError(f"paired must be True or False, got {self.paired!r}.")
 
     @property
     def n_features_out(self) -> int:

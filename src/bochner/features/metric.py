@@ -494,12 +494,6 @@ class MetricFeatures(FeatureMap):
 
     def draw(self, n_features: int) -> MetricFeatures:
         """Draw the map for the coordinates of `n_features` columns."""
-        self._check(n_features)
-        self.n_features_in_ = n_features
-        self.features_ = clone(self.features).draw(self.metric.n_features_out_)
-        return self
-
-    def _check(self, n_features: int) -> None:
         if not isinstance(self.metric, Metric) or not isinstance(
             self.features, FeatureMap
         ):
@@ -512,6 +506,9 @@ class MetricFeatures(FeatureMap):
                 f"The metric is one of {self.metric.n_features_in_} columns, and X "
                 f"has {n_features}."
             )
+        self.n_features_in_ = n_features
+        self.features_ = clone(self.features).draw(self.metric.n_features_out_)
+        return self
 
     @property
     def kernel(self) -> Kernel | None:
@@ -544,16 +541,14 @@ class MetricFeatures(FeatureMap):
         self.features_.fit_rows(self.metric.coordinates(X))
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
         if self.is_dense:
             return self.store(X, packed, centres)
         return self.features_.fit_store(self.metric.coordinates(X), packed)
 
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory."""
         if (dense := self.dense) is not None:
             return dense.store(X, packed, centres)

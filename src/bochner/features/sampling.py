@@ -153,7 +153,11 @@ def _draw_term(
         _require_draws(leaves, sampling)
         sampling = "iid"
     elif sampling == "auto":
-        sampling = "qmc" if _even(shapes, size) else "orthogonal"
+        # Few dimensions and many points, which Sobol's fill more evenly; uniform
+        # numbers beside the coordinates do not count
+        columns = sum(coordinates)
+        even = columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
+        sampling = "qmc" if even else "orthogonal"
     if sampling == "qmc":
         numbers = _sobol(shapes, size, rng)
     else:
@@ -221,16 +225,6 @@ def normal_vectors(
     groups = normal[:, :whole].reshape(n_features, -1, n_features).transpose(1, 0, 2)
     directions = orthonormal(groups).transpose(1, 0, 2).reshape(n_features, whole)
     return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths
-
-
-def _even(shapes: Sequence[tuple[int, int]], size: int) -> bool:
-    """Whether so many Sobol points fill their cube more evenly than orthogonal vectors
-    do: few dimensions, many points.
-
-    Coordinates count, not the uniform numbers beside them.
-    """
-    columns = sum(d for d, _ in shapes)
-    return columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
 
 
 def _sobol(

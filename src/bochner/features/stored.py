@@ -39,6 +39,7 @@ class StoredRows(NamedTuple):
 SMALLEST_BOUND = 1e-36
 
 
+Work: TypeAlias = Callable[[int, int], object]  # on rows from one to another
 Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
 
 
@@ -59,9 +60,7 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         """Work that adds scale V Z' to T, of shape (K, n), from one row to another;
         at multiples of `TILE_ROWS`.
         """
@@ -113,9 +112,7 @@ class StoredFloats(Stored):
             shards(self.n_rows, SHARD_ROWS),
         )
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         V = (scale * V).astype(self.Z.dtype, copy=False)
 
         def add(start: int, stop: int) -> None:
@@ -276,16 +273,12 @@ class StoredBins(Stored):
             row[self.order] = own
         return rows
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         if self.order is None:
             return self._gather(V, T, scale)
         return super().forward_rows(V, T, scale)
 
-    def _gather(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def _gather(self, V: NDArray, T: NDArray, scale: float) -> Work:
         """Work on T as `forward_rows` does, whose columns are in the order of `ids`."""
         from bochner.loops.bins import gather, gather_weighted
 
@@ -434,9 +427,7 @@ class StoredTogether(Stored):
         )
         return T
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         works = [
             part.forward_rows(V[:, own], T, scale * weight)
             for part, own, weight in self._each()

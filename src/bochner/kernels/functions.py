@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from bochner.arrays import Floats
-from bochner.kernels.hats import Pitches, mixture_of_hats
+from bochner.kernels.hats import Function, Pitches, mixture_of_hats
 from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
@@ -26,7 +26,7 @@ class OfFunction(Stationary):
 
     def __init__(
         self,
-        function: Callable[[NDArray], NDArray],
+        function: Function,
         lengthscale: float | ArrayLike = 1.0,
     ) -> None:
         self.function = function

@@ -244,16 +244,17 @@ def limits(found: Findings) -> Iterator[str]:
         )
     held_out = found.origin.held_out
     others = found.origin.others
-    better = (
-        [name for name, own in others["scores"].items() if _is_better(own, held_out)]
-        if held_out and others
-        else []
-    )
-    if better:
-        yield (
-            "On the rows that the fit held out it is not better than: "
-            f"{', '.join(better)}."
-        )
+    if held_out and others:
+        key = "log_loss" if "log_loss" in held_out else "rmse"
+        least = held_out[key]["value"]
+        better = [
+            name for name, own in others["scores"].items() if own[key]["value"] < least
+        ]
+        if better:
+            yield (
+                "On the rows that the fit held out it is not better than: "
+                f"{', '.join(better)}."
+            )
     drifted = [
         one.name for one in found.columns if one.drift is not None and one.drift < LEVEL
     ]
@@ -278,12 +279,6 @@ def limits(found: Findings) -> Iterator[str]:
         "What happens if a column is changed: the model has learned what goes "
         "together, not what causes what."
     )
-
-
-def _is_better(one: dict[str, Any], own: dict[str, Any]) -> bool:
-    """Whether another model has the smaller loss."""
-    key = "log_loss" if "log_loss" in own else "rmse"
-    return bool(one[key]["value"] < own[key]["value"])
 
 
 def data(found: Findings) -> dict[str, Any]:
