@@ -506,7 +506,7 @@ def _places(column: NDArray) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         return np.full(len(column), np.nan)
     ranks = rankdata(numbers, nan_policy="omit") - 1
-    return np.asarray(ranks / max(np.nanmax(ranks, initial=0.0), 1.0), np.float64)
+    return ranks / max(np.nanmax(ranks, initial=0.0), 1.0)
 
 
 def swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:

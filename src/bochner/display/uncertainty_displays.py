@@ -288,7 +288,7 @@ def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
     linear = np.where(
         spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near
     )
-    return np.asarray(linear / linear.sum(axis=1, keepdims=True))
+    return linear / linear.sum(axis=1, keepdims=True)
 
 
 def _grid(values: NDArray) -> NDArray[np.float64]:

@@ -100,17 +100,14 @@ class Explanation:
     @property
     def predictions(self) -> Floats:
         """The predictions that the values sum to, shape (n,) or (n, K), in `unit`."""
-        return np.asarray(self.base_values + self.values.sum(axis=1), np.float64)
+        return self.base_values + self.values.sum(axis=1)
 
     @property
     def mean_absolute(self) -> Floats:
         """Mean absolute value of each column over the rows, and over the outputs,
         shape (d,).
         """
-        return np.asarray(
-            np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2)),
-            np.float64,
-        )
+        return np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2))
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
         """Names and mean absolute values of the columns with the largest ones.

@@ -100,7 +100,7 @@ class Effect:
     @property
     def span(self) -> Floats:
         """Difference of the largest and the smallest mean, shape (K,)."""
-        return np.asarray(np.ptp(self.mean, axis=0), np.float64)
+        return np.ptp(self.mean, axis=0)
 
     @property
     def labels(self) -> list[str]:

@@ -88,9 +88,7 @@ class Interactions:
     def mean_absolute(self) -> Floats:
         """Mean absolute value over the rows and the outputs, shape (d, d)."""
         n, d = self.values.shape[:2]
-        return np.asarray(
-            np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3)), np.float64
-        )
+        return np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3))
 
     def top_pairs(self, most: int = 10) -> list[tuple[str, str, float]]:
         """Names and mean absolute interactions of the pairs with the largest ones.

@@ -140,7 +140,7 @@ class AnchorFeatures(FeatureMap):
         self.normalized_ = False
         self.reach_ = 0
         self.n_features_in_ = n_features
-        self._caches: dict[str, Any] = {}
+        self._caches = {}
         return self
 
     @single_threaded_blas()

@@ -225,6 +225,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return clone_with_mark(self)
 
     n_features_in_: int
+    _caches: dict[str, Any]
     # Of a data frame, also where they are no strings
     _frame_names: list[str] | None = None
     remedy: ClassVar[str] = (

@@ -181,7 +181,7 @@ class BinningFeatures(FeatureMap):
         self.keys_ = np.empty(0, np.int64)
         self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
         self._numbering = None if n_buckets else [Table() for _ in range(P)]
-        self._caches: dict[str, Any] = {}
+        self._caches = {}
         return self
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:

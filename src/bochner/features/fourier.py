@@ -187,7 +187,7 @@ class FourierFeatures(DenseFeatureMap):
         self.amplitudes_ = np.sqrt(
             weights * np.repeat([1, 2], [len(weights) - lone, lone])
         )
-        self._caches: dict[str, Any] = {}
+        self._caches = {}
 
     @property
     def n_features_out(self) -> int:

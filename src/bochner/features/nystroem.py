@@ -122,7 +122,7 @@ class NystroemFeatures(DenseFeatureMap):
         self.n_features_in_ = n_features
         self.landmarks_ = np.zeros((0, n_features))
         self.root_ = np.zeros((0, 0))
-        self._caches: dict[str, Any] = {}
+        self._caches = {}
         return self
 
     @single_threaded_blas()
