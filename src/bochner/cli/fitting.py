@@ -149,7 +149,9 @@ class Fit:
         """What was given on the command line and changes the model or its scores, as
         it is given there.
         """
-        values = self.parameters | {"memory_limit": self.run.memory_limit}
+        values = dict(self.parameters)
+        values["seed"] = values.pop("seed")  # behind what the model is made of
+        values["memory_limit"] = self.run.memory_limit
         values |= {key: getattr(self.run, key) for key in ("sample", "dask", "device")}
         values |= {} if self.test_size == TEST_SIZE else {"test_size": self.test_size}
         several = {"numeric": values.pop("numeric") or [], "exclude": self.exclude}
