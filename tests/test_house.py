@@ -9,6 +9,7 @@ import io
 import os
 import pkgutil
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 # Level of each part; a part imports from lower levels only, so that parts of one level
 # never import one another.
 LAYERS = [
-    {"markup", "notices", "whole_files"},
+    {"arrays", "markup", "notices", "whole_files"},
     {"settings"},
     {"devices"},
     {"engines", "loops", "scores"},
@@ -226,7 +227,7 @@ MOST_OWN_NAMES, MOST_TOKENS_A_LINE = 25, 9.0
 # leaves the list as it shrinks.
 CROWDED = {
     "cli/evaluation.py": 29,
-    "cli/fitting.py": 36,
+    "cli/fitting.py": 35,
     "data/table.py": 47,
     "design/design.py": 34,
     "estimators/classifier.py": 57,
@@ -643,9 +644,9 @@ def test_prose_has_no_banned_phrases(checkout):
 
 
 def test_table_of_kernels_is_generated(checkout):
-    from bochner.kernels.catalogue import table
-
+    script = "docs/extensions/kernel_table.py"
+    table = runpy.run_path(str(checkout / script))["table"]
     assert (
-        f"<!-- python -m bochner.kernels.catalogue -->\n{table()}\n<!-- end -->"
+        f"<!-- python {script} -->\n{table()}\n<!-- end -->"
         in (checkout / "docs/kernels.md").read_text()
     )

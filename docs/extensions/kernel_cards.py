@@ -32,18 +32,6 @@ CARD = """:::{{grid-item-card}} {{py:class}}`{title} <bochner.kernels.{name}>`
 """
 
 
-def title(kernel):
-    """The call that makes a kernel, without its lengthscale."""
-    given = {
-        name: value
-        for name, value in kernel.get_params().items()
-        if name not in ("lengthscale", "function")
-    }
-    shape = [f"{name}={value}" for name, value in given.items()]
-    given = ["function"] * hasattr(kernel, "function") + shape
-    return f"{type(kernel).__name__}({', '.join(given)})"
-
-
 def picture(kernel, path):
     """A kernel over distance, and the frequencies that a feature map draws."""
     from matplotlib.figure import Figure
@@ -80,7 +68,7 @@ def escaped(text):
 
 def write(app):
     """Write the page and draw the pictures that are not there yet."""
-    from bochner.kernels.catalogue import KERNELS
+    from kernel_table import KERNELS, title
 
     folder = PAGE.parent / "pictures" / "kernels"
     folder.mkdir(parents=True, exist_ok=True)

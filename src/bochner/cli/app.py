@@ -6,6 +6,7 @@ import inspect as inspection
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,50 +43,50 @@ def _as_option(name: str, value: Any) -> str:
     return f"--{name.replace('_', '-')} {value}"
 
 
-def _together(
-    uncertainty: bool = False, loss: str = "auto", **others: Any
-) -> dict[str, Any]:
-    """Parameters of an estimator; wrong usage where they exclude one another."""
-    given = {
-        name: others[name]
-        for name in ("kernel", "features", "metric", "alpha", "solver")
-    }
-    if found := conflict(
-        Given(**given, loss=loss, uncertainty=uncertainty, form=_as_option)
-    ):
+def _require_compatible(arguments: dict[str, Any]) -> None:
+    """Wrong usage where parameters of an estimator exclude one another."""
+    given = {one: arguments[one] for one in Given.__annotations__ if one in arguments}
+    if found := conflict(Given(**given, form=_as_option)):
         raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
-    return {**others, "loss": loss}
 
 
-def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
-    """A command whose function returns its report: it is printed, by `--json` as
+def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare a command by the function that is decorated; the one of the same name in
+    a module, imported once it is called, does the work.
+
+    That one takes the arguments, and returns a report: it is printed, by `--json` as
     JSON, and errors are single lines.
     """
 
-    @wraps(work)
-    def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
-        with guarded(traceback, arguments.get("model")):
-            if "numpy" not in sys.modules:
-                require_addresses("The command", LIBRARY_ADDRESSES)
-            from bochner.cli.printing import show
+    def declare(declared: Callable[..., None]) -> Callable[..., None]:
+        name = declared.__name__
 
-            report = {"command": work.__name__} | work(**arguments)
-            show(report, json, arguments.get("details", False))
+        @wraps(declared)
+        def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
+            details = arguments.pop("details", False)
+            with guarded(traceback, arguments.get("model")):
+                if "numpy" not in sys.modules:
+                    require_addresses("The command", LIBRARY_ADDRESSES)
+                if "solver" in arguments:
+                    _require_compatible(arguments)
+                from bochner.cli.printing import show
 
-    own, more = (
-        inspection.signature(work, eval_str=True),
-        {"json": options.Json, "traceback": options.Traceback},
-    )
-    keyword = inspection.Parameter.KEYWORD_ONLY
-    last = [
-        inspection.Parameter(name, keyword, default=False, annotation=kind)
-        for name, kind in more.items()
-    ]
-    parameters = [one.replace(kind=keyword) for one in own.parameters.values()] + last
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    app.command()(run)
-    return run
+                work = getattr(import_module(f"bochner.cli.{module}"), name)
+                show({"command": name} | work(**arguments), json, details)
+
+        keyword = inspection.Parameter.KEYWORD_ONLY
+        own = inspection.signature(declared, eval_str=True)
+        parameters = [one.replace(kind=keyword) for one in own.parameters.values()]
+        for last, kind in (("json", options.Json), ("traceback", options.Traceback)):
+            parameters.append(
+                inspection.Parameter(last, keyword, default=False, annotation=kind)
+            )
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        app.command()(run)
+        return run
+
+    return declare
 
 
 @app.callback(invoke_without_command=True)
@@ -118,21 +119,18 @@ def bochner(
         typer.echo(context.get_help())
 
 
-@_command
-def demo() -> dict[str, Any]:
+@_command("installation")
+def demo() -> None:
     """Fit and score models on three small data sets that come with scikit-learn.
 
     \b
     Example:
       bochner demo
     """
-    from bochner.cli.installation import demo as run
-
-    return run()
 
 
-@_command
-def warmup() -> dict[str, Any]:
+@_command("installation")
+def warmup() -> None:
     """Compile all inner loops and cache them, so that no later fit has to wait for
     them.
 
@@ -140,12 +138,9 @@ def warmup() -> dict[str, Any]:
     Example, in an image of a container:
       NUMBA_CACHE_DIR=/opt/loops bochner warmup
     """
-    from bochner import warmup as run
-
-    return run()._asdict() | {"notes": []}
 
 
-@_command
+@_command("fitting")
 def fit(
     data: options.Data,
     target: options.Target,
@@ -169,7 +164,7 @@ def fit(
     dask: options.Dask = None,
     device: options.Device = None,
     details: options.Details = False,
-) -> dict[str, Any]:
+) -> None:
     """Fit a model to a table, score it on a test split, and save it.
 
     A fifth of the rows is the test split. The saved model is refitted on all rows.
@@ -180,41 +175,9 @@ def fit(
       bochner fit trees.parquet --target species --time-limit 10 --details
       bochner fit 'rows/*.parquet' --target y --memory-limit 1.5GB --out y.safetensors
     """
-    parameters = _together(
-        uncertainty,
-        loss,
-        kernel=kernel,
-        features=features,
-        n_components=n_components,
-        metric=metric,
-        alpha=alpha,
-        solver=solver,
-        time_limit=time_limit,
-        random_state=seed,
-        verbose=1,
-        numeric_features=numeric or None,
-    )
-    from bochner.cli.fitting import Fit, Run
-    from bochner.cli.fitting import fit as run
-
-    settings = Run(memory_limit, sample, dask, device)
-    with settings.applied():
-        return run(
-            Fit(
-                data,
-                target,
-                out,
-                task.value,
-                test_size,
-                exclude or [],
-                parameters,
-                uncertainty,
-                settings,
-            )
-        )
 
 
-@_command
+@_command("fitting")
 def plan(
     data: options.Data,
     target: options.Target,
@@ -228,33 +191,16 @@ def plan(
     exclude: options.Exclude = None,
     memory_limit: options.Memory = None,
     sample: options.Sample = None,
-) -> dict[str, Any]:
+) -> None:
     """Estimate the passes and memory of a fit, without reading the rows.
 
     \b
     Example:
       bochner plan 'rows/*.parquet' --target price --memory-limit 1.5GB
     """
-    parameters = _together(
-        kernel=kernel,
-        features=features,
-        n_components=n_components,
-        metric=metric,
-        alpha=alpha,
-        solver=solver,
-    )
-    from bochner.cli.fitting import Fit, Run
-    from bochner.cli.fitting import plan as run
-
-    settings = Run(memory_limit, sample=sample)
-    return run(
-        Fit(
-            data, target, None, task.value, 0.0, exclude or [], parameters, run=settings
-        )
-    )
 
 
-@_command
+@_command("evaluation")
 def predict(
     model: options.Model,
     data: options.Data,
@@ -282,7 +228,7 @@ def predict(
     ] = None,
     memory_limit: options.Memory = None,
     device: options.Device = None,
-) -> dict[str, Any]:
+) -> None:
     """Predict every row of a table, in order, and write the predictions to a new table.
 
     \b
@@ -290,33 +236,24 @@ def predict(
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner predict houses.safetensors new.csv --out prices.parquet --interval 0.9
     """
-    from bochner.cli.evaluation import PredictionOptions
-    from bochner.cli.evaluation import predict as run
-    from bochner.cli.fitting import Run
-
-    with Run(memory_limit, device=device).applied():
-        return run(model, data, out, PredictionOptions(interval, std, proba))
 
 
-@_command
+@_command("evaluation")
 def evaluate(
     model: options.Model,
     data: options.Data,
     target: options.TrueTarget = None,
     interval: options.Interval = None,
-) -> dict[str, Any]:
+) -> None:
     """Score a model on a table that contains the target.
 
     \b
     Example:
       bochner evaluate houses.safetensors sold.parquet
     """
-    from bochner.cli.evaluation import evaluate as run
-
-    return run(model, data, target, interval)
 
 
-@_command
+@_command("evaluation")
 def explain(
     model: options.Model,
     data: options.Data,
@@ -336,7 +273,7 @@ def explain(
             help="Rows to explain; of more they are drawn at random.",
         ),
     ] = 1000,
-) -> dict[str, Any]:
+) -> None:
     """Explain predictions: write what each column adds to the prediction of each row
     (Shapley values).
 
@@ -344,12 +281,9 @@ def explain(
     Example:
       bochner explain houses.safetensors new.csv --out values.csv
     """
-    from bochner.cli.evaluation import explain as run
-
-    return run(model, data, out, rows)
 
 
-@_command
+@_command("evaluation")
 def report(
     model: options.Model,
     data: options.Data,
@@ -362,7 +296,7 @@ def report(
         ),
     ],
     target: options.TrueTarget = None,
-) -> dict[str, Any]:
+) -> None:
     """Write a report page of a model: one HTML file with scores, importances, effects,
     errors, candidates and costs.
 
@@ -370,19 +304,13 @@ def report(
     Example:
       bochner report houses.safetensors sold.parquet --out report.html
     """
-    from bochner.cli.evaluation import report as run
-
-    return run(model, data, out, target)
 
 
-@_command
-def inspect(model: options.Model) -> dict[str, Any]:
+@_command("model_files")
+def inspect(model: options.Model) -> None:
     """Describe a model file. Nothing in the file is executed.
 
     \b
     Example:
       bochner inspect houses.safetensors
     """
-    from bochner.cli.model_files import inspect as run
-
-    return run(model)

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import (
     CommandError,
+    Facts,
     errors_of,
-    listed,
     missing_column,
     printable,
 )
 from bochner.cli.model_files import SavedModel, check_output, read_model
-from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
+from bochner.cli.tables import drawn_rows, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress
 from bochner.estimators.explained_scores import training_rows_among
@@ -86,9 +86,7 @@ class PredictionOptions:
             )
 
 
-def predictions(
-    saved: SavedModel, X: Any, options: PredictionOptions
-) -> dict[str, Any]:
+def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> Facts:
     """Columns by name: one of predictions for each target, and the other columns
     asked for.
     """
@@ -121,83 +119,35 @@ def _numbers(
     return found
 
 
-# R2, and share of the log loss without inputs, that look too good
-PERFECT_R2, PERFECT_SHARE = 0.999, 0.05
-FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
-# Columns that may tell the target alone, and their share of the importance
-FEW_TELLING, TELLING = 3, 0.95
-
-
-def remark_on_score(
-    scores: dict[str, Any], n_rows: int, model: Any, baseline: dict[str, Any]
-) -> str | None:
-    """What is suspect about the scores of test rows: nearly perfect ones by a few
-    columns, or ones of chance.
-
-    Parameters
-    ----------
-    scores : dict
-        As of `score`.
-    n_rows : int
-        Test rows.
-    model : fitted estimator
-    baseline : dict
-        What a model without inputs predicts.
-    """
-    name = "r2" if "r2" in scores else "log_loss"
-    value, of_baseline, error = (
-        scores[name][key] for key in ("value", "baseline", "standard_error")
-    )
-    gain = value - of_baseline if name == "r2" else of_baseline - value
-    if n_rows < FEWEST_REMARKED:
-        return None
-    if gain <= (error or 0.0):
-        return (
-            f"The score is no better than that of {baseline['predicts']}, predicted "
-            "for every row: the columns tell "
-            "nothing about the target, or more rows are needed."
-        )
-    perfect = (
-        value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
-    )
-    if not perfect:
-        return None
-    importance = getattr(model, "importance_", None)
-    if importance is None:
-        return (
-            "The score is nearly perfect: does a column tell what is known only "
-            "with the target?"
-        )
-    names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
-    n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
-    if n_telling > len(names):
-        return None
-    telling = names[:n_telling]
-    tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
-    return (
-        f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
-        f"{are} known before the target is? "
-        "If not, --exclude leaves a column out."
-    )
-
-
 def predict(
-    model_path: Path, data: Path, out: Path, options: PredictionOptions
-) -> dict[str, Any]:
+    model: Path,
+    data: Path,
+    out: Path,
+    interval: float | None,
+    std: bool,
+    proba: bool | None,
+    memory_limit: str | None,
+    device: str | None,
+) -> Facts:
     """Predict the rows of a table into another one."""
-    check_output(out, data, model_path)
-    saved, notes = read_model(model_path), list[str]()
-    options.check(saved)
-    table = open_table(
-        data,
-        notes.append,
-        saved.text_columns,
-        named=saved.columns or (),
-        refused=saved.other_columns,
-    )
-    start, written = CLOCK.seconds(), list[str]()
+    from bochner.cli.fitting import Run
 
-    def columns_of(X: Any) -> dict[str, Any]:
+    with Run(memory_limit, device=device).applied():
+        return _predicted(model, data, out, PredictionOptions(interval, std, proba))
+
+
+def _predicted(
+    model_path: Path, data: Path, out: Path, options: PredictionOptions
+) -> Facts:
+    check_output(out, data, model_path)
+    saved = read_model(model_path)
+    notes = list[str]()
+    options.check(saved)
+    table = saved.open_table(data, notes.append)
+    start = CLOCK.seconds()
+    written = list[str]()
+
+    def columns_of(X: Any) -> Facts:
         inputs = saved.inputs(X, data)
         if isinstance(table, pa.Table):
             refuse_infinite(inputs, data)
@@ -211,11 +161,9 @@ def predict(
             with progress("Predicting", table.n_rows, True) as advance:
                 n_rows = write_predictions(table, columns_of, out, advance)
         else:
-            names, n_rows, columns = (
-                table.column_names,
-                table.num_rows,
-                pa.table(columns_of(table)),
-            )
+            names = table.column_names
+            n_rows = table.num_rows
+            columns = pa.table(columns_of(table))
     if isinstance(table, pa.Table):
         write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
@@ -232,23 +180,18 @@ def predict(
     }
 
 
-def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any]:
+def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     """Explain the predictions for rows of a table, at most so many, in another
     table.
     """
-    check_output(out, data, model_path)
-    saved, notes = read_model(model_path, "explain"), list[str]()
-    table = open_table(
-        data,
-        notes.append,
-        saved.text_columns,
-        named=saved.columns or (),
-        refused=saved.other_columns,
-    )
+    check_output(out, data, model)
+    saved = read_model(model, "explain")
+    notes = list[str]()
+    table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
     with errors_of(data):
-        rows, numbers, n_rows = _some_rows(table, most, data)
-        X = saved.inputs(rows, data)
+        some, numbers, n_rows = _some_rows(table, rows, data)
+        X = saved.inputs(some, data)
         refuse_infinite(X, data)
         found = saved.model.explain(X)
     if len(found) < n_rows:
@@ -264,7 +207,7 @@ def explain(model_path: Path, data: Path, out: Path, most: int) -> dict[str, Any
     columns = _explained_columns(found, numbers, saved.target or "target")
     write_table([pa.table(columns)], out)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
         "rows_explained": len(found),
@@ -296,9 +239,7 @@ def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, 
     return rows.X[:most], None, n_rows
 
 
-def _explained_columns(
-    found: Any, numbers: NDArray | None, target: str
-) -> dict[str, Any]:
+def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> Facts:
     """Columns by name: which row, and which output where there are several; prediction,
     base value, a value for each.
 
@@ -306,8 +247,9 @@ def _explained_columns(
     """
     n, d = found.values.shape[:2]
     outputs = found.output_names if found.values.ndim == 3 else ("",)
-    K, names = len(outputs), found.feature_names
-    own: dict[str, Any] = {} if numbers is None else {"row": np.repeat(numbers, K)}
+    K = len(outputs)
+    names = found.feature_names
+    own: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
     own |= (
         {"output": np.tile(np.array(outputs, dtype=object), n)}
         if found.values.ndim == 3
@@ -324,27 +266,28 @@ def _explained_columns(
 
 
 def evaluate(
-    model_path: Path, data: Path, name: str | None, coverage: float | None
-) -> dict[str, Any]:
+    model: Path, data: Path, target: str | None, interval: float | None
+) -> Facts:
     """Score a model on the rows of a table that has the target."""
-    saved, notes = read_model(model_path), list[str]()
-    PredictionOptions(interval=coverage).check(saved)
+    saved = read_model(model)
+    notes = list[str]()
+    PredictionOptions(interval=interval).check(saved)
     start = CLOCK.seconds()
-    saved, X, target, n_rows = true_rows(saved, data, name, notes)
+    saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
-        scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
+        scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
-        "rows_without_target": target.missing,
-        "rows_test": len(target.values),
+        "rows_without_target": truth.missing,
+        "rows_test": len(truth.values),
         "target": saved.target,
         "task": saved.task,
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
-        "notes": notes + more + _remarks_on_rows(saved, X, _share(target, n_rows)),
+        "notes": notes + more + _remarks_on_rows(saved, X, _share(truth, n_rows)),
     }
 
 
@@ -399,10 +342,7 @@ def true_rows(
             f"its target{cure}"
         )
     saved = replace(saved, target=name)
-    named = [*(saved.columns or ()), name]
-    table = open_table(
-        data, notes.append, saved.text_columns, named=named, refused=saved.other_columns
-    )
+    table = saved.open_table(data, notes.append, name)
     n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
         rows = (
@@ -441,37 +381,38 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
     return rows
 
 
-def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
+def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
     """Write a page about a model, evaluated on the rows of a table that have the
     target.
     """
     from bochner.report import Origin, write_report
 
-    check_output(out, data, model_path)
-    saved, notes = read_model(model_path, "report_html"), list[str]()
+    check_output(out, data, model)
+    saved = read_model(model, "report_html")
+    notes = list[str]()
     start = CLOCK.seconds()
-    saved, X, target, n_rows = true_rows(saved, data, name, notes)
-    lines = (_fit_line(saved), _report_line(saved, data, out, name))
-    whole = n_rows == len(target.rows) + target.missing
-    numbers = target.rows if whole else None
+    saved, X, truth, n_rows = true_rows(saved, data, target, notes)
+    lines = (_fit_line(saved), _report_line(saved, data, out, target))
+    whole = n_rows == len(truth.rows) + truth.missing
+    numbers = truth.rows if whole else None
     origin = Origin(
         saved.target,
-        model_path.name,
+        model.name,
         saved.baseline,
         saved.scores,
         saved.references,
         saved.rows,
         numbers,
-        _share(target, n_rows),
+        _share(truth, n_rows),
         lines,
     )
     with errors_of(data):
-        write_report(saved.model, X, target.values, out, origin)
+        write_report(saved.model, X, truth.values, out, origin)
     return {
-        "model": str(model_path),
+        "model": str(model),
         "data": str(data),
         "rows": n_rows,
-        "rows_without_target": target.missing,
+        "rows_without_target": truth.missing,
         "target": saved.target,
         "out": str(out),
         "bytes": os.path.getsize(out),

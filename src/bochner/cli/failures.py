@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import typer
 
@@ -19,6 +19,9 @@ FAILED, INTERRUPTED = 1, 130
 printed_errors: list[
     str
 ] = []  # lines on standard error, for whoever must know whether there was one
+
+
+Facts: TypeAlias = dict[str, Any]  # of a report or a model, fit for JSON
 
 
 class CommandError(Exception):

@@ -16,13 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bochner.cli.evaluation import remark_on_score
-from bochner.cli.failures import CommandError, errors_of, missing_column
+from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     drawn_rows,
-    noted,
     open_table,
     refuse_infinite,
     scored_share,
@@ -35,6 +33,7 @@ from bochner.cli.target import (
     read_target,
     score,
     split_rows,
+    summary_of_target,
     with_target,
 )
 from bochner.data.table import TableEncoder
@@ -44,8 +43,6 @@ from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
-from bochner.sources.opening import open_source
-from bochner.sources.rows import finite_batches
 from bochner.sources.schema import bare
 
 TEST_SIZE = 0.2  # unless another share is given
@@ -139,47 +136,34 @@ class Fit:
 
     data: Path
     target: str
-    out: Path | None
     task: str
-    test_size: float
     exclude: list[str]
-    parameters: dict[str, Any]
+    parameters: Facts
+    run: Run
+    out: Path | None = None
+    test_size: float = 0.0
     uncertainty: bool = False
-    run: Run = Run()
 
     @property
     def options(self) -> list[str]:
         """What was given on the command line and changes the model or its scores, as
         it is given there.
         """
-        values = {
-            f"--{key.replace('_', '-')}": value
-            for key, value in self.parameters.items()
-            if key != "verbose"
-        }
-        values["--seed"], numeric = (
-            values.pop("--random-state"),
-            values.pop("--numeric-features") or [],
-        )
-        values |= {
-            f"--{key}": getattr(self.run, key) for key in ("sample", "dask", "device")
-        }
-        values |= {"--memory-limit": self.run.memory_limit}
-        values |= {} if self.test_size == TEST_SIZE else {"--test-size": self.test_size}
+        values = dict(self.parameters)
+        values["seed"] = values.pop("seed")  # behind what the model is made of
+        values["memory_limit"] = self.run.memory_limit
+        values |= {key: getattr(self.run, key) for key in ("sample", "dask", "device")}
+        values |= {} if self.test_size == TEST_SIZE else {"test_size": self.test_size}
+        several = {"numeric": values.pop("numeric") or [], "exclude": self.exclude}
         words = [
             word
             for key, value in values.items()
             if value not in ("auto", None)
-            for word in (key, str(value))
+            for word in (f"--{key.replace('_', '-')}", str(value))
         ]
-        words += [word for name in self.exclude for word in ("--exclude", name)]
-        words += [word for name in numeric for word in ("--numeric", name)]
+        for key, names in several.items():
+            words += [word for name in names for word in (f"--{key}", name)]
         return [*words, "--uncertainty"] if self.uncertainty else words
-
-    @property
-    def seed(self) -> int:
-        """Seed of the split and of the features."""
-        return self.parameters["random_state"]
 
 
 def asked_task(arguments: Fit) -> str:
@@ -195,14 +179,14 @@ def asked_task(arguments: Fit) -> str:
 def estimator_of(arguments: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
-    if task == "regression":
-        loss = arguments.parameters["loss"]
-        parameters = {
-            **arguments.parameters,
-            "loss": "squared" if loss == "auto" else loss,
-        }
-        return KernelMachineRegressor(uncertainty=arguments.uncertainty, **parameters)
-    return KernelMachineClassifier(**arguments.parameters)
+    parameters = arguments.parameters | {"verbose": 1}
+    parameters["random_state"] = parameters.pop("seed", None)
+    parameters["numeric_features"] = parameters.pop("numeric", None) or None
+    if task == "classification":
+        return KernelMachineClassifier(**parameters)
+    if parameters["loss"] == "auto":
+        parameters["loss"] = "squared"
+    return KernelMachineRegressor(uncertainty=arguments.uncertainty, **parameters)
 
 
 @dataclass(frozen=True)
@@ -227,12 +211,42 @@ class Split:
     target: TargetSummary
 
 
-def fit(arguments: Fit) -> dict[str, Any]:
+def fit(
+    data: Path,
+    target: str,
+    out: Path | None,
+    task: str,
+    test_size: float,
+    uncertainty: bool,
+    exclude: list[str] | None,
+    memory_limit: str | None,
+    sample: int | None,
+    dask: str | None,
+    device: str | None,
+    **parameters: Any,
+) -> Facts:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
+    run = Run(memory_limit, sample, dask, device)
+    arguments = Fit(
+        data,
+        target,
+        str(task),
+        exclude or [],
+        parameters,
+        run,
+        out,
+        test_size,
+        uncertainty,
+    )
+    with run.applied():
+        return _fitted(arguments)
+
+
+def _fitted(arguments: Fit) -> Facts:
     notes: list[str] = []
     table = _opened(arguments, notes)
     with errors_of(arguments.data):
-        target = summary_of_target(table, arguments)
+        target = summary_of_target(table, arguments.target, arguments.data)
         task, reason = learned_task(target, asked_task(arguments), arguments.data)
         if arguments.uncertainty and task == "classification":
             raise CommandError(
@@ -255,7 +269,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
         "task": task,
         "task_inferred_because": reason or None,
         "task_can_change": target.kind in ("integer", "boolean"),
-        "seed": arguments.seed,
+        "seed": arguments.parameters["seed"],
         **report,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes + report["notes"],
@@ -266,7 +280,9 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
     """The table, refused where its target is text because of few values, unless it
     holds classes.
     """
-    path, name, asked = arguments.data, arguments.target, asked_task(arguments)
+    path = arguments.data
+    name = arguments.target
+    asked = asked_task(arguments)
     if arguments.out is not None:
         check_output(arguments.out, path)
     if name in arguments.exclude:
@@ -290,30 +306,6 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
     return table
 
 
-def summary_of_target(table: pa.Table | TableSource, arguments: Fit) -> TargetSummary:
-    """Read the target alone, in all rows."""
-    name = arguments.target
-    if isinstance(table, pa.Table):
-        return TargetSummary.of(read_target(table, name, arguments.data))
-    found = TargetSummary(name)
-    if isinstance(table.schema, pa.Schema):
-        with noted(lambda text: None):  # again
-            table = open_source(
-                arguments.data,
-                columns=[name],
-                schema=pa.schema([table.schema.field(name)]),
-            )
-    for part in table.parts:
-        first = 0
-        for batch in finite_batches(part):
-            piece = (
-                batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
-            )
-            found += TargetSummary.of(read_target(piece, name, part.name, first))
-            first += piece.num_rows
-    return found
-
-
 def hold_out(
     table: pa.Table | TableSource,
     target: TargetSummary,
@@ -331,7 +323,8 @@ def hold_out(
     own = own.as_numbers(arguments.data) if task == "regression" else own
     X = table.drop_columns([target.name])
     X = X.take(pa.array(own.rows)) if own.missing else X
-    every, whole = (X, own.values), TargetSummary.of(own)
+    every = (X, own.values)
+    whole = TargetSummary.of(own)
     if not arguments.test_size:
         return Split(every, every, None, whole, whole)
     if X.num_rows < FEWEST_SPLIT:
@@ -340,7 +333,9 @@ def hold_out(
             f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or "
             "use --test-size 0"
         )
-    train, test = split_rows(X, own, task, arguments.test_size, arguments.seed, notes)
+    train, test = split_rows(
+        X, own, task, arguments.test_size, arguments.parameters["seed"], notes
+    )
     part = (X.take(pa.array(train)), own.values[train])
     return Split(
         part,
@@ -357,7 +352,9 @@ def _hold_out_by_content(
     """As `hold_out`, of a table that stays where it is; no more rows are held out
     than tell the score.
     """
-    path, name, seed = arguments.data, target.name, arguments.seed
+    path = arguments.data
+    name = target.name
+    seed = arguments.parameters["seed"]
     if task == "regression" and target.kind in TEXT:
         raise CommandError(
             f"{path}: column '{name}' holds text; regression needs numbers: use "
@@ -384,11 +381,14 @@ def _hold_out_by_content(
     return Split((train, *names), every, (X, test), target.without(test), target)
 
 
-def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]:
+def _scored_and_saved(arguments: Fit, split: Split, task: str) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
-    start, scored, notes, out = CLOCK.seconds(), None, list[str](), arguments.out
+    start = CLOCK.seconds()
+    scored = None
+    notes = list[str]()
+    out = arguments.out
     others = None
     model = estimator_of(arguments, task).fit(*split.train)
     facts = model_facts(model)
@@ -427,6 +427,66 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     }
 
 
+# R2, and share of the log loss without inputs, that look too good
+PERFECT_R2, PERFECT_SHARE = 0.999, 0.05
+FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
+# Columns that may tell the target alone, and their share of the importance
+FEW_TELLING, TELLING = 3, 0.95
+
+
+def remark_on_score(
+    scores: Facts, n_rows: int, model: Any, baseline: Facts
+) -> str | None:
+    """What is suspect about the scores of test rows: nearly perfect ones by a few
+    columns, or ones of chance.
+
+    Parameters
+    ----------
+    scores : dict
+        As of `score`.
+    n_rows : int
+        Test rows.
+    model : fitted estimator
+    baseline : dict
+        What a model without inputs predicts.
+    """
+    name = "r2" if "r2" in scores else "log_loss"
+    value, of_baseline, error = (
+        scores[name][key] for key in ("value", "baseline", "standard_error")
+    )
+    gain = value - of_baseline if name == "r2" else of_baseline - value
+    if n_rows < FEWEST_REMARKED:
+        return None
+    if gain <= (error or 0.0):
+        return (
+            f"The score is no better than that of {baseline['predicts']}, predicted "
+            "for every row: the columns tell "
+            "nothing about the target, or more rows are needed."
+        )
+    perfect = (
+        value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
+    )
+    if not perfect:
+        return None
+    importance = getattr(model, "importance_", None)
+    if importance is None:
+        return (
+            "The score is nearly perfect: does a column tell what is known only "
+            "with the target?"
+        )
+    names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
+    n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
+    if n_telling > len(names):
+        return None
+    telling = names[:n_telling]
+    tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
+    return (
+        f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
+        f"{are} known before the target is? "
+        "If not, --exclude leaves a column out."
+    )
+
+
 def _on_all_rows(model: Any, arguments: Fit, task: str, split: Split) -> Any:
     """The model that was scored, fitted to all rows; chosen again where held-out
     rows have new classes.
@@ -457,7 +517,8 @@ def _check_columns(
     TableEncoder().fit(X)
     remarks = []
     for name, column in zip(X.column_names, X.columns, strict=True):
-        kind, n = column.type, len(column) - column.null_count
+        kind = column.type
+        n = len(column) - column.null_count
         if (
             pa.types.is_string(kind) or pa.types.is_large_string(kind)
         ) and n >= FEW_ROWS:
@@ -492,34 +553,43 @@ def _check_columns(
     return remarks
 
 
-def plan(arguments: Fit) -> dict[str, Any]:
+def plan(
+    data: Path,
+    target: str,
+    task: str,
+    exclude: list[str] | None,
+    memory_limit: str | None,
+    sample: int | None,
+    **parameters: Any,
+) -> Facts:
     """Plan one fit of all rows, without a look at any."""
-    path, run = arguments.data, arguments.run
-    with run.applied(), errors_of(path):
-        rows = table_shape(
-            path, arguments.target, sample=run.sample, exclude=arguments.exclude
-        )
-        if rows.names is not None and arguments.target not in rows.names:
-            raise missing_column(arguments.target, list(rows.names), path)
-        task, notes = asked_task(arguments), list[str]()
-        if task == "auto":
+    parameters["loss"] = "auto"
+    run = Run(memory_limit, sample)
+    notes = list[str]()
+    learned = str(task)
+    with run.applied(), errors_of(data):
+        rows = table_shape(data, target, sample=sample, exclude=exclude or [])
+        if rows.names is not None and target not in rows.names:
+            raise missing_column(target, list(rows.names), data)
+        if learned == "auto":
             kind = "" if rows.target is None else kind_of_type(rows.target)
-            task = (
+            learned = (
                 "classification"
                 if kind in ("text", "category", "boolean")
                 else "regression"
             )
             notes.append(
-                f"Planned as {task}; use --task if the target is something else."
+                f"Planned as {learned}; use --task if the target is something else."
             )
-        found = estimator_of(arguments, task).plan_rows(rows)
+        arguments = Fit(data, target, learned, exclude or [], parameters, run)
+        found = estimator_of(arguments, learned).plan_rows(rows)
     notes.append(
         "This is one fit: 'bochner fit' fits twice if it both scores and saves a model."
     )
     return {
-        "data": str(path),
-        "target": arguments.target,
-        "task": task,
+        "data": str(data),
+        "target": target,
+        "task": learned,
         "plan": found,
         "notes": notes,
     }

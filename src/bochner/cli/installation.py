@@ -14,9 +14,13 @@ from sklearn import datasets
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from bochner.cli.failures import Facts
 from bochner.cli.references import other_models
-from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-from bochner.estimators.loop_cache import warmup
+from bochner.estimators import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    loop_cache,
+)
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries as scores
 
@@ -28,15 +32,16 @@ FUNCTION, FUNCTION_ROWS = "Friedman's function", 3000
 SPLIT_SEED, TEST_SIZE = 0, 0.25
 
 
-def demo() -> dict[str, Any]:
+def demo() -> Facts:
     """Fit and score on data that scikit-learn brings along or makes, beside other
     models.
     """
-    began, worked = time.perf_counter(), CLOCK.seconds()
+    began = time.perf_counter()
+    worked = CLOCK.seconds()
     # All loops, also those of later fits and reports; where they cannot be kept, those
     # of the demonstration remain.
     with suppress(OSError):
-        warmup()
+        loop_cache.warmup()
     function = partial(datasets.make_friedman1, random_state=0)
     results = [
         _fit_and_score(FUNCTION, function(FUNCTION_ROWS, noise=1.0), _regressor),
@@ -58,6 +63,11 @@ def demo() -> dict[str, Any]:
     }
 
 
+def warmup() -> Facts:
+    """Compile all inner loops and cache them."""
+    return loop_cache.warmup()._asdict() | {"notes": []}
+
+
 def _classifier(
     X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray
 ) -> tuple[Any, float]:
@@ -76,7 +86,7 @@ def _regressor(
 
 def _fit_and_score(
     name: str, rows: Any, learn: Callable[..., tuple[Any, float]]
-) -> dict[str, Any]:
+) -> Facts:
     X, y = rows
     classes = learn is _classifier
     X_train, X_test, y_train, y_test = train_test_split(

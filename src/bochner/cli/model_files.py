@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bochner.cli.failures import CommandError, errors_of, inconsistent, listed
+from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent, listed
+from bochner.cli.tables import open_table
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
+from bochner.sources.base import TableSource
 
 # Beside the target and the task
 FACTS = ("baseline", "scores", "references", "rows", "options")
@@ -55,11 +58,11 @@ class SavedModel:
     task: str
     target: str | None
     baseline: Any
-    scores: dict[str, Any] | None
-    references: dict[str, Any] | None
+    scores: Facts | None
+    references: Facts | None
     rows: int | None
     options: list[str] | None
-    description: dict[str, Any]
+    description: Facts
 
     @property
     def columns(self) -> list[str] | None:
@@ -89,6 +92,18 @@ class SavedModel:
     def other_columns(self) -> dict[str, str]:
         """Columns that are no text to the model, each with an empty text."""
         return dict.fromkeys(set(self.columns or []) - set(self.text_columns), "")
+
+    def open_table(
+        self, path: Path, note: Callable[[str], None], *named: str
+    ) -> pa.Table | TableSource:
+        """A table with rows for the model; `named` are columns beside its inputs."""
+        return open_table(
+            path,
+            note,
+            self.text_columns,
+            named=[*(self.columns or ()), *named],
+            refused=self.other_columns,
+        )
 
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those
@@ -121,9 +136,7 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def write_model(
-    model: Any, path: Path, target: str, task: str, facts: dict[str, Any]
-) -> None:
+def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:
     """Save a model together with what `SavedModel` tells of it: rows, baseline,
     scores and options are its facts.
     """
@@ -178,7 +191,8 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
 def _try(saved: SavedModel) -> None:
     """Raise CommandError where a model cannot predict."""
     try:
-        names, width = saved.columns, len(saved.model.encoder_.statistic_.kinds)
+        names = saved.columns
+        width = len(saved.model.encoder_.statistic_.kinds)
         X = (
             np.zeros((1, width))
             if names is None
@@ -218,7 +232,7 @@ def check_output(path: Path, *inputs: Path) -> None:
             )
 
 
-def model_facts(model: Any) -> dict[str, Any]:
+def model_facts(model: Any) -> Facts:
     """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so
     on at the top for a single map.
     """
@@ -245,17 +259,15 @@ def model_facts(model: Any) -> dict[str, Any]:
     }
 
 
-def _importances(model: Any) -> dict[str, Any]:
+def _importances(model: Any) -> Facts:
     """Shares of the most important columns, their standard errors, and by which
     rows; None where none was measured.
     """
     found = getattr(model, "importance_", None)
     if found is None:
         return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
-    first, errors = (
-        dict(found.top_columns(MOST_COLUMNS)),
-        dict(zip(found.names, found.share_errors(), strict=True)),
-    )
+    first = dict(found.top_columns(MOST_COLUMNS))
+    errors = dict(zip(found.names, found.share_errors(), strict=True))
     return {
         "importances": first,
         "importance_errors": {name: float(errors[name]) for name in first},
@@ -263,7 +275,7 @@ def _importances(model: Any) -> dict[str, Any]:
     }
 
 
-def _choice(model: Any) -> dict[str, Any] | None:
+def _choice(model: Any) -> Facts | None:
     """How the model was chosen; None where nothing was learned."""
     report = getattr(model, "report_", None)
     if report is None:
@@ -281,11 +293,12 @@ def _choice(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _map_facts(leaf: LeafMap) -> dict[str, Any]:
+def _map_facts(leaf: LeafMap) -> Facts:
     """Kernel, lengthscale and sizes of a fitted map; of random bins also how the
     training rows fill them.
     """
-    features, kernel = leaf.features, kernel_of(leaf.features)
+    features = leaf.features
+    kernel = kernel_of(leaf.features)
     kernels = (
         [_bare(factor) for _, factors in kernel.terms() for factor in factors]
         if kernel is not None
@@ -297,7 +310,7 @@ def _map_facts(leaf: LeafMap) -> dict[str, Any]:
         for scale in np.ravel(getattr(factor, "lengthscale", []))
     ]
     size = int(features.n_features_out)
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "map": type(getattr(features, "transformer", features)).__name__,
         "kernel": " and ".join(
             dict.fromkeys(type(factor).__name__ for factor in kernels)
@@ -336,9 +349,9 @@ def _spread(values: np.ndarray) -> dict[str, float]:
     }
 
 
-def inspect(path: Path) -> dict[str, Any]:
+def inspect(model: Path) -> Facts:
     """Report on a model file."""
-    saved = read_model(path, "report_html")
+    saved = read_model(model, "report_html")
     classes = getattr(saved.model, "classes_", None)
     kinds = saved.model.encoder_.statistic_.kinds
     names = saved.columns or [f"x{k}" for k in range(len(kinds))]
@@ -347,7 +360,7 @@ def inspect(path: Path) -> dict[str, Any]:
         for key in ("file_bytes", "format_version", "library_version")
     }
     return {
-        "model_file": str(path),
+        "model_file": str(model),
         **of_file,
         "task": saved.task,
         "target": saved.target,

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bochner.cli.failures import listed, printable
+from bochner.cli.failures import Facts, listed, printable
 from bochner.markup import cut, cut_all, cut_named, named_shares, number
 from bochner.scores.summaries import NAMES, cells, score_rows
 
@@ -25,11 +25,12 @@ MOST_IMPORTANT, MOST_EXPLAINED = 3, 10
 PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
-def model_lines(facts: dict[str, Any]) -> dict[str, str]:
+def model_lines(facts: Facts) -> dict[str, str]:
     """Feature maps, ridge penalty, importances, relevances, selection and solver, a
     line for each.
     """
-    maps, alpha = facts["maps"], f"ridge penalty {number(facts['alpha'])}"
+    maps = facts["maps"]
+    alpha = f"ridge penalty {number(facts['alpha'])}"
     lines = {"model": f"{_map_words(maps[0])}; {alpha}"}
     if len(maps) > 1:
         lines = {"model": f"sum of {len(maps)} kernels; {alpha}"}
@@ -65,7 +66,7 @@ def model_lines(facts: dict[str, Any]) -> dict[str, str]:
     )
 
 
-def model_line(facts: dict[str, Any]) -> str:
+def model_line(facts: Facts) -> str:
     """The model in one line: how it was selected, or what it is, and its most
     important columns.
     """
@@ -82,7 +83,7 @@ def model_line(facts: dict[str, Any]) -> str:
     return f"{line}; most important: {', '.join(shares)}" if shares else line
 
 
-def importances(facts: dict[str, Any]) -> list[str]:
+def importances(facts: Facts) -> list[str]:
     """Columns with at least one per cent of the importance, and standard errors, the
     most important first.
     """
@@ -91,7 +92,7 @@ def importances(facts: dict[str, Any]) -> list[str]:
     )
 
 
-def relevances(facts: dict[str, Any]) -> list[str]:
+def relevances(facts: Facts) -> list[str]:
     """Columns with at least one per cent of the distance, the ones that count most
     first.
     """
@@ -104,7 +105,7 @@ def _shown(shares: dict[str, float] | None) -> dict[str, float]:
     }
 
 
-def _map_words(facts: dict[str, Any]) -> str:
+def _map_words(facts: Facts) -> str:
     """Kernel, lengthscale and number of features; of bins how many there are and how
     full.
     """
@@ -115,7 +116,8 @@ def _map_words(facts: dict[str, Any]) -> str:
             "ard": "learned lengthscales and warps",
             "full": "a learned linear map of the columns",
         }
-        text, scale = f"{text} with {learned[facts['metric']]}", None
+        text = f"{text} with {learned[facts['metric']]}"
+        scale = None
     if scale and scale["min"] == scale["max"]:
         text += f", lengthscale {number(scale['min'])}"
     elif scale:
@@ -138,7 +140,7 @@ def _map_words(facts: dict[str, Any]) -> str:
     return f"{text}, {facts['n_features']:,} occupied bins; {filled}"
 
 
-def show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
+def show(report: Facts, as_json: bool, details: bool = False) -> None:
     """Print a report, for people or as one JSON object.
 
     Parameters
@@ -177,7 +179,7 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _fit(console: Console, report: dict[str, Any]) -> None:
+def _fit(console: Console, report: Facts) -> None:
     """A summary in six lines, one more for each score beyond two."""
     facts = {
         "data": f"{report['data']}: {_rows(report)}; target {cut(report['target'])}",
@@ -189,7 +191,7 @@ def _fit(console: Console, report: dict[str, Any]) -> None:
     _facts(console, facts.items())
 
 
-def _fit_details(console: Console, report: dict[str, Any]) -> None:
+def _fit_details(console: Console, report: Facts) -> None:
     """All that is known of a fit."""
     facts = {
         "data": f"{report['data']}: {_rows(report)}",
@@ -219,7 +221,7 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
     console.print(Text(_cost(report), "dim"))
 
 
-def _rows(report: dict[str, Any]) -> str:
+def _rows(report: Facts) -> str:
     rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
     missing = report["rows_without_target"]
     return rows + (
@@ -227,15 +229,16 @@ def _rows(report: dict[str, Any]) -> str:
     )
 
 
-def _task(report: dict[str, Any]) -> str:
-    why, other = report["task_inferred_because"], "regression"
+def _task(report: Facts) -> str:
+    why = report["task_inferred_because"]
+    other = "regression"
     if report["task"] == "regression":
         other = "classification"
     override = f" (--task {other} to override)" if report["task_can_change"] else ""
     return report["task"] + (f": {why}{override}" if why else "")
 
 
-def _saved(report: dict[str, Any]) -> str:
+def _saved(report: Facts) -> str:
     if not report["out"]:
         return "not saved (give --out FILE to save the model); "
     again = ", refitted on" if report["rows_test"] else ", fitted on"
@@ -244,14 +247,14 @@ def _saved(report: dict[str, Any]) -> str:
     )
 
 
-def _cost(report: dict[str, Any]) -> str:
+def _cost(report: Facts) -> str:
     peak = report["peak_memory_bytes"]
     return f"{report['seconds']:.1f} s" + (
         f", {peak / 1e9:.2f} GB of memory" if peak else ""
     )
 
 
-def _score_lines(report: dict[str, Any]) -> dict[str, str]:
+def _score_lines(report: Facts) -> dict[str, str]:
     if not report["scores"]:
         return {"score": "none, because there are no test rows"}
     lines: dict[str, str] = {}
@@ -272,7 +275,7 @@ def _score_lines(report: dict[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _candidates(console: Console, facts: dict[str, Any]) -> None:
+def _candidates(console: Console, facts: Facts) -> None:
     """What was tried, the best first, where there was a choice."""
     choice = facts.get("choice")
     if not choice or not choice["candidates"]:
@@ -289,12 +292,13 @@ def _candidates(console: Console, facts: dict[str, Any]) -> None:
     console.print(table)
 
 
-def _plan(console: Console, report: dict[str, Any]) -> None:
+def _plan(console: Console, report: Facts) -> None:
     _facts(console, report["plan"].facts())
 
 
-def _predict(console: Console, report: dict[str, Any]) -> None:
-    out, columns = printable(report["out"]), report["columns_written"]
+def _predict(console: Console, report: Facts) -> None:
+    out = printable(report["out"])
+    columns = report["columns_written"]
     console.print(
         Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}.")
     )
@@ -308,7 +312,7 @@ def _predict(console: Console, report: dict[str, Any]) -> None:
         )
 
 
-def _evaluate(console: Console, report: dict[str, Any]) -> None:
+def _evaluate(console: Console, report: Facts) -> None:
     rows = f"{report['rows']:,} rows"
     if report["rows_without_target"]:
         rows += f"; {report['rows_without_target']:,} without a target were dropped"
@@ -323,8 +327,9 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
-def _explain(console: Console, report: dict[str, Any]) -> None:
-    out, way = printable(report["out"]), "exact" if report["exact"] else "sampled"
+def _explain(console: Console, report: Facts) -> None:
+    out = printable(report["out"])
+    way = "exact" if report["exact"] else "sampled"
     rows = (
         f"{report['rows_explained']:,} rows, {way}, against "
         f"{report['background_rows']:,} training rows"
@@ -339,7 +344,7 @@ def _explain(console: Console, report: dict[str, Any]) -> None:
     console.print(Text(_cost(report), "dim"))
 
 
-def _report(console: Console, report: dict[str, Any]) -> None:
+def _report(console: Console, report: Facts) -> None:
     size = f"{report['bytes'] / 1e3:,.0f} kB"
     console.print(
         Text(
@@ -350,8 +355,10 @@ def _report(console: Console, report: dict[str, Any]) -> None:
     console.print(Text(f"{report['seconds']:.1f} s", "dim"))
 
 
-def _inspect(console: Console, report: dict[str, Any]) -> None:
-    classes, columns, rows = report["classes"], report["columns"], report["rows_train"]
+def _inspect(console: Console, report: Facts) -> None:
+    classes = report["classes"]
+    columns = report["columns"]
+    rows = report["rows_train"]
     kinds = list(columns.values())
     counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
     facts = {
@@ -370,7 +377,7 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], "test rows")
 
 
-def _demo(console: Console, report: dict[str, Any]) -> None:
+def _demo(console: Console, report: Facts) -> None:
     table = _table(
         "data",
         "size",
@@ -412,7 +419,7 @@ def _demo(console: Console, report: dict[str, Any]) -> None:
         console.print(Text(once, "dim"))
 
 
-def _warmup(console: Console, report: dict[str, Any]) -> None:
+def _warmup(console: Console, report: Facts) -> None:
     counts = (
         f"{report['compiled']:,} loops in {report['seconds']:.1f} s; "
         f"{report['kept_before']:,} were cached already"
@@ -431,7 +438,7 @@ def _facts(console: Console, facts: Iterable[tuple[str, Any]]) -> None:
     console.print(table)
 
 
-def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None:
+def _scores(console: Console, scores: Facts | None, where: str) -> None:
     if not scores:
         return
     table = _table(where, "score", "95 % interval", "baseline")

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from bochner.cli.failures import Facts
 from bochner.cli.tables import SCORED_ROWS, read_rows
 from bochner.cli.target import Target, score, with_target
 from bochner.data.table import TableEncoder
@@ -33,7 +34,7 @@ MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64
 FEWEST = 1000  # rows, unless there are no more: a model of fewer would be no match
 
 
-def other_models(classes: bool) -> dict[str, Any]:
+def other_models(classes: bool) -> Facts:
     """Models of scikit-learn with default settings, by their names: of standardised
     columns, and of trees.
     """
@@ -53,7 +54,7 @@ def reference_scores(
     test: tuple[Any, Target],
     model: Any,
     path: Path,
-) -> dict[str, Any] | None:
+) -> Facts | None:
     """Scores of other models, which learn the training rows of a model, or a sample
     where these are too many.
 

@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, listed, missing_column, printable
-from bochner.cli.tables import place_of
+from bochner.cli.failures import CommandError, Facts, listed, missing_column, printable
+from bochner.cli.tables import noted, place_of
 from bochner.data.hashes import row_hashes
 from bochner.scores import summaries as scores
-from bochner.sources.base import Batch
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.opening import open_source
+from bochner.sources.rows import finite_batches
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
@@ -108,8 +110,10 @@ class TargetSummary:
     @classmethod
     def of(cls, target: Target) -> TargetSummary:
         """The summary of values in memory."""
-        values, n_rows = target.values, len(target.values) + target.missing
-        found, counts = cls(target.name, target.kind, n_rows, target.missing), None
+        values = target.values
+        n_rows = len(target.values) + target.missing
+        found = cls(target.name, target.kind, n_rows, target.missing)
+        counts = None
         if target.kind != "number":
             counts = pa.table(
                 pc.value_counts(pa.array(values)).flatten(), ["value", "rows"]
@@ -148,7 +152,8 @@ class TargetSummary:
 
     def without(self, test: Target) -> TargetSummary:
         """The summary of the other rows; their range is that of all."""
-        counts, n_rows = Counter(self.classes()), self.n_rows - len(test.values)
+        counts = Counter(self.classes())
+        n_rows = self.n_rows - len(test.values)
         if test.values.dtype.kind == "f":
             return replace(
                 self, n_rows=n_rows, total=self.total - float(test.values.sum())
@@ -197,7 +202,7 @@ class TargetSummary:
             return self.total / self.n_known
         return [count / self.n_known for count in self.classes().values()]
 
-    def described_baseline(self, task: str) -> dict[str, Any]:
+    def described_baseline(self, task: str) -> Facts:
         """What a model without inputs predicts, for people."""
         if task == "regression":
             return {
@@ -252,6 +257,31 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
+def summary_of_target(
+    table: pa.Table | TableSource, name: str, path: Path
+) -> TargetSummary:
+    """Read the target alone, in all rows."""
+    if isinstance(table, pa.Table):
+        return TargetSummary.of(read_target(table, name, path))
+    found = TargetSummary(name)
+    if isinstance(table.schema, pa.Schema):
+        with noted(lambda text: None):  # again
+            table = open_source(
+                path,
+                columns=[name],
+                schema=pa.schema([table.schema.field(name)]),
+            )
+    for part in table.parts:
+        first = 0
+        for batch in finite_batches(part):
+            piece = (
+                batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
+            )
+            found += TargetSummary.of(read_target(piece, name, part.name, first))
+            first += piece.num_rows
+    return found
+
+
 def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
     """The other columns of all rows, and the targets of those that have one, as a
     model of this task predicts them.
@@ -259,7 +289,8 @@ def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Targ
     if not isinstance(rows.X, pa.Table):
         y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
         return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
-    target, X = read_target(rows.X, name, path), rows.X.drop_columns([name])
+    target = read_target(rows.X, name, path)
+    X = rows.X.drop_columns([name])
     if not len(target.values):
         raise no_values(name, path)
     if task == "classification":
@@ -296,11 +327,9 @@ def _plain(column: Any) -> Any:
         or pa.types.is_null(column.type)
     ):
         return column.cast(pa.float64(), safe=False)
-    return (
-        column.cast(pa.large_string())
-        if pa.types.is_string_view(column.type)
-        else column
-    )
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column
 
 
 def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
@@ -324,7 +353,8 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
     """What is learned, and why if it is inferred; CommandError where the target
     cannot be learned.
     """
-    n, name = target.n_known, target.name
+    n = target.n_known
+    name = target.name
     if not n:
         raise no_values(name, path)
     if n > 1 and target.only_value is not None:
@@ -333,7 +363,8 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
             f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose "
             "another target"
         )
-    task, reason = asked, ""
+    task = asked
+    reason = ""
     if task == "auto":
         task, reason = infer_task(
             target.kind, target.distinct, n, target.low, target.high
@@ -488,7 +519,7 @@ def score(
     baseline: Any,
     path: Path,
     coverage: float | None = None,
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Facts, list[str]]:
     """Scores of a model on rows with a target, and notes.
 
     Intervals are scored where the model was fitted with uncertainty: those of
@@ -497,9 +528,8 @@ def score(
     """
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)
-    mean = target.values.mean() if baseline is None else baseline
     scored = scores.regression(
-        target.values, _finite_predictions(model.predict(X)), mean
+        target.values, _finite_predictions(model.predict(X)), baseline
     )
     if not getattr(model, "uncertainty", False):
         return scored, []
@@ -515,7 +545,7 @@ def score(
 
 def _score_classes(
     model: Any, X: Any, target: Target, baseline: Any, path: Path
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Facts, list[str]]:
     """Scores of classes; those that the model does not know are wrong, and have no
     probability to be scored.
     """
@@ -526,11 +556,9 @@ def _score_classes(
             f"{path}: column '{target.name}' holds none of the classes "
             f"{listed(model.classes_.tolist())}"
         )
-    shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
-    shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
     scored = scores.classification(
-        labels, predicted, _finite_predictions(model.predict_proba(X)), shares
+        labels, predicted, _finite_predictions(model.predict_proba(X)), baseline
     )
     unknown = len(labels) - len(known)
     some = (

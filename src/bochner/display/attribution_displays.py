@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Block, Display
+from bochner.display.base import SINGLE, Array, Axes, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.importance_displays import (
     SIDES,
@@ -166,15 +166,18 @@ class WaterfallDisplay(Display):
             If the output is not known, or `max_columns` is not positive.
         """
         own, of = _of_output(explanation, output)
-        values, given = own.values[row], own.data[row]
+        values = own.values[row]
+        given = own.data[row]
         first = largest(np.abs(values), max_columns)
         short = cut_all((own.feature_names[j] for j in first), STEP_WIDTH)
         names = [
             f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)
         ]
-        steps, rest = list(values[first]), np.delete(values, first)
+        steps = list(values[first])
+        rest = np.delete(values, first)
         if len(rest):
-            names, steps = [*names, f"{len(rest)} others"], [*steps, rest.sum()]
+            names = [*names, f"{len(rest)} others"]
+            steps = [*steps, rest.sum()]
         return cls(
             names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}"
         )
@@ -182,12 +185,21 @@ class WaterfallDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [bar_block(self.names)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         ends = self.base + np.cumsum(self.values[::-1])[::-1]
         starts = ends - self.values
-        ax, places = axes[0], np.arange(len(self.names))
-        look = {"left": starts, "color": np.where(self.values > 0, VERMILION, BLUE)}
-        self.bars_ = draw_bars(ax, self.names, self.values, **(look | kwargs))
+        ax = axes[0]
+        places = np.arange(len(self.names))
+        self.bars_ = draw_bars(
+            ax,
+            self.names,
+            self.values,
+            **{
+                "left": starts,
+                "color": np.where(self.values > 0, VERMILION, BLUE),
+                **kwargs,
+            },
+        )
         ax.vlines(
             starts[:-1],
             places[:-1] - 0.35,
@@ -320,7 +332,8 @@ class BeeswarmDisplay(Display):
         own, of = _of_output(explanation, output)
         first = largest(own.mean_absolute, max_columns)
         places = np.stack([_places(own.data[:, j]) for j in first], axis=1)
-        names, d = [own.feature_names[j] for j in first], own.values.shape[1]
+        names = [own.feature_names[j] for j in first]
+        d = own.values.shape[1]
         some = f", {len(names)} of {d:,} columns" if len(names) < d else ""
         return cls(
             names,
@@ -333,7 +346,7 @@ class BeeswarmDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         from matplotlib.patches import Patch
 
         (ax,) = axes
@@ -348,8 +361,13 @@ class BeeswarmDisplay(Display):
         self.points_ = list[Any]()
         for j in name_rows(ax, self.names):
             place = j + swarm(self.values[:, j], edges)
-            look = {"s": size, "linewidths": 0, "color": colours[:, j], **kwargs}
-            self.points_.append(ax.scatter(self.values[:, j], place, **look))
+            self.points_.append(
+                ax.scatter(
+                    self.values[:, j],
+                    place,
+                    **{"s": size, "linewidths": 0, "color": colours[:, j], **kwargs},
+                )
+            )
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         if not np.isnan(self.places).all() and "color" not in kwargs:
             keys = [Patch(color=shade, label=name) for name, shade in SHADES.items()]
@@ -458,8 +476,9 @@ class InteractionDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(max(SIDES + SWARM_HEIGHT * len(self.names), SINGLE - 2 * SIDES))]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        ax, d = axes[0], len(self.names)
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+        ax = axes[0]
+        d = len(self.names)
         shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)
         self.image_ = ax.imshow(shown, **{"cmap": "Blues", "vmin": 0.0, **kwargs})
         names = canvas.shortened_all(self.names, STEP_WIDTH)
@@ -487,7 +506,7 @@ def _places(column: NDArray) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         return np.full(len(column), np.nan)
     ranks = rankdata(numbers, nan_policy="omit") - 1
-    return np.asarray(ranks / max(np.nanmax(ranks, initial=0.0), 1.0), np.float64)
+    return ranks / max(np.nanmax(ranks, initial=0.0), 1.0)
 
 
 def swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ else:
 # Field of a display: array-like as it is given, an array of floats from then on
 Array: TypeAlias = Any
 Values: TypeAlias = Any  # the same, but an array of what there is
+Look: TypeAlias = dict[str, Any]  # keywords of artists, as matplotlib takes them
 PAGE, SINGLE = 7.0, 5.0  # inches: widths of a printed page, and of one panel alone
 HEIGHT, LEAST = 3.4, 2.4  # inches: of a panel, and its least width beside another
 
@@ -53,7 +54,7 @@ def build(blocks: Sequence[Block], figure: Any, place: SubplotSpec) -> list[Axes
     """Make the Axes of blocks, one below the other, in a place of a figure."""
     width = place.get_position(figure).width * figure.bbox.width / figure.dpi
     spaced = figure.get_layout_engine() is None
-    room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
+    room: Look = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
     shapes = [block.shape(width) for block in blocks]
     heights = [
         block.height * rows for block, (rows, _) in zip(blocks, shapes, strict=True)
@@ -147,7 +148,7 @@ class Display:
         """Panels, from above."""
         return [Block()]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         raise NotImplementedError
 
 

@@ -143,14 +143,16 @@ def box_around(points: NDArray, room: float) -> tuple[NDArray, NDArray]:
     """Least and largest value of each column of points, and beside them a share of
     the range of the column.
     """
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     beside = room * np.where(high > low, high - low, 1.0)
     return low - beside, high + beside
 
 
 def in_first_column(ax: Axes, first: Axes) -> bool:
     """Whether Axes stand below the first ones, or anywhere."""
-    place, start = ax.get_subplotspec(), first.get_subplotspec()
+    place = ax.get_subplotspec()
+    start = first.get_subplotspec()
     return place is None or start is None or place.colspan.start == start.colspan.start
 
 
@@ -185,15 +187,27 @@ def add_legend(
     title : str, optional
     """
     own = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
-    labels, size = [str(one.get_label()) for one in own], text_size(ax)
+    labels = [str(one.get_label()) for one in own]
+    size = text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
     columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
-    look: dict[str, Any] = {"handlelength": 1.8, "columnspacing": 1.4}
-    look |= {"labelspacing": 0.25, "borderpad": 0.0, "frameon": False}
-    look |= {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.4}
-    look |= {"fontsize": size, "title_fontsize": size, "alignment": "left"}
-    made = ax.legend(own, labels, ncols=columns, title=title, **look)
-    return made
+    return ax.legend(
+        own,
+        labels,
+        ncols=columns,
+        title=title,
+        handlelength=1.8,
+        columnspacing=1.4,
+        labelspacing=0.25,
+        borderpad=0.0,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.4,
+        fontsize=size,
+        title_fontsize=size,
+        alignment="left",
+    )
 
 
 def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
@@ -234,7 +248,8 @@ def _points(ax: Axes) -> tuple[float, float]:
     """Width and height of Axes in points, about, less what names beside them take."""
     from matplotlib.ticker import FixedLocator
 
-    figure, place = ax.figure, ax.get_position()
+    figure = ax.figure
+    place = ax.get_position()
     scale = 72 / figure.dpi
     width = place.width * figure.bbox.width * scale
     if isinstance(ax.yaxis.get_major_locator(), FixedLocator):

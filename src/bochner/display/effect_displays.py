@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display import canvas
-from bochner.display.base import HEIGHT, Axes, Block, Display
+from bochner.display.base import HEIGHT, Axes, Block, Display, Look
 from bochner.display.canvas import GREY, look
 
 ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
@@ -121,10 +121,11 @@ class EffectDisplay(Display):
         n = len(self.effects)
         return [Block(HEIGHT if n == 1 else ROW, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
         shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
-        self.lines_, self.bands_ = list[Any](), list[Any]()
+        self.lines_ = list[Any]()
+        self.bands_ = list[Any]()
         label = self.what.capitalize()
         if self.kind != "partial":
             label = f"Change of the {self.what}"
@@ -143,46 +144,70 @@ class EffectDisplay(Display):
         if len(shown) > 1:
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
 
-    def _draw_numbers(
-        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
-    ) -> None:
+    def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
         known = ~np.isnan(one.positions)
         x = one.positions[known]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
-        thin: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
+        thin: Look = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
         if len(shown) == 1:
             ax.plot(x, one.curves[:, known, shown[0]].T, **thin)
         for i, k in enumerate(shown):
-            colour, label = look(i)[0], canvas.shortened(self.outputs[k])
-            style = {"color": colour, "linewidth": 1.8, "label": label, **kwargs}
-            self.lines_ += ax.plot(x, one.mean[known, k], **style)
+            colour = look(i)[0]
+            label = canvas.shortened(self.outputs[k])
+            self.lines_ += ax.plot(
+                x,
+                one.mean[known, k],
+                **{"color": colour, "linewidth": 1.8, "label": label, **kwargs},
+            )
             if one.low is not None:
                 ends = one.low[known, k], one.high[known, k]
                 self.bands_.append(canvas.draw_band(ax, x, ends, colour))
             if not known.all():
                 # The missing value, beside the others
                 beside = x[-1] + ASIDE * (np.ptp(x) or 1.0)
-                mark: dict[str, Any] = {"color": colour, "marker": "s", "markersize": 4}
-                ax.errorbar(beside, one.mean[-1, k], _halves(one, [-1], k), **mark)
+                ax.errorbar(
+                    beside,
+                    one.mean[-1, k],
+                    _halves(one, [-1], k),
+                    color=colour,
+                    marker="s",
+                    markersize=4,
+                )
         if not known.all():
-            place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right"}
             small = 0.8 * canvas.text_size(ax)
-            ax.text(1, 1, "missing", color=GREY, va="top", fontsize=small, **place)
+            ax.text(
+                1,
+                1,
+                "missing",
+                color=GREY,
+                va="top",
+                fontsize=small,
+                transform=ax.transAxes,
+                ha="right",
+            )
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        place = {"transform": ax.get_xaxis_transform(), "markersize": 4}
-        ax.plot(inside, np.full(len(inside), 0.02), "|", color=GREY, **place)
+        ax.plot(
+            inside,
+            np.full(len(inside), 0.02),
+            "|",
+            color=GREY,
+            transform=ax.get_xaxis_transform(),
+            markersize=4,
+        )
 
-    def _draw_levels(
-        self, ax: Axes, one: Any, shown: list[int], kwargs: dict[str, Any]
-    ) -> None:
+    def _draw_levels(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), MOST_LEVELS)
         for i, k in enumerate(shown):
             place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)
             label = canvas.shortened(self.outputs[k])
-            style: dict[str, Any] = {"color": look(i)[0], "fmt": "o", "label": label}
             halves = _halves(one, np.arange(n), k)
-            drawn = ax.errorbar(place, one.mean[:n, k], halves, **(style | kwargs))
+            drawn = ax.errorbar(
+                place,
+                one.mean[:n, k],
+                halves,
+                **{"color": look(i)[0], "fmt": "o", "label": label, **kwargs},
+            )
             self.lines_.append(drawn.lines[0])
         names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
         ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)

@@ -38,8 +38,9 @@ def name_rows(ax: Axes, names: Sequence[str]) -> NDArray[np.intp]:
 
 def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> Any:
     """Draw a bar for each column, the first on top."""
-    look = {"color": BLUE, "height": 0.7, **look}
-    return ax.barh(name_rows(ax, names), lengths, **look)
+    return ax.barh(
+        name_rows(ax, names), lengths, **{"color": BLUE, "height": 0.7, **look}
+    )
 
 
 def bar_block(names: Sized) -> Block:
@@ -141,11 +142,10 @@ class ImportanceDisplay(Display):
             Where `max_columns` is not positive.
         """
         first = largest(importance.values, max_columns)
-        names, d = [importance.names[j] for j in first], len(importance.names)
-        values, errors = (
-            importance.values[first] / importance.total,
-            importance.share_errors()[first],
-        )
+        names = [importance.names[j] for j in first]
+        d = len(importance.names)
+        values = importance.values[first] / importance.total
+        errors = importance.share_errors()[first]
         return cls(names, values, errors, importance.loss, d)
 
     def _blocks(self) -> list[Block]:
@@ -153,8 +153,12 @@ class ImportanceDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         ax = axes[0]
-        look: dict[str, Any] = {"xerr": Z * self.errors, "ecolor": GREY, **kwargs}
-        self.bars_ = draw_bars(ax, self.names, self.values, **look)
+        self.bars_ = draw_bars(
+            ax,
+            self.names,
+            self.values,
+            **{"xerr": Z * self.errors, "ecolor": GREY, **kwargs},
+        )
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         canvas.percent_ticks(ax.xaxis)
         label = f"Growth of the {self.loss}, share of the total"

@@ -21,6 +21,7 @@ from bochner.display.base import (
     Axes,
     Block,
     Display,
+    Look,
     Values,
     fitted_attribute,
 )
@@ -145,7 +146,8 @@ class LearningDisplay(Display):
         ValueError
             Without `rows` and `sizes`, and for more rows than there are.
         """
-        n, targets = len(np.asarray(y)), np.asarray(y)
+        n = len(np.asarray(y))
+        targets = np.asarray(y)
         if not (len(seeds) and (len(rows) or len(sizes))) or max(rows, default=0) > n:
             raise ValueError(
                 f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, "
@@ -162,7 +164,8 @@ class LearningDisplay(Display):
                     random_state=seed,
                     **({} if size is None else {"n_components": size}),
                 )
-                some, start = take(X, order[:part]), time.perf_counter()
+                some = take(X, order[:part])
+                start = time.perf_counter()
                 own.fit(some, targets[order[:part]])
                 found[i, j, 1] = time.perf_counter() - start
                 found[i, j, 0] = _error(own, *test)
@@ -196,15 +199,19 @@ class LearningDisplay(Display):
             raise ValueError("There is nothing to draw: give rows or sizes.")
         return [Block(ROW, [1] * n, PANEL)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         curves = self._curves
-        self.lines_, self.bands_ = list[Any](), list[Any]()
+        self.lines_ = list[Any]()
+        self.bands_ = list[Any]()
         for ax, (x, values, across, up, colour) in zip(axes, curves, strict=True):
             ax.set_xscale("log")
             ends = values.min(axis=1), values.max(axis=1)
             self.bands_.append(canvas.draw_band(ax, x, ends, colour))
-            look: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4.5}
-            self.lines_ += ax.plot(x, values.mean(axis=1), **(look | kwargs))
+            self.lines_ += ax.plot(
+                x,
+                values.mean(axis=1),
+                **{"color": colour, "marker": "o", "markersize": 4.5, **kwargs},
+            )
             canvas.size_ticks(ax.xaxis, x, MOST_TICKS)
             canvas.label_axes(ax, across, up, ylim=(0, None))
         canvas.label_axes(axes[0], title=canvas.of_draws(curves[0][1]))
@@ -346,36 +353,36 @@ class SizeDisplay(Display):
         height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
         return [Block(height, [1] * n, WIDE_ENOUGH)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self.lines_, self.minima_ = (
             self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
         )
         self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
 
     @property
-    def _names(self) -> list[str]:
-        """Of the lines."""
-        return list(dict.fromkeys(name for name, _, _ in self.sizes))
-
-    @property
     def _loss(self) -> str:
         return f"Mean {UNITS.get(self.criterion, self.criterion)}"
 
-    def _draw_sizes(
-        self, ax: Axes, kwargs: dict[str, Any]
-    ) -> tuple[list[Any], list[Any]]:
+    def _draw_sizes(self, ax: Axes, kwargs: Look) -> tuple[list[Any], list[Any]]:
         from matplotlib.ticker import MaxNLocator
 
-        lines, stars = list[Any](), list[Any]()
-        for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
+        lines = list[Any]()
+        stars = list[Any]()
+        names = dict.fromkeys(name for name, _, _ in self.sizes)
+        for name, (colour, marker) in zip(names, cycle(LOOKS), strict=False):
             tried = np.array(
                 sorted((size, loss) for own, size, loss in self.sizes if own == name)
             )
             best = tried[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]
             look = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
             lines += ax.plot(*tried.T, **({"label": canvas.shortened(name)} | look))
-            star: dict[str, Any] = {"markersize": 14, "markeredgecolor": "white"}
-            stars += ax.plot(*best[:, np.newaxis], "*", color=colour, **star)
+            stars += ax.plot(
+                *best[:, np.newaxis],
+                "*",
+                color=colour,
+                markersize=14,
+                markeredgecolor="white",
+            )
         ax.set_yscale(_loss_scale([loss for _, _, loss in self.sizes]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         title = "Scales tried, the best starred"
@@ -384,10 +391,11 @@ class SizeDisplay(Display):
         return lines, stars
 
     def _draw_candidates(self, ax: Axes) -> list[Any]:
-        ranked, bars = sorted(self.candidates, key=lambda one: one.loss), list[Any]()
+        ranked = sorted(self.candidates, key=lambda one: one.loss)
+        bars = list[Any]()
         for i, one in enumerate(ranked):
             is_chosen = one.name == self.chosen
-            look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3}
+            look: Look = {"fmt": "o", "markersize": 7, "capsize": 3}
             look["color"] = BLUE if is_chosen else GREY
             look["markerfacecolor"] = BLUE if is_chosen else "white"
             bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, **look))
@@ -415,5 +423,6 @@ class SizeDisplay(Display):
 def _loss_scale(losses: Iterable[float]) -> str:
     """Logarithmic where the losses differ by factors."""
     finite = [loss for loss in losses if np.isfinite(loss)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    low = min(finite, default=0.0)
+    high = max(finite, default=0.0)
     return "log" if 0 < WIDE * low < high else "linear"

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display, Values
+from bochner.display.base import Array, Axes, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
@@ -157,14 +157,16 @@ class KernelDisplay(Display):
         )
         estimate = estimates_from_first(own, line)
         if n_draws == 0:
-            centre, deviation, band = kernel, _known(own, line), KNOWN
+            centre = kernel
+            deviation = _known(own, line)
+            band = KNOWN
         else:
             centre, deviation = _redraws(seen, start, line, n_draws, random_state)
             band = f"mean ± 2 sd of {n_draws} draws"
         size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
@@ -172,13 +174,11 @@ class KernelDisplay(Display):
             self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact"
         )
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
-        own: dict[str, Any] = {
-            "color": VERMILION,
-            "linewidth": 1.2,
-            "label": label,
-            **kwargs,
-        }
-        (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
+        (self.estimate_line_,) = ax.plot(
+            self.distances,
+            self.estimate,
+            **{"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs},
+        )
         along = f" along {canvas.shortened(self.along)}" if self.along else ""
         canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
@@ -375,11 +375,11 @@ class GramDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(ROW, [1] * (1 + len(self.estimates)), PICTURE)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         matrices = [self.exact, *self.estimates]
         low = min(0.0, *(float(matrix.min()) for matrix in matrices))
         high = max(float(matrix.max()) for matrix in matrices)
-        look: dict[str, Any] = {
+        look: Look = {
             "cmap": "viridis",
             "vmin": low,
             "vmax": high,
@@ -530,7 +530,8 @@ class ErrorDisplay(Display):
             )
         limit = None if bound is None else _bound(bound, sizes)
         pairs = np.triu_indices(len(rows), 1)
-        exact, rng = seen.exact(rows)[pairs], np.random.default_rng(random_state)
+        exact = seen.exact(rows)[pairs]
+        rng = np.random.default_rng(random_state)
         errors = np.empty((2, len(sizes), n_draws))
         for i, size in enumerate(sizes):
             for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
@@ -545,30 +546,37 @@ class ErrorDisplay(Display):
             "grids P" if seen.unit == "grids" else "features D",
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        self.bands_, self.fits_ = list[Any](), list[Any]()
+        self.bands_ = list[Any]()
+        self.fits_ = list[Any]()
         self.bound_line_: Any = None
-        lines, root = list[Any](), np.sqrt(self.sizes)
+        lines = list[Any]()
+        root = np.sqrt(self.sizes)
         for errors, colour, marker, label in (
             (self.mean_errors, BLUE, "o", "mean of the pairs"),
             (self.max_errors, VERMILION, "s", "largest of the pairs"),
         ):
-            mean, ends = errors.mean(axis=1), (errors.min(axis=1), errors.max(axis=1))
+            mean = errors.mean(axis=1)
+            ends = (errors.min(axis=1), errors.max(axis=1))
             # The line c / sqrt(D) that fits the logarithms
             c = np.exp(np.mean(np.log(np.maximum(mean, TINY) * root)))
             self.fits_ += ax.plot(self.sizes, c / root, "--", color=GREY)
             self.bands_.append(canvas.draw_band(ax, self.sizes, ends, colour))
-            look = {"color": colour, "marker": marker, "label": label, **kwargs}
-            lines += ax.plot(self.sizes, mean, **look)
+            lines += ax.plot(
+                self.sizes,
+                mean,
+                **{"color": colour, "marker": marker, "label": label, **kwargs},
+            )
         self.mean_line_, self.max_line_ = lines
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
         keys = [self.max_line_, self.mean_line_, self.fits_[0]]
         if self.bound is not None:
-            look = {"color": PURPLE, "linewidth": 2, "label": "bound"}
-            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", **look)
+            (self.bound_line_,) = ax.plot(
+                self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound"
+            )
             keys.insert(0, self.bound_line_)
         canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6)
         title = canvas.of_draws(self.mean_errors)
@@ -740,48 +748,62 @@ class SpectrumDisplay(Display):
             label = f"Frequency in {name}  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         cell = self.grid[1] - self.grid[0]
-        low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        low = self.grid[0] - cell / 2
+        high = self.grid[-1] + cell / 2
         bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
-        look: dict[str, Any] = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
+        look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
         look |= {"label": f"{len(self.drawn):,} drawn", **kwargs}
         self.histogram_: Any = ax.hist(
             self.drawn, edges.tolist(), weights=self.weights / width, **look
         )[2]
         rugs = self.drawn[:MOST_RUGS]
-        look = {"transform": ax.get_xaxis_transform(), "color": BLUE, "alpha": 0.5}
-        (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", **look)
-        look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
-        (self.density_line_,) = ax.plot(self.grid, self.density, **look)
+        (self.rug_,) = ax.plot(
+            rugs,
+            np.full(len(rugs), 0.015),
+            "|",
+            transform=ax.get_xaxis_transform(),
+            color=BLUE,
+            alpha=0.5,
+        )
+        (self.density_line_,) = ax.plot(
+            self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
+        )
         self.atom_lines_: Any = None
         if len(self.atoms):
-            look = {"color": ORANGE, "label": "probability / width of a bar"}
             shares = self.atom_shares / width
-            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, linewidth=2, **look)
+            self.atom_lines_ = ax.vlines(
+                self.atoms,
+                0,
+                shares,
+                linewidth=2,
+                color=ORANGE,
+                label="probability / width of a bar",
+            )
         outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
         beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
-        ends: dict[str, Any] = {"xlim": (low, high), "ylim": (0, None)}
-        canvas.label_axes(ax, self.label + beyond, "Density", **ends)
+        canvas.label_axes(
+            ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None)
+        )
         canvas.add_legend(ax)
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
-    return (
-        np.linalg.norm(frequencies, axis=0)
-        if coordinate == "length"
-        else frequencies[int(coordinate)]
-    )
+    if coordinate == "length":
+        return np.linalg.norm(frequencies, axis=0)
+    return frequencies[int(coordinate)]
 
 
 def _sample(
     kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator
 ) -> NDArray:
     """Frequencies of the kernel's distribution, as even as they can be drawn."""
-    size, terms = int(min(size, max(NUMBERS / d, 1000))), kernel.terms()
+    size = int(min(size, max(NUMBERS / d, 1000)))
+    terms = kernel.terms()
     measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
     by_chance = d * len(measures) > MOST_SOBOL or any(
         isinstance(measure, Drawn) for measure in measures

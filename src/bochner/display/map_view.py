@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from bochner.arrays import Floats
 from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse
 from bochner.display.base import fitted_attribute
@@ -53,9 +54,9 @@ class View:
     @property
     def size_name(self) -> str:
         """Parameter that is the size of the map."""
-        return (
-            "n_grids" if isinstance(self.features, BinningFeatures) else "n_components"
-        )
+        if isinstance(self.features, BinningFeatures):
+            return "n_grids"
+        return "n_components"
 
     @property
     def unit(self) -> str:
@@ -67,7 +68,7 @@ class View:
         """Whether the map has been drawn."""
         return hasattr(self.features, "n_features_in_")
 
-    def rows(self, X: Any) -> NDArray[np.float64]:
+    def rows(self, X: Any) -> Floats:
         """Rows as the map sees them: encoded, in learned coordinates, dense;
         ValueError for other columns.
         """
@@ -119,7 +120,7 @@ class View:
             )
             return features.fit(X)
 
-    def exact(self, X: NDArray, Y: NDArray | None = None) -> NDArray[np.float64]:
+    def exact(self, X: NDArray, Y: NDArray | None = None) -> Floats:
         """Kernel matrix that the features estimate."""
         return estimated_kernel(self.features)(X, X if Y is None else Y)
 
@@ -152,12 +153,13 @@ def view(source: Any, *kinds: type) -> View:
     )
 
 
-def estimated_gram(features: Any, X: NDArray) -> NDArray[np.float64]:
+def estimated_gram(features: Any, X: NDArray) -> Floats:
     """z(x)'z(y) of all pairs of the rows, on which bins were learned."""
     Z = features.transform(X)
     if not hasattr(Z, "tocsc"):
         return Z @ Z.T
-    Z, gram = Z.tocsc(), np.zeros((len(X), len(X)))
+    Z = Z.tocsc()
+    gram = np.zeros((len(X), len(X)))
     for a in range(0, Z.shape[1], BLOCK):
         block = Z[:, a : a + BLOCK].toarray()
         gram += block @ block.T

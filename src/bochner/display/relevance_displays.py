@@ -14,13 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
-from bochner.display.base import (
-    Array,
-    Axes,
-    Block,
-    Display,
-    fitted_attribute,
-)
+from bochner.display.base import Array, Axes, Block, Display, Look, fitted_attribute
 from bochner.display.canvas import BLUE, GREY
 from bochner.display.importance_displays import bar_block, draw_bars, largest
 from bochner.features.metric import Metric
@@ -74,7 +68,8 @@ def relevant_warps(
         Columns.
     """
     shift, scale = table_units(columns, metric.n_features_in_)
-    times, warps = time_units(columns), []
+    times = time_units(columns)
+    warps = []
     for j in _warped_columns(metric)[:most].tolist():
         knots = np.unique(metric.knots_[metric.source_[metric.warped_] == j])
         along = distances_along(metric, j, knots)
@@ -106,7 +101,8 @@ def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArra
     """Shift and scale from encoded columns back to those of the table: of numbers,
     and of dates and durations.
     """
-    shift, scale = np.zeros(n_columns), np.ones(n_columns)
+    shift = np.zeros(n_columns)
+    scale = np.ones(n_columns)
     for column in columns:
         if isinstance(column, NumberColumns):
             shift[column.at], scale[column.at] = column.shift, column.scale
@@ -256,7 +252,8 @@ class MetricDisplay(Display):
             Where the model is not fitted, or has learned no metric: with a kernel of
             its own, or on too few rows.
         """
-        metric, encoder = fitted_attribute(model, "metric_"), model.encoder_
+        metric = fitted_attribute(model, "metric_")
+        encoder = model.encoder_
         names = encoder.get_feature_names_out()
         display = cls._collected(metric, names, n_warps, encoder.columns_)
         p = encoder.n_features_in_
@@ -326,8 +323,9 @@ class MetricDisplay(Display):
             blocks.append(Block(1.1 + side + CHARACTER * below))
         return blocks
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        sharey, at = kwargs.pop("sharey"), int(self._has_bars)
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+        sharey = kwargs.pop("sharey")
+        at = int(self._has_bars)
         self.bars_ = self._draw_relevance(axes[0]) if at else None
         warps = axes[at : at + len(self.warps)]
         self.lines_ = self._draw_warps(warps, sharey, kwargs)
@@ -346,11 +344,17 @@ class MetricDisplay(Display):
         return order
 
     def _draw_relevance(self, ax: Axes) -> Any:
-        shown, d = self._bars(), len(self.feature_names)
+        shown = self._bars()
+        d = len(self.feature_names)
         lengths = self.relevance[shown]
         bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
-        look: dict[str, Any] = {"color": GREY, "fontsize": 0.9 * canvas.text_size(ax)}
-        ax.bar_label(bars, [_percent(share) for share in lengths], padding=3, **look)
+        ax.bar_label(
+            bars,
+            [_percent(share) for share in lengths],
+            padding=3,
+            color=GREY,
+            fontsize=0.9 * canvas.text_size(ax),
+        )
         canvas.percent_ticks(ax.xaxis)
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
         title = f"Relevance{some if lengths.any() else ': not known'}"
@@ -359,9 +363,10 @@ class MetricDisplay(Display):
         return bars
 
     def _draw_warps(
-        self, axes: Sequence[Axes], sharey: bool, kwargs: dict[str, Any]
+        self, axes: Sequence[Axes], sharey: bool, kwargs: Look
     ) -> list[Any]:
-        lines, levels = list[Any](), [np.asarray(warp.w) for warp in self.warps]
+        lines = list[Any]()
+        levels = [np.asarray(warp.w) for warp in self.warps]
         for ax, warp, own in zip(axes, self.warps, levels, strict=True):
             marker = "." if len(own) <= FEW_KNOTS else ""
             lines += ax.plot(warp.x, own, **{"color": BLUE, "marker": marker, **kwargs})
@@ -373,7 +378,8 @@ class MetricDisplay(Display):
             canvas.mark_units(ax.xaxis, warp.unit)
             ax.tick_params(labelleft=first or not sharey)
         if lines:
-            n, whole = len(lines), self.n_warped or 0
+            n = len(lines)
+            whole = self.n_warped or 0
             some = f": {n} of {whole:,}" if whole > n else ""
             canvas.label_axes(axes[0], title=f"Warps{some}")
         return lines
@@ -387,8 +393,9 @@ class MetricDisplay(Display):
 
     def _draw_map(self, ax: Axes) -> None:
         limit = float(np.abs(self.linear).max()) or 1.0
-        look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-        self.image_ = ax.imshow(self.linear, aspect="auto", **look)
+        self.image_ = ax.imshow(
+            self.linear, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit
+        )
         self.colorbar_ = canvas.add_colour_bar(self.image_, ax, "Weight")
         ax.locator_params(integer=True)
         if names := self._map_names():

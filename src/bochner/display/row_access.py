@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.data.columns import PARTS, column_names, column_number, read_column
 from bochner.data.table_input import as_array, is_frame
 from bochner.features.metric import Metric
@@ -127,7 +128,7 @@ def rows_along(X: Any, grid: NDArray) -> Any:
     return pa.table({name: own})
 
 
-def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:
+def target_of(y: ArrayLike, target: int = 0) -> Floats:
     """One of several targets, shape (n,); ValueError where there is none."""
     values = np.asarray(y, np.float64)
     if values.ndim not in (1, 2) or not len(values):
@@ -138,9 +139,7 @@ def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:
     return _one(values[:, np.newaxis] if values.ndim == 1 else values, target)
 
 
-def interval_of(
-    model: Any, X: Any, coverage: float, target: int = 0
-) -> NDArray[np.float64]:
+def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> Floats:
     """Prediction intervals of a target, shape (n, 2); ValueError for a model that
     has none.
     """
@@ -154,7 +153,7 @@ def interval_of(
     return _one(ends[:, np.newaxis] if ends.ndim == 2 else ends, target)
 
 
-def deviation_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
+def deviation_of(model: Any, X: Any, target: int = 0) -> Floats:
     """Standard deviations of a target, shape (n,); ValueError for a model that has
     none.
     """
@@ -167,7 +166,7 @@ def deviation_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
     return target_of(model.predict(X, return_std=True)[1], target)
 
 
-def _one(values: NDArray[np.float64], target: int) -> NDArray[np.float64]:
+def _one(values: Floats, target: int) -> Floats:
     if not isinstance(target, int | np.integer) or not 0 <= target < values.shape[1]:
         raise ValueError(
             f"target must be from 0 to {values.shape[1] - 1}, got {target!r}."

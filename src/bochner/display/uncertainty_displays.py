@@ -14,8 +14,8 @@ from scipy.stats import binom, norm, rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display
-from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
+from bochner.display.base import Array, Axes, Block, Display, Look
+from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import (
     column_of,
@@ -218,25 +218,37 @@ class BandDisplay(Display):
             time_unit(X, column),
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,), self.bands_ = axes, list[Any]()
         for band in self.bands:
-            label, ends = f"{100 * band.coverage:g}%", (band.low, band.high)
+            label = f"{100 * band.coverage:g}%"
+            ends = (band.low, band.high)
             drawn = canvas.draw_band(ax, self.grid, ends, BLUE, label=label)
             self.bands_.append(drawn)
-        line = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
-        (self.line_,) = ax.plot(self.grid, self.mean, **line)
+        (self.line_,) = ax.plot(
+            self.grid,
+            self.mean,
+            **{"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs},
+        )
         self.points_ = None
         if self.points is not None:
             # The axis ends at all of line and bands, and at the dots but for the few
             # that are far off
             usual = np.quantile(self.points[:, 1], [TAIL, 1 - TAIL])
             ax.update_datalim(np.column_stack([self.grid[[0, -1]], usual]))
-            look: dict[str, Any] = {"s": 12, "color": GREY, "alpha": 0.45}
-            look |= {"linewidths": 0, "label": "rows", "zorder": 0}
             ax.autoscale_view()
             ax.autoscale(False)
-            self.points_ = ax.scatter(*self.points.T, **look)
+            column, target = self.points.T
+            self.points_ = ax.scatter(
+                column,
+                target,
+                s=12,
+                color=GREY,
+                alpha=0.45,
+                linewidths=0,
+                label="rows",
+                zorder=0,
+            )
         title = KINDS[self.kind] if self.bands else "Predicted mean"
         title += "; means of rows of similar value" if self.n_others else ""
         x, y = map(canvas.shortened, self.names)
@@ -276,7 +288,7 @@ def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
     linear = np.where(
         spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near
     )
-    return np.asarray(linear / linear.sum(axis=1, keepdims=True))
+    return linear / linear.sum(axis=1, keepdims=True)
 
 
 def _grid(values: NDArray) -> NDArray[np.float64]:
@@ -555,16 +567,19 @@ class CoverageDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(widths=WIDTHS)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_coverages(axes[0], kwargs)
         self._draw_groups(axes[1])
 
-    def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_coverages(self, ax: Axes, kwargs: Look) -> None:
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
-        look = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
-        (self.line_,) = ax.plot(self.coverages, self.covered, **look)
+        (self.line_,) = ax.plot(
+            self.coverages,
+            self.covered,
+            **{"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs},
+        )
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
         labels = "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows"
         canvas.label_axes(ax, *labels, xlim=(0, 1), ylim=(0, 1))
@@ -575,10 +590,11 @@ class CoverageDisplay(Display):
         at = name_rows(ax, [group.name for group in self.groups])
         ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
-        colours = np.where(off, VERMILION, BLUE)
-        look: dict[str, Any] = {"fmt": "none", "ecolor": colours, "elinewidth": 1.5}
+        colours: Any = np.where(off, VERMILION, BLUE)
         halves = np.abs(ends.T - covered)
-        self.errorbars_ = ax.errorbar(covered, at, xerr=halves, **look)
+        self.errorbars_ = ax.errorbar(
+            covered, at, xerr=halves, fmt="none", ecolor=colours, elinewidth=1.5
+        )
         self.points_ = ax.scatter(covered, at, s=36, c=colours, zorder=3)
         ax.locator_params(axis="x", nbins=5)
         canvas.percent_ticks(ax.xaxis)
@@ -709,7 +725,8 @@ class WidthDisplay(Display):
             For a model without intervals, a coverage beyond 0 and 1, and a target that
             there is not.
         """
-        truth, interval = target_of(y, target), interval_of(model, X, coverage, target)
+        truth = target_of(y, target)
+        interval = interval_of(model, X, coverage, target)
         predicted = target_of(model.predict(X), target)
         return cls.from_predictions(
             truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
@@ -749,7 +766,8 @@ class WidthDisplay(Display):
         ValueError
             For shapes that do not fit, and a coverage beyond 0 and 1.
         """
-        truth, ends = target_of(y), np.asarray(interval, np.float64)
+        truth = target_of(y)
+        ends = np.asarray(interval, np.float64)
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
         covered = interval_coverage(truth, ends)
@@ -764,34 +782,61 @@ class WidthDisplay(Display):
                 f"predicted must be of shape {truth.shape}, as y is, got "
                 f"{centre.shape}."
             )
-        half, errors = np.diff(ends, axis=1)[:, 0] / 2, np.abs(truth - centre)
+        half = np.diff(ends, axis=1)[:, 0] / 2
+        errors = np.abs(truth - centre)
         of = equal_count_bins(half, n_bins)
         bins = [
             _bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)
         ]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,) = axes
         x, q, below, above, mean = np.array(self.bins).T
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        top, bottom = max(high, 1.1 * above.max()), 0.0
+        top = max(high, 1.1 * above.max())
+        bottom = 0.0
         if 0 < WIDE * low < high and mean.min() > 0:
             bottom = min(low, mean.min()) / 20
             ax.set(xscale="log", yscale="log")
-        dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
-        dots[:, 1] = np.clip(dots[:, 1], bottom, top)
-        look: dict[str, Any] = {"s": 9, "color": GREY, "alpha": 0.35, "linewidths": 0}
-        self.points_ = ax.scatter(*dots.T, **look)
-        look = {"color": GREY, "linewidth": 1.2, "label": "half the width"}
-        (self.diagonal_,) = ax.plot([low, high], [low, high], "--", **look)
+        rows = np.column_stack([self.half_widths, self.errors])
+        half, error = sample(rows, MOST_DOTS, 0).T
+        error = np.clip(error, bottom, top)
+        self.points_ = ax.scatter(
+            half, error, s=9, color=GREY, alpha=0.35, linewidths=0
+        )
+        (self.diagonal_,) = ax.plot(
+            [low, high],
+            [low, high],
+            "--",
+            color=GREY,
+            linewidth=1.2,
+            label="half the width",
+        )
         label = f"{100 * self.coverage:g}% quantile of the errors"
-        look = {"fmt": "o-", "color": BLUE, "markersize": 5.5, "capsize": 2}
-        look |= {"yerr": np.array([q - below, above - q]), "label": label}
-        look |= {"zorder": 3, **kwargs}
-        self.quantiles_ = ax.errorbar(x, q, **look)
-        look = {"color": VERMILION, "markersize": 4, "linewidth": 1}
-        (self.means_,) = ax.plot(x, mean, "s-", label="mean of the errors", **look)
+        self.quantiles_ = ax.errorbar(
+            x,
+            q,
+            **{
+                "fmt": "o-",
+                "color": BLUE,
+                "markersize": 5.5,
+                "capsize": 2,
+                "yerr": np.array([q - below, above - q]),
+                "label": label,
+                "zorder": 3,
+                **kwargs,
+            },
+        )
+        (self.means_,) = ax.plot(
+            x,
+            mean,
+            "s-",
+            label="mean of the errors",
+            color=VERMILION,
+            markersize=4,
+            linewidth=1,
+        )
         across = f"Half the width of the {100 * self.coverage:g}% interval"
         within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
@@ -803,9 +848,11 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
     """One bin; the 95 % interval of its quantile lies between two order statistics,
     by the binomial distribution.
     """
-    ordered, n = np.sort(errors), len(errors)
+    ordered = np.sort(errors)
+    n = len(errors)
     first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
-    low, high = ordered[max(int(first), 1) - 1], ordered[min(int(beyond) + 1, n) - 1]
+    low = ordered[max(int(first), 1) - 1]
+    high = ordered[min(int(beyond) + 1, n) - 1]
     quantile = float(np.quantile(ordered, coverage, method="inverted_cdf"))
     return WidthBin(
         float(half.mean()), quantile, float(low), float(high), float(errors.mean())
@@ -815,7 +862,7 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
 # Inches: height of the diagram, of a small one and its least width
 DIAGRAM, SMALL, LEAST = 4.6, 2.4, 1.4
 CROWD = 0.25  # height of the histogram, a share of the diagram's
-MOST_CLASSES, CLASS_WIDTH, CELLS = len(LOOKS), 12, 50
+MOST_CLASSES, CLASS_WIDTH, CELLS = len(canvas.LOOKS), 12, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -921,7 +968,8 @@ class ReliabilityDisplay(Display):
                 f"{type(model).__name__} has no probabilities: give a classifier "
                 "with predict_proba."
             )
-        proba, classes = model.predict_proba(X), model.classes_
+        proba = model.predict_proba(X)
+        classes = model.classes_
         return cls.from_predictions(
             y,
             proba,
@@ -969,7 +1017,8 @@ class ReliabilityDisplay(Display):
             For shapes that do not fit, labels that are not among the classes, and
             probabilities beyond 0 and 1.
         """
-        p, truth = np.asarray(proba, np.float64), np.asarray(y)
+        p = np.asarray(proba, np.float64)
+        truth = np.asarray(y)
         if p.ndim == 1:
             return cls._collected(
                 {"event": (truth, p)}, "the event", n_bins, sample_weight
@@ -1021,9 +1070,10 @@ class ReliabilityDisplay(Display):
         n = len(self.curves)
         return [Block(DIAGRAM if n == 1 else SMALL, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         ends = low, high = _ends_of_axes(self.curves.values())
-        self.lines_, self.bands_ = list[Any](), list[Any]()
+        self.lines_ = list[Any]()
+        self.bands_ = list[Any]()
         self.histograms_ = list[Any]()
         for ax, (name, curve) in zip(axes, self.curves.items(), strict=True):
             (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1)
@@ -1031,8 +1081,9 @@ class ReliabilityDisplay(Display):
             counts = self.counts[name]
             heights = low + CROWD * (high - low) * counts / counts.max()
             edges = np.linspace(0, 1, len(counts) + 1)
-            look: dict[str, Any] = {"color": GREY, "fill": True, "alpha": 0.35}
-            steps = ax.stairs(heights, edges, baseline=low, **look)
+            steps = ax.stairs(
+                heights, edges, baseline=low, color=GREY, fill=True, alpha=0.35
+            )
             self.histograms_.append(steps)
             first = canvas.in_first_column(ax, axes[0])
             across, title = self._labels(name, curve, ax is axes[0])
@@ -1040,32 +1091,39 @@ class ReliabilityDisplay(Display):
             canvas.label_axes(ax, across, up, title, xlim=ends, ylim=ends)
             ax.tick_params(labelleft=first)
 
-    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: dict[str, Any]) -> None:
-        p, ends = curve.probability, curve.interval.T
-        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5}
-        look |= {"clip_on": False, **kwargs}
-        self.lines_ += ax.plot(p, curve.frequency, **look)
+    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: Look) -> None:
+        p = curve.probability
+        ends = curve.interval.T
+        self.lines_ += ax.plot(
+            p,
+            curve.frequency,
+            **{
+                "color": BLUE,
+                "marker": "o",
+                "markersize": 4.5,
+                "clip_on": False,
+                **kwargs,
+            },
+        )
         if len(p) > 1:
             self.bands_.append(canvas.draw_band(ax, p, ends, BLUE))
         else:
-            look = {"color": BLUE, "alpha": 0.4, "linewidth": 4}
-            self.bands_.append(ax.vlines(p, *ends, **look))
+            self.bands_.append(ax.vlines(p, *ends, color=BLUE, alpha=0.4, linewidth=4))
 
     def _labels(self, name: str, curve: Reliability, first: bool) -> tuple[str, str]:
         """Label of the probabilities, and title with the calibration error."""
-        error, n = _rounded_percent(curve.error), len(curve.weight)
+        digits = ".2g" if curve.error < 0.1 else ".0f"
+        error = f"{100 * curve.error:{digits}}%"
+        n = len(curve.weight)
         if len(self.curves) == 1:
             bins = f"{n} bins of equal counts" if n > 1 else "one bin"
             across = f"Predicted probability of {canvas.shortened(self.event)}"
             return across, f"Calibration error {error} ({bins})"
-        drawn, whole = len(self.curves), self.n_classes or 0
+        drawn = len(self.curves)
+        whole = self.n_classes or 0
         some = f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
         title = f"{some}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
         return "Probability", title
-
-
-def _rounded_percent(share: float) -> str:
-    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
 
 
 def _ends_of_axes(curves: Iterable[Reliability]) -> tuple[float, float]:

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import (
     Array,
     Axes,
     Block,
     Display,
+    Look,
     Values,
     fitted_attribute,
 )
@@ -47,11 +49,11 @@ class Plane(NamedTuple):
         To units of the table.
     """
 
-    centre: NDArray[np.float64]
-    directions: NDArray[np.float64]
+    centre: Floats
+    directions: Floats
     names: list[str]
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    shift: Floats
+    scale: Floats
 
     @classmethod
     def of(cls, rows: NDArray, encoder: Any = None) -> Plane:
@@ -71,11 +73,11 @@ class Plane(NamedTuple):
         signs = np.sign(directions[np.arange(2), largest])
         return cls(rows.mean(axis=0), directions * signs[:, np.newaxis], *units)
 
-    def points(self, rows: NDArray) -> NDArray[np.float64]:
+    def points(self, rows: NDArray) -> Floats:
         """Rows in the plane, shape (n, 2)."""
         return (rows - self.centre) @ self.directions.T
 
-    def in_table(self, rows: NDArray) -> NDArray[np.float64]:
+    def in_table(self, rows: NDArray) -> Floats:
         """The same in units of the table."""
         return self.shift + self.scale * self.points(rows)
 
@@ -222,9 +224,10 @@ class EmbeddingDisplay(Display):
             (f"Score {first + 1}", f"Score {second + 1}"),
         )
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        every, self.colorbar_ = np.ones(len(self.scores), bool), None
-        parts: list[tuple[NDArray, dict[str, Any]]]
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+        every = np.ones(len(self.scores), bool)
+        self.colorbar_ = None
+        parts: list[tuple[NDArray, Look]]
         if self.labels is None:
             parts = [(every, {"color": BLUE})]
         elif self._are_categories():
@@ -235,7 +238,7 @@ class EmbeddingDisplay(Display):
         else:
             shades = self.labels.astype(np.float64)
             parts = [(every, {"c": shades, "cmap": "viridis"})]
-        look: dict[str, Any] = {"s": _point_size(len(self.scores)), "linewidths": 0}
+        look: Look = {"s": _point_size(len(self.scores)), "linewidths": 0}
         self.points_ = [
             self.ax_.scatter(*self.scores[rows].T, **(look | own | kwargs))
             for rows, own in parts
@@ -339,11 +342,13 @@ class ClusterDisplay(Display):
             Nothing is drawn yet.
         """
         labels = fitted_attribute(model, "labels_")
-        n_clusters, encoder = len(fitted_attribute(model, "centers_")), None
+        n_clusters = len(fitted_attribute(model, "centers_"))
+        encoder = None
         if X is None:
             seen = fitted_attribute(model, "embedding_")
         else:
-            labels, encoder = np.asarray(model.predict(X)), model.encoder_
+            labels = np.asarray(model.predict(X))
+            encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
         some = sample(np.arange(len(labels)), max_rows, random_state)
         plane = Plane.of(seen[some], encoder)
@@ -357,15 +362,25 @@ class ClusterDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         left, right = axes
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            look: dict[str, Any] = {"s": 10, "alpha": 0.7, "linewidths": 0}
-            look |= {"color": colour, "marker": marker, **kwargs}
             own = self.points[self.labels == k]
-            self.points_.append(left.scatter(*own.T, **look))
+            self.points_.append(
+                left.scatter(
+                    *own.T,
+                    **{
+                        "s": 10,
+                        "alpha": 0.7,
+                        "linewidths": 0,
+                        "color": colour,
+                        "marker": marker,
+                        **kwargs,
+                    },
+                )
+            )
             if len(own):
                 apart = np.abs(own - np.median(own, axis=0)).sum(axis=1)
                 box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
@@ -479,7 +494,8 @@ class LabelDisplay(Display):
 
         classes = np.asarray(fitted_attribute(model, "classes_"))
         p = model.predict_proba(X)
-        labels, known = classes[p.argmax(axis=1)].astype(object), np.zeros(len(p), bool)
+        labels = classes[p.argmax(axis=1)].astype(object)
+        known = np.zeros(len(p), bool)
         if y is not None:
             marks = checked_marks(y, model, "-1")
             if marks.shape != (len(p),):
@@ -500,14 +516,15 @@ class LabelDisplay(Display):
         points, (x, y) = plane.in_table(rows[some]), plane.names
         return cls(points, labels[some], certainty[some], known[some], (x, y))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         from matplotlib.colors import to_rgba
 
-        self.points_: dict[str, Any] = {}
-        self.known_: dict[str, Any] = {}
+        self.points_: Look = {}
+        self.known_: Look = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
-            own, free = rows & self.known, rows & ~self.known
+            own = rows & self.known
+            free = rows & ~self.known
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
             faint = {"s": SMALL, "color": shades, "linewidths": 0}
@@ -633,19 +650,20 @@ class NoveltyDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_map(axes[0], kwargs)
         self._draw_histogram(axes[1])
 
-    def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_map(self, ax: Axes, kwargs: Look) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
-        shades: dict[str, Any] = {"levels": 12, "cmap": "Greys_r", "alpha": 0.5}
-        self.contours_ = ax.contourf(*self.axes, surface, **shades)
+        self.contours_ = ax.contourf(
+            *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
+        )
         if surface.min() < self.offset < surface.max():
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
-        look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
+        look: Look = {"linewidths": 0, "zorder": 3}
         dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
         squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "novel"}
         self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
@@ -712,7 +730,7 @@ class ScreeDisplay(Display):
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,), total = axes, np.cumsum(self.ratios)
         self.bars_, self.line_ = _draw_bars(
             ax, self.ratios, total, ("each component", "cumulative"), kwargs
@@ -732,7 +750,7 @@ def _draw_bars(
     bars: NDArray,
     line: NDArray | None,
     legend: tuple[str, str],
-    bar_look: dict[str, Any],
+    bar_look: Look,
 ) -> tuple[Any, Any]:
     """Draw values of numbered components as bars, others as a line if there are any,
     with their legend.
@@ -743,8 +761,10 @@ def _draw_bars(
     """
     from matplotlib.ticker import MaxNLocator
 
-    numbers, drawn = np.arange(1, len(bars) + 1), None
-    columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
+    numbers = np.arange(1, len(bars) + 1)
+    drawn = None
+    look: Look = {"color": BLUE, "label": legend[0], **bar_look}
+    columns = ax.bar(numbers, bars, **look)
     if line is not None:
         (drawn,) = ax.plot(
             numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1]
@@ -852,13 +872,13 @@ class CorrelationDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block() if self.scores is None else TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         self._draw_correlations(axes[0], kwargs)
         self.points_ = (
             None if self.scores is None else self._draw_scores(axes[1], self.scores)
         )
 
-    def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+    def _draw_correlations(self, ax: Axes, kwargs: Look) -> None:
         legend = ("training rows", "other rows")
         self.bars_, self.line_ = _draw_bars(
             ax, self.correlations, self.others, legend, kwargs
@@ -876,5 +896,5 @@ class CorrelationDisplay(Display):
         """The first pair, in the colour of the rows that they are of."""
         canvas.label_axes(ax, "First score of X", "First score of y")
         colour = BLUE if self.others is None else VERMILION
-        look: dict[str, Any] = {"s": _point_size(len(scores)), "linewidths": 0}
-        return ax.scatter(*scores.T, color=colour, **look)
+        x, y = scores.T
+        return ax.scatter(x, y, color=colour, s=_point_size(len(scores)), linewidths=0)

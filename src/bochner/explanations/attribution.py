@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.columns import is_missing
 from bochner.markup import Markup, cut_all, cut_named, number, table
 
@@ -59,14 +60,14 @@ class Explanation:
     True
     """
 
-    values: NDArray[np.float64]
-    base_values: NDArray[np.float64]
+    values: Floats
+    base_values: Floats
     data: NDArray
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     unit: str
     n_background: int
-    errors: NDArray[np.float64] | None = None
+    errors: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -97,19 +98,16 @@ class Explanation:
         return "exact" if self.is_exact else "sampled"
 
     @property
-    def predictions(self) -> NDArray[np.float64]:
+    def predictions(self) -> Floats:
         """The predictions that the values sum to, shape (n,) or (n, K), in `unit`."""
-        return np.asarray(self.base_values + self.values.sum(axis=1), np.float64)
+        return self.base_values + self.values.sum(axis=1)
 
     @property
-    def mean_absolute(self) -> NDArray[np.float64]:
+    def mean_absolute(self) -> Floats:
         """Mean absolute value of each column over the rows, and over the outputs,
         shape (d,).
         """
-        return np.asarray(
-            np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2)),
-            np.float64,
-        )
+        return np.abs(self.values).reshape(*self.values.shape[:2], -1).mean(axis=(0, 2))
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
         """Names and mean absolute values of the columns with the largest ones.
@@ -132,11 +130,9 @@ class Explanation:
         output : int
         """
         errors = None if self.errors is None else self.errors[..., output]
-        values, base, name = (
-            self.values[..., output],
-            self.base_values[..., output],
-            self.output_names[output],
-        )
+        values = self.values[..., output]
+        base = self.base_values[..., output]
+        name = self.output_names[output]
         return replace(
             self, values=values, base_values=base, output_names=(name,), errors=errors
         )
@@ -226,10 +222,8 @@ class Explanation:
         base = np.broadcast_to(
             self.base_values, (len(self), *np.shape(self.base_values))
         )
-        names, outputs = (
-            list(self.feature_names),
-            list(self.output_names) if self.values.ndim == 3 else None,
-        )
+        names = list(self.feature_names)
+        outputs = list(self.output_names) if self.values.ndim == 3 else None
         return shap.Explanation(
             self.values,
             base.copy(),
@@ -256,8 +250,6 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, bool | np.bool_ | int | np.integer):
         return int(value)
-    return (
-        float(value)
-        if isinstance(value, float | np.floating) and np.isfinite(value)
-        else str(value)
-    )
+    if isinstance(value, float | np.floating) and np.isfinite(value):
+        return float(value)
+    return str(value)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.engines.local import fold, in_threads, shards
 from bochner.features.base import FeatureMap
@@ -43,9 +44,9 @@ class Coordinates(NamedTuple):
 
     metrics: tuple[Metric, ...]
     column: NDArray[np.intp]
-    linear: NDArray[np.float64] | None
+    linear: Floats | None
 
-    def of(self, X: Any) -> NDArray[np.float64]:
+    def of(self, X: Any) -> Floats:
         """Coordinates of encoded rows, shape (n, q)."""
         X = as_dense(X)
         for metric in self.metrics:
@@ -59,7 +60,8 @@ def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
 
     Only a last linear map may mix them: it is kept apart.
     """
-    column, linear = np.asarray(sources, np.intp), None
+    column = np.asarray(sources, np.intp)
+    linear = None
     for metric in leaf.metrics:
         if linear is not None:
             return None
@@ -85,19 +87,23 @@ class Waves:
     def __init__(
         self, coordinates: Coordinates, features: FourierFeatures, coef: NDArray
     ) -> None:
-        W, lone = features.frequencies_, len(features.offsets_)
+        W = features.frequencies_
+        lone = len(features.offsets_)
         W = W if coordinates.linear is None else coordinates.linear.T @ W
-        pairs, amplitudes = W.shape[1] - lone, features.amplitudes_
+        pairs = W.shape[1] - lone
+        amplitudes = features.amplitudes_
         waves = (coef[:pairs] - 1j * coef[pairs : 2 * pairs]).T
         alone = coef[2 * pairs :].T * np.exp(1j * features.offsets_)
         self.coef = np.hstack([waves, alone]) * amplitudes
-        self.coordinates, self.frequencies = coordinates, W
+        self.coordinates = coordinates
+        self.frequencies = W
         self.columns = np.unique(coordinates.column[W.any(axis=1)])
         self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
-        U, total = self.coordinates.of(X), np.zeros((X.shape[0], len(self.coef)))
+        U = self.coordinates.of(X)
+        total = np.zeros((X.shape[0], len(self.coef)))
         for a in range(0, self.frequencies.shape[1], TILE):
             tile = slice(a, a + TILE)
             total += (
@@ -111,17 +117,13 @@ class Waves:
 
         To one of shape (n, d, d, K) their interactions are added, above the diagonal.
         """
-        U, V, d = (
-            self.coordinates.of(X),
-            self.coordinates.of(background),
-            len(self.columns),
-        )
+        U = self.coordinates.of(X)
+        V = self.coordinates.of(background)
+        d = len(self.columns)
         if d < values.ndim - 2:
             return
-        sums, rules = (
-            np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1])),
-            quadratures(d),
-        )
+        sums = np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1]))
+        rules = quadratures(d)
         few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
         for first in range(0, self.frequencies.shape[1], TILE):
@@ -146,10 +148,8 @@ class Waves:
         """Some frequencies, and parts of their coefficients, filled up with zeros."""
         from bochner.loops.coalitions import WAVES
 
-        W, C = (
-            self.frequencies[:, first : first + TILE],
-            self.coef[:, first : first + TILE],
-        )
+        W = self.frequencies[:, first : first + TILE]
+        C = self.coef[:, first : first + TILE]
         more = (0, 0), (0, -W.shape[1] % WAVES)
         C = np.pad(C, more)
         return np.pad(W, more), (
@@ -193,13 +193,15 @@ class Cells:
     """
 
     def __init__(self, coordinates: Coordinates, whole: Opaque) -> None:
-        self.coordinates, self.whole = coordinates, whole
-        self.features, self.coef = whole.leaf.features, whole.coef
+        self.coordinates = coordinates
+        self.whole = whole
+        self.features = whole.leaf.features
+        self.coef = whole.coef
         split = np.isfinite(self.features.pitches_).any(axis=(0, 1))
         self.columns = np.unique(coordinates.column[split])
         self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return self.features.dot(self.coordinates.of(X), self.coef)
 
@@ -210,11 +212,12 @@ class Cells:
         d = len(self.columns)
         if d < values.ndim - 2:
             return
-        own, other = self._by_column(X), self._by_column(background)
+        own = self._by_column(X)
+        other = self._by_column(background)
         shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
         shares = coalition_shares(d)
 
-        def add(some: tuple[int, int]) -> NDArray[np.float64]:
+        def add(some: tuple[int, int]) -> Floats:
             sums = np.zeros(shape)
             for p in range(*some):
                 self._add_grid(p, own, other, shares, sums)
@@ -229,7 +232,9 @@ class Cells:
         """Mean number of bins that a row and a background row span in a grid, by
         some of the grids.
         """
-        own, other, found = self._by_column(X), self._by_column(background), []
+        own = self._by_column(X)
+        other = self._by_column(background)
+        found = []
         for p in range(
             0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)
         ):
@@ -264,10 +269,8 @@ class Cells:
         """Add the values of one grid, where rows that share a bin are one."""
         from bochner.loops.coalitions import add_corners
 
-        lookups, grid = (
-            self.features.lookups(),
-            slice(*self.features.offsets_[p : p + 2]),
-        )
+        lookups = self.features.lookups()
+        grid = slice(*self.features.offsets_[p : p + 2])
         (rows, group, _), (others, _, counts) = (
             self._hashes(p, own),
             self._hashes(p, other),
@@ -284,10 +287,8 @@ class Cells:
         """
         from bochner.loops.bins import hash_dense
 
-        grids, hashes = (
-            self.features.grids(),
-            np.empty((len(rows), rows[0][0].shape[1]), np.int64),
-        )
+        grids = self.features.grids()
+        hashes = np.empty((len(rows), rows[0][0].shape[1]), np.int64)
         for own, columns, out in zip(self._own, rows, hashes, strict=True):
             lattices = (
                 grids.inverses[p][:, own],
@@ -321,7 +322,7 @@ class Line:
         )
         self.coordinates = coordinates
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return self.coordinates.of(X) @ self.slope + self.intercept
 
@@ -349,9 +350,11 @@ class Opaque:
     """
 
     def __init__(self, leaf: LeafMap, coef: NDArray, sources: NDArray) -> None:
-        self.leaf, self.coef, self.sources = leaf, coef, sources
+        self.leaf = leaf
+        self.coef = coef
+        self.sources = sources
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
         return np.asarray(
             self.leaf.features.dot(self.leaf.coordinates(X), self.coef), np.float64
@@ -381,11 +384,9 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
 
 
 def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
-    seen, whole, features = (
-        coordinates(leaf, sources),
-        Opaque(leaf, coef, sources),
-        leaf.features,
-    )
+    seen = coordinates(leaf, sources)
+    whole = Opaque(leaf, coef, sources)
+    features = leaf.features
     if seen is None:
         return whole
     if isinstance(features, FourierFeatures):
@@ -402,14 +403,12 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
 
 def _places(columns: NDArray, values: NDArray) -> Any:
     """Where the columns, or pairs of them, are in an array of values."""
-    return (
-        (slice(None), columns)
-        if values.ndim == 3
-        else (slice(None), columns[:, np.newaxis], columns)
-    )
+    if values.ndim == 3:
+        return (slice(None), columns)
+    return (slice(None), columns[:, np.newaxis], columns)
 
 
-def coalition_shares(most: int) -> NDArray[np.float64]:
+def coalition_shares(most: int) -> Floats:
     """Share of orders of m columns in which those before a given one are a given set of
     s: s! (m - s - 1)! / m!.
 

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from bochner.arrays import Floats
 from bochner.data.array_source import rows_of
 from bochner.data.columns import PARTS, is_missing, read_column
 from bochner.data.encodings import CodeColumn
@@ -85,21 +86,21 @@ class Effect:
 
     column: str
     values: list[Any]
-    positions: NDArray[np.float64]
+    positions: Floats
     unit: str
     is_level: bool
-    shares: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64] | None
-    high: NDArray[np.float64] | None
-    curves: NDArray[np.float64]
-    rug: NDArray[np.float64]
-    empty: NDArray[np.float64]
+    shares: Floats
+    mean: Floats
+    low: Floats | None
+    high: Floats | None
+    curves: Floats
+    rug: Floats
+    empty: Floats
 
     @property
-    def span(self) -> NDArray[np.float64]:
+    def span(self) -> Floats:
         """Difference of the largest and the smallest mean, shape (K,)."""
-        return np.asarray(np.ptp(self.mean, axis=0), np.float64)
+        return np.ptp(self.mean, axis=0)
 
     @property
     def labels(self) -> list[str]:
@@ -235,7 +236,7 @@ class Effects:
                 *([cut(self.outputs[k])] if len(self.outputs) > 1 else []),
                 *(
                     f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}"
-                    for g in _extremes(one.mean[:, k])
+                    for g in (one.mean[:, k].argmin(), one.mean[:, k].argmax())
                 ),
                 number(float(one.span[k])),
             )
@@ -277,10 +278,6 @@ class Effects:
         return EffectDisplay.from_effects(self).plot(ax, **kwargs)
 
 
-def _extremes(mean: NDArray) -> tuple[int, int]:
-    return int(mean.argmin()), int(mean.argmax())
-
-
 def _label(value: Any) -> str:
     """A value as text: dates without a time of day where it is midnight."""
     if value is None:
@@ -292,7 +289,7 @@ def _label(value: Any) -> str:
     return number(value)
 
 
-Variances = Callable[[NDArray, NDArray], NDArray[np.float64]]
+Variances = Callable[[NDArray, NDArray], Floats]
 
 
 class Fitted(NamedTuple):
@@ -314,7 +311,7 @@ class Fitted(NamedTuple):
 
     encoder: TableEncoder
     dtype: Any
-    predict: Callable[[NDArray], NDArray[np.float64]]
+    predict: Callable[[NDArray], Floats]
     variances: Variances | None
     outputs: tuple[str, ...]
     what: str
@@ -366,8 +363,8 @@ class Grid(NamedTuple):
     unit : str
     """
 
-    numbers: NDArray[np.float64]
-    points: NDArray[np.float64]
+    numbers: Floats
+    points: Floats
     donors: NDArray[np.intp]
     is_level: bool
     unit: str
@@ -379,10 +376,8 @@ class Grid(NamedTuple):
 
     def places(self) -> NDArray[np.intp]:
         """The nearest point of each row, the same one of levels; -1 for none."""
-        known, order = (
-            self.points[: self.n_known],
-            np.argsort(self.points[: self.n_known]),
-        )
+        known = self.points[: self.n_known]
+        order = np.argsort(self.points[: self.n_known])
         ascending = known[order]
         middle = (ascending[1:] + ascending[:-1]) / 2
         place = order[np.searchsorted(middle, self.numbers)]
@@ -431,7 +426,8 @@ def measured_effects(
 
 def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     grid = _grid(X, j, name, fitted.encoder, asked.n_points)
-    values, G = _own_values(X, j, grid.donors), len(grid.points)
+    values = _own_values(X, j, grid.donors)
+    G = len(grid.points)
     if asked.kind == "partial":
         mean, variance, curves = _partial(X, j, grid, fitted, asked)
     else:
@@ -440,18 +436,18 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
             if grid.is_level
             else np.arange(grid.n_known)
         )
-        grid, values = (
-            grid._replace(points=grid.points[order], donors=grid.donors[order]),
-            [values[g] for g in order],
-        )
+        grid = grid._replace(points=grid.points[order], donors=grid.donors[order])
+        values = [values[g] for g in order]
         mean, variance = _accumulated(X, j, grid, fitted, asked)
-        curves, G = np.empty((0, len(values), mean.shape[1])), len(values)
+        curves = np.empty((0, len(values), mean.shape[1]))
+        G = len(values)
     half = (
         None
         if variance is None
         else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
     )
-    place, known = grid.places(), np.sort(grid.numbers[~np.isnan(grid.numbers)])
+    place = grid.places()
+    known = np.sort(grid.numbers[~np.isnan(grid.numbers)])
     return Effect(
         name,
         values,
@@ -501,10 +497,8 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     distinct, first, counts = np.unique(
         numbers[~gaps], return_index=True, return_counts=True
     )
-    donor, codes = (
-        np.flatnonzero(~gaps)[first],
-        [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)],
-    )
+    donor = np.flatnonzero(~gaps)[first]
+    codes = [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)]
     is_level = not PARTS[kind] or j in codes or len(distinct) <= 2
     if len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
@@ -520,9 +514,11 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
         chosen = np.flatnonzero(np.isin(distinct, points))
     if not PARTS[kind]:
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
-    points, donors = distinct[chosen], donor[chosen]
+    points = distinct[chosen]
+    donors = donor[chosen]
     if gaps.any() and (encoder.statistic_.missing[j] or not len(points)):
-        points, donors = np.append(points, np.nan), np.append(donors, gaps.argmax())
+        points = np.append(points, np.nan)
+        donors = np.append(donors, gaps.argmax())
     return Grid(
         numbers, points, donors, is_level, PARTS[kind][0] if PARTS[kind] else ""
     )
@@ -537,7 +533,7 @@ def _read(X: Any, j: int, name: str, kind: str) -> tuple[str, Any]:
     return read_column(as_dense(X[:, [j]]).ravel(), name, kind)
 
 
-def _gaps(values: NDArray, points: NDArray) -> NDArray[np.float64]:
+def _gaps(values: NDArray, points: NDArray) -> Floats:
     """Long intervals between ascending values, within those of the points, shape (E,
     2).
     """
@@ -553,15 +549,18 @@ def _gaps(values: NDArray, points: NDArray) -> NDArray[np.float64]:
 
 def _partial(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+) -> tuple[Floats, Floats | None, Floats]:
     """Mean predictions at each point, their variances, both of shape (G, K), and
     curves of rows, (C, G, K).
     """
-    m, own = asked.n_rows, fitted.encoder.sources() == j
+    m = asked.n_rows
+    own = fitted.encoder.sources() == j
     Z = fitted.encode(X, np.random.default_rng(0).permutation(X.shape[0])[:m])
     points = fitted.encode(X, grid.donors)
     at_once = max(1, BLOCK_ENTRIES // max(Z.size, 1))
-    mean, curves, variance = [], [], []
+    mean = []
+    curves = []
+    variance = []
     for a in range(0, len(points), at_once):
         some = points[a : a + at_once]
         rows = np.tile(Z, (len(some), 1))
@@ -581,7 +580,7 @@ def _partial(
 
 def _accumulated(
     X: Any, j: int, grid: Grid, fitted: Fitted, asked: Asked
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Floats, Floats | None]:
     """Accumulated local effects at each point and their variances, both of shape (G, K)
     (Apley and Zhu, 2020).
 
@@ -589,20 +588,17 @@ def _accumulated(
     between them, is added; of levels, for the rows that have one of the two. The mean
     over all rows is zero.
     """
-    G, own, rng = (
-        len(grid.points),
-        fitted.encoder.sources() == j,
-        np.random.default_rng(0),
-    )
+    G = len(grid.points)
+    own = fitted.encoder.sources() == j
+    rng = np.random.default_rng(0)
     steps = _steps(grid)
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
-    Z, points = (
-        fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)])),
-        fitted.encode(X, grid.donors),
-    )
-    lower, upper = Z.copy(), Z
+    Z = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
+    points = fitted.encode(X, grid.donors)
+    lower = Z.copy()
+    upper = Z
     lower[:, own], upper[:, own] = points[step][:, own], points[step + 1][:, own]
     each = np.zeros((G, len(step)))
     each[step + 1, np.arange(len(step))] = (
@@ -615,7 +611,8 @@ def _accumulated(
         sizes = np.array([len(rows) for rows in steps], np.float64)
         shares = (np.append(sizes, 0) + np.append(0, sizes)) / 2
     sums -= (shares / max(shares.sum(), 1)) @ sums
-    A, rows = np.hstack([-sums, sums]), np.vstack([lower, upper])
+    A = np.hstack([-sums, sums])
+    rows = np.vstack([lower, upper])
     if not len(rows):
         K = len(fitted.outputs)
         return np.zeros((G, K)), None if fitted.variances is None else np.zeros((G, K))
@@ -649,11 +646,9 @@ def _similar_order(
     """Levels in an order in which neighbours have similar rows: by the first
     principal component of their means.
     """
-    place, own, rng = (
-        grid.places(),
-        fitted.encoder.sources() == j,
-        np.random.default_rng(0),
-    )
+    place = grid.places()
+    own = fitted.encoder.sources() == j
+    rng = np.random.default_rng(0)
     most = max(2, n_rows // len(grid.points))
     rows = [
         fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most])

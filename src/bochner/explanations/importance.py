@@ -25,11 +25,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.features.base import Rows
 from bochner.markup import cut_named, named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
-RowLosses = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
+RowLosses = Callable[[Rows, NDArray[np.intp]], Floats]
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,8 +73,8 @@ class Importance:
     """
 
     names: tuple[str, ...]
-    values: NDArray[np.float64]
-    errors: NDArray[np.float64]
+    values: Floats
+    errors: Floats
     loss: str
     baseline: float
     n_rows: int
@@ -88,7 +89,7 @@ class Importance:
         return float(np.maximum(self.values, 0.0).sum() or 1.0)
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """Values clipped at zero and divided by their sum, shape (d,); zero where no
         column has a positive value.
         """
@@ -109,7 +110,7 @@ class Importance:
             if shares[j] > 0
         ]
 
-    def share_errors(self) -> NDArray[np.float64]:
+    def share_errors(self) -> Floats:
         """Standard errors of the values, divided by what the shares are: shape (d,)."""
         return self.errors / self.total
 
@@ -242,7 +243,7 @@ def growths(
     n_columns: int,
     n_repeats: int,
     seed: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+) -> tuple[Floats, Floats, float]:
     """Growth of the mean loss when a column is permuted, its standard error, both of
     shape (d,); and the mean loss.
 
@@ -266,10 +267,13 @@ def growths(
     n_repeats : int
     seed : int
     """
-    n, share, rng = X.shape[0], weight / weight.sum(), np.random.default_rng(seed)
+    n = X.shape[0]
+    share = weight / weight.sum()
+    rng = np.random.default_rng(seed)
     base = losses(X, np.arange(n))
     lenders = np.stack([lent(share, rng) for _ in range(n_repeats)])
-    values, errors = np.zeros(n_columns), np.zeros(n_columns)
+    values = np.zeros(n_columns)
+    errors = np.zeros(n_columns)
     of_columns = X.tocsc() if sp.issparse(X) else X
     order = np.argsort(sources, kind="stable")
     edges = np.searchsorted(sources[order], np.arange(n_columns + 1))
@@ -299,7 +303,8 @@ def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
     or down.
     """
     n = len(share)
-    lenders, order = np.arange(n), rng.permutation(n)
+    lenders = np.arange(n)
+    order = rng.permutation(n)
     if np.ptp(share) > 0:
         ends = np.cumsum(share[order])
         lenders = order[

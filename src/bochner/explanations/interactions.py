@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
@@ -65,11 +66,11 @@ class Interactions:
     ('x0', 'x1')
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     unit: str
-    errors: NDArray[np.float64] | None = None
+    errors: Floats | None = None
 
     def __repr__(self) -> str:
         named = ", ".join(f"{cut(a)} x {cut(b)}" for a, b, _ in self.top_pairs(3))
@@ -84,12 +85,10 @@ class Interactions:
         return self.errors is None
 
     @property
-    def mean_absolute(self) -> NDArray[np.float64]:
+    def mean_absolute(self) -> Floats:
         """Mean absolute value over the rows and the outputs, shape (d, d)."""
         n, d = self.values.shape[:2]
-        return np.asarray(
-            np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3)), np.float64
-        )
+        return np.abs(self.values).reshape(n, d, d, -1).mean(axis=(0, 3))
 
     def top_pairs(self, most: int = 10) -> list[tuple[str, str, float]]:
         """Names and mean absolute interactions of the pairs with the largest ones.
@@ -175,7 +174,7 @@ def shapley_interactions(
     errors: NDArray | None,
     seed: int = 0,
     advance: Advance = no_advance,
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Floats, Floats | None]:
     """Interactions of the sum of some terms.
 
     Parameters
@@ -208,8 +207,10 @@ def shapley_interactions(
         f"Interactions of {d:,} columns in {n:,} rows",
         "Explain fewer rows at a time.",
     )
-    pairs, each = np.zeros((n, d, d, K)), np.arange(d)
-    variances, is_sampled = np.zeros_like(pairs), errors is not None
+    pairs = np.zeros((n, d, d, K))
+    each = np.arange(d)
+    variances = np.zeros_like(pairs)
+    is_sampled = errors is not None
     for a in range(0, n, BATCH):
         rows = slice(a, a + BATCH)
         products, opaque = products_and_others(parts, X[rows], background)
@@ -220,7 +221,8 @@ def shapley_interactions(
                 opaque, as_dense(X[rows]), as_dense(background), pairs[rows]
             )
         elif opaque:
-            sums, is_sampled = (pairs[rows], variances[rows]), True
+            sums = (pairs[rows], variances[rows])
+            is_sampled = True
             _add_sampled(
                 opaque, as_dense(X[rows]), as_dense(background), sums, (seed, a)
             )
@@ -245,7 +247,8 @@ def _add_by_coalitions(
 
     def explain(i: int) -> None:
         members, values = coalition_values(parts, X[i], background, d)
-        with_first, with_second = members[:, first], members[:, second]
+        with_first = members[:, first]
+        with_second = members[:, second]
         n_others = members.sum(axis=1)[:, np.newaxis] - with_first - with_second
         shares = 1 / ((d - 1) * comb(d - 2, n_others))
         signs = np.where(with_first == with_second, 1.0, -1.0)
@@ -270,7 +273,8 @@ def _add_sampled(
     On the diagonal are the variances of the sums over the pairs of each column.
     """
     pairs, variances = sums
-    d, sources = pairs.shape[1], parts[0].sources
+    d = pairs.shape[1]
+    sources = parts[0].sources
     first, second = np.triu_indices(d, 1)
     changed = np.zeros((1 + d + len(first), d), bool)
     changed[1 : d + 1][np.eye(d, dtype=bool)] = True
@@ -281,11 +285,13 @@ def _add_sampled(
         np.arange(d)[:, np.newaxis] == second
     )
     step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
-    n_repeated, each = repeated_rows(len(background)), np.arange(d)
+    n_repeated = repeated_rows(len(background))
+    each = np.arange(d)
 
-    def drawn(i: int, rng: np.random.Generator, others: NDArray) -> NDArray[np.float64]:
+    def drawn(i: int, rng: np.random.Generator, others: NDArray) -> Floats:
         """Interactions for background rows by a coalition each, shape (B, pairs, K)."""
-        B, parts_of_rows = len(others), []
+        B = len(others)
+        parts_of_rows = []
         inside = (
             rng.uniform(size=(B, d))
             < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
@@ -300,7 +306,9 @@ def _add_sampled(
                 [part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0
             )
             scores = scores.reshape(len(coalitions), len(changed), -1)
-            whole, one, two = scores[:, :1], scores[:, 1 : d + 1], scores[:, d + 1 :]
+            whole = scores[:, :1]
+            one = scores[:, 1 : d + 1]
+            two = scores[:, d + 1 :]
             sides = np.where(coalitions[:, first] == coalitions[:, second], 1.0, -1.0)[
                 :, :, np.newaxis
             ]
@@ -308,7 +316,8 @@ def _add_sampled(
         return np.concatenate(parts_of_rows)
 
     def explain(i: int) -> None:
-        rng, B = np.random.default_rng([*seed, i]), len(background)
+        rng = np.random.default_rng([*seed, i])
+        B = len(background)
         once = drawn(i, rng, background)
         again = drawn(i, rng, background[:n_repeated])
         difference = once[:n_repeated] - again

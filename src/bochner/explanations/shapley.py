@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
@@ -43,9 +44,9 @@ class ShapleyValues(NamedTuple):
         Standard errors of values that are sampled; None where all are exact.
     """
 
-    values: NDArray[np.float64]
-    base: NDArray[np.float64]
-    errors: NDArray[np.float64] | None
+    values: Floats
+    base: Floats
+    errors: Floats | None
 
 
 def shapley_values(
@@ -92,7 +93,8 @@ def shapley_values(
         "Explain fewer rows at a time.",
     )
     values = np.zeros(shape)
-    variances, is_sampled = np.zeros_like(values), False
+    variances = np.zeros_like(values)
+    is_sampled = False
     for a in range(0, X.shape[0], BATCH):
         rows = slice(a, a + BATCH)
         products, opaque = products_and_others(parts, X[rows], background)
@@ -189,7 +191,7 @@ def repeated_rows(n_background: int) -> int:
 
 def coalition_values(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int64], Floats]:
     """Members of all coalitions of d columns, (2^d, d), and the values of these for
     a row, (2^d, K).
     """
@@ -204,10 +206,11 @@ def coalition_values(
 
 def _by_coalitions(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Shapley values of a row by all coalitions, shape (d, K)."""
     members, scores = coalition_values(parts, x, background, d)
-    shares, sizes = coalition_shares(d)[d], members.sum(axis=1)
+    shares = coalition_shares(d)[d]
+    sizes = members.sum(axis=1)
     gains = (
         members * shares[sizes - 1, np.newaxis]
         - (1 - members) * shares[sizes, np.newaxis]
@@ -221,11 +224,12 @@ def _changes(
     background: NDArray,
     n_columns: int,
     rng: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Changes of the function by the columns on the ways from each background row to
     a row, shape (2, B, d, K).
     """
-    d, sources = n_columns, parts[0].sources
+    d = n_columns
+    sources = parts[0].sources
     order = rng.permuted(np.tile(np.arange(d), (len(background), 1)), axis=1)
     changes = np.empty((2, *order.shape, parts[0].coef.shape[1]))
     moves = np.zeros((len(background), d + 1), bool)

@@ -124,16 +124,6 @@ class AnchorFeatures(FeatureMap):
         """Forget the landmarks, for `n_features` columns; new ones are chosen among
         the rows.
         """
-        self._check_parameters()
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
-        self.landmarks_, self.origin_ = np.empty((0, n_features)), np.zeros(n_features)
-        self.directions_: NDArray | None = None
-        self.normalized_, self.reach_ = False, 0
-        self.n_features_in_ = n_features
-        self._caches: dict[str, Any] = {}
-        return self
-
-    def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components", 31)
         if self.n_neighbors != "auto":
             check_count(self.n_neighbors, "n_neighbors", 31)
@@ -143,6 +133,15 @@ class AnchorFeatures(FeatureMap):
             raise ValueError(
                 f"normalize must be True, False or 'auto', got {self.normalize!r}."
             )
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+        self.landmarks_ = np.empty((0, n_features))
+        self.origin_ = np.zeros(n_features)
+        self.directions_: NDArray | None = None
+        self.normalized_ = False
+        self.reach_ = 0
+        self.n_features_in_ = n_features
+        self._caches = {}
+        return self
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
@@ -150,14 +149,17 @@ class AnchorFeatures(FeatureMap):
         of them at most.
         """
         rng = np.random.default_rng(self.seed_)
-        rows, most = np.flatnonzero(weight), MOST_ROWS * int(self.n_components)
+        rows = np.flatnonzero(weight)
+        most = MOST_ROWS * int(self.n_components)
         if len(rows) > most:
             rows = np.sort(rng.choice(rows, most, replace=False))
-        X, weight = X[rows], weight[rows]
+        X = X[rows]
+        weight = weight[rows]
         self.normalized_ = (
             _has_directions(X) if self.normalize == "auto" else bool(self.normalize)
         )
-        self._caches, self.directions_ = {}, None
+        self._caches = {}
+        self.directions_ = None
         if isinstance(X, np.ndarray):
             self.origin_ = (
                 X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)
@@ -215,11 +217,9 @@ class AnchorFeatures(FeatureMap):
 
     @property
     def _most_neighbors(self) -> int:
-        return (
-            MOST_NEIGHBOURS
-            if isinstance(self.n_neighbors, str)
-            else int(self.n_neighbors)
-        )
+        if isinstance(self.n_neighbors, str):
+            return MOST_NEIGHBOURS
+        return int(self.n_neighbors)
 
     @property
     def n_features_out(self) -> int:
@@ -230,32 +230,26 @@ class AnchorFeatures(FeatureMap):
         """Rows as they are compared with landmarks, shape (n, q): from the origin,
         in the principal directions.
         """
-        origin, directions = self._cached(
-            f"axes in {X.dtype}", lambda: self._axes(X.dtype)
-        )
+        origin = self._in(X.dtype, "origin_")
+        directions = self.directions_
+        if directions is not None:
+            directions = self._in(X.dtype, "directions_")
         if not isinstance(X, np.ndarray) and directions is not None:
-            U, lengths = X @ directions - origin @ directions, _lengths_from(origin, X)
+            U = X @ directions - origin @ directions
+            lengths = _lengths_from(origin, X)
         else:
             U = as_dense(X) - origin
             lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
             U = U if directions is None else U @ directions
-        return (
-            U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
-            if self.normalized_
-            else U
-        )
-
-    def _axes(self, dtype: np.dtype) -> tuple[NDArray, NDArray | None]:
-        directions = self.directions_
-        return self.origin_.astype(
-            dtype
-        ), None if directions is None else directions.astype(dtype)
+        if self.normalized_:
+            return (
+                U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
+            )
+        return U
 
     def _squared_distances(self, X: Rows) -> NDArray:
         """Of some rows from all landmarks, shape (b, m)."""
-        landmarks = self._cached(
-            f"landmarks in {X.dtype}", lambda: self.landmarks_.astype(X.dtype)
-        )
+        landmarks = self._in(X.dtype, "landmarks_")
         U = self.coordinates(X)
         with np.errstate(over="ignore", invalid="ignore"):
             D = U @ landmarks.T
@@ -273,11 +267,10 @@ class AnchorFeatures(FeatureMap):
         """Nearest landmarks of the rows, the nearest first, and their weights, both
         of shape (n, s).
         """
-        s, m = self.reach_, len(self.landmarks_)
-        ids, weights = (
-            np.empty((X.shape[0], s), np.int32),
-            np.empty((X.shape[0], s), X.dtype),
-        )
+        s = self.reach_
+        m = len(self.landmarks_)
+        ids = np.empty((X.shape[0], s), np.int32)
+        weights = np.empty((X.shape[0], s), X.dtype)
         tile = max(TILE_BYTES // (m * X.dtype.itemsize) // STEP, 1) * STEP
 
         def loop(start: int, stop: int) -> None:
@@ -300,7 +293,7 @@ class AnchorFeatures(FeatureMap):
         )
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredSparse:
         """Weights of the rows, held in memory."""
         return StoredSparse(self._rows(X))
@@ -349,10 +342,8 @@ def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     found = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
     near = np.take_along_axis(distances, found, axis=1)
     order = np.argsort(near, axis=1, kind="stable")
-    found, near = (
-        np.take_along_axis(found, order, axis=1)[:, :s],
-        np.take_along_axis(near, order, axis=1),
-    )
+    found = np.take_along_axis(found, order, axis=1)[:, :s]
+    near = np.take_along_axis(near, order, axis=1)
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
     return found, weights / weights.sum(axis=1, keepdims=True)

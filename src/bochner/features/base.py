@@ -37,7 +37,8 @@ from bochner.sources.rowwise import rowwise
 
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 Rows: TypeAlias = "NDArray | sp.csr_array"
-Centres: TypeAlias = "Sequence[NDArray | None]"
+# What is taken from the features of each part; None where nothing is
+Centres: TypeAlias = "Sequence[NDArray | None] | None"
 
 
 class _Own(local):
@@ -106,9 +107,7 @@ class DenseFeatures(ABC):
         share = weight / weight.sum()
         return product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory; see `FeatureMap.store`."""
         centre = None if centres is None else centres[0]
         bounds = self.bounds() if packed else None
@@ -122,10 +121,8 @@ class DenseFeatures(ABC):
         return StoredFloats(Z)
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
-        stored, tile = (
-            StoredBytes(X.shape[0], bounds + np.abs(centre), centre),
-            self._tile_rows(X.dtype),
-        )
+        stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
+        tile = self._tile_rows(X.dtype)
 
         def put(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -147,10 +144,8 @@ class DenseFeatures(ABC):
         """Features of the rows times coefficients of shape (D, K), never holding
         more than a tile of features.
         """
-        result, tile = (
-            np.empty((X.shape[0], coef.shape[1]), X.dtype),
-            self._tile_rows(X.dtype),
-        )
+        result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        tile = self._tile_rows(X.dtype)
 
         def multiply(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
@@ -230,6 +225,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return clone_with_mark(self)
 
     n_features_in_: int
+    _caches: dict[str, Any]
     # Of a data frame, also where they are no strings
     _frame_names: list[str] | None = None
     remedy: ClassVar[str] = (
@@ -292,7 +288,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Register training rows."""
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Register training rows, and store their features as `store` does."""
         self.fit_rows(X)
@@ -316,7 +312,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
                 "Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
-        given, X, types = X, checked_sparse(X), list[Any]([np.float64, np.float32])
+        given = X
+        X = checked_sparse(X)
+        types = list[Any]([np.float64, np.float32])
         try:
             X = validate_data(
                 self,
@@ -398,9 +396,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         ]
 
     @abstractmethod
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory.
 
         Parameters
@@ -411,9 +407,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
             Taken from the features.
         """
 
-    def stored(
-        self, blocks: Iterable[Block], centres: Centres | None
-    ) -> Iterator[StoredRows]:
+    def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with their features, as `store` holds them, in the place of
         X.
         """
@@ -453,6 +447,12 @@ class FeatureMap(TransformerMixin, KernelParameter):
         if name not in caches:
             caches[name] = build()
         return caches[name]
+
+    def _in(self, dtype: np.dtype, name: str) -> NDArray:
+        """An array of the map in a precision, made once after a draw."""
+        return self._cached(
+            f"{name} in {dtype}", lambda: getattr(self, name).astype(dtype)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -168,7 +168,8 @@ class BinningFeatures(FeatureMap):
         """Draw the grids for `n_features` columns, before any rows are seen."""
         self._check_parameters()
         rng = random_generator(self.random_state)
-        P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
+        P = int(self.n_grids)
+        n_buckets = int(self.n_buckets or 0)
         self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(
             self.kernel, P, n_features, rng
         )
@@ -180,7 +181,7 @@ class BinningFeatures(FeatureMap):
         self.keys_ = np.empty(0, np.int64)
         self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
         self._numbering = None if n_buckets else [Table() for _ in range(P)]
-        self._caches: dict[str, Any] = {}
+        self._caches = {}
         return self
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
@@ -222,7 +223,7 @@ class BinningFeatures(FeatureMap):
             self._numbered(X)
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Number the bins of some training rows, after those of earlier calls, and
         store them.
@@ -258,7 +259,8 @@ class BinningFeatures(FeatureMap):
         self.keys_ = np.concatenate(
             [table.keys[: table.count] for table in self._numbering]
         )
-        self._caches, self._numbering = {}, None
+        self._caches = {}
+        self._numbering = None
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
         self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(
@@ -282,7 +284,7 @@ class BinningFeatures(FeatureMap):
             )
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
         return self._stored(X, self.lookups().numbers())
@@ -298,7 +300,8 @@ class BinningFeatures(FeatureMap):
     ) -> StoredBins:
         """Bins of the rows, as `numbers` of each grid tells them, in some order."""
         grids = self.grids()
-        tiles, smooth = grids.tiles(X if order is None else X[order]), grids.is_smooth
+        tiles = grids.tiles(X if order is None else X[order])
+        smooth = grids.is_smooth
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
@@ -314,17 +317,17 @@ class BinningFeatures(FeatureMap):
         """The grids in the form of the loops; what arrays the map has decides,
         whatever its parameters are since.
         """
-        return self._cached("grids", self._new_loops)
-
-    def _new_loops(self) -> Grids:
-        arrays = (
-            self.pitches_,
-            self.shifts_,
-            self.multipliers_,
-            self.values_,
-            self._smooth,
+        return self._cached(
+            "grids",
+            lambda: Grids(
+                self.pitches_,
+                self.shifts_,
+                self.multipliers_,
+                self.values_,
+                self._smooth,
+                self.n_features_in_,
+            ),
         )
-        return Grids(*arrays, self.n_features_in_)
 
     def lookups(self) -> Lookups:
         """Where the loops find the numbers of bins, after `finalize`."""
@@ -365,7 +368,8 @@ class BinningFeatures(FeatureMap):
         """Features of the rows times coefficients of shape (D, K); of dense rows the
         bins are never held.
         """
-        grids, lookups = self.grids(), self.lookups()
+        grids = self.grids()
+        lookups = self.lookups()
         require_length(coef, self.n_features_out)
         sums = np.zeros((X.shape[0], coef.shape[1]))
         plain = not (sp.issparse(X) or lookups.n_buckets or grids.is_smooth)
@@ -386,7 +390,8 @@ class BinningFeatures(FeatureMap):
     ) -> None:
         from bochner.loops import bins
 
-        lattices, rows = grids.lattices, lookups.tile_rows
+        lattices = grids.lattices
+        rows = lookups.tile_rows
         if len(X) <= FEWEST_ROWS:
             bins.add_few(X, *grids.of_few, lookups.tables, coef, sums)
             return
@@ -466,10 +471,8 @@ def require_hashed(features: FeatureMap, most_columns: int) -> None:
     bins in so few buckets.
     """
     inner = without_metrics(features)
-    name, cures = (
-        type(inner).__name__,
-        CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS),
-    )
+    name = type(inner).__name__
+    cures = CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS)
     if not isinstance(inner, BinningFeatures):
         raise ValueError(f"{name} are not hashed bins: {cures}.")
     if inner.n_buckets is None:

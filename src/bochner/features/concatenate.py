@@ -65,7 +65,8 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
 
     def draw(self, n_features: int) -> LinearFeatures:
         """Set the means to zero and the scales to one, before any rows are seen."""
-        self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
+        self.mean_ = np.zeros(n_features)
+        self.scale_ = np.ones(n_features)
         self.n_features_in_ = n_features
         return self
 
@@ -194,7 +195,8 @@ class ConcatenatedFeatures(FeatureMap):
         """
         weights = [*np.square(features.scales), weight]
         joined = cls([*features.parts, part], weights)
-        joined.maps_, joined.weights_ = [*features.parts, part], np.array(weights)
+        joined.maps_ = [*features.parts, part]
+        joined.weights_ = np.array(weights)
         joined.n_features_in_ = part.n_features_in_
         joined.edges_ = np.zeros(len(weights) + 1, np.int64)
         joined._lay_out()
@@ -205,12 +207,11 @@ class ConcatenatedFeatures(FeatureMap):
         if len(self.maps_) == 2 and self.weights_[0] == 1:
             return self.maps_[0]
         rest = copy(self)
-        rest.maps, rest.weights = self.maps[:-1], list(self.weights_[:-1])
-        rest.maps_, rest.weights_, rest.edges_ = (
-            self.maps_[:-1],
-            self.weights_[:-1],
-            self.edges_[:-1],
-        )
+        rest.maps = self.maps[:-1]
+        rest.weights = list(self.weights_[:-1])
+        rest.maps_ = self.maps_[:-1]
+        rest.weights_ = self.weights_[:-1]
+        rest.edges_ = self.edges_[:-1]
         return rest
 
     def check_parameters(self) -> None:
@@ -257,7 +258,7 @@ class ConcatenatedFeatures(FeatureMap):
             part.fit_rows(X)
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
         parts = [
@@ -286,11 +287,11 @@ class ConcatenatedFeatures(FeatureMap):
     def dense(self) -> DenseFeatures | None:
         """The maps as one to dense arrays; None where one of them is sparse."""
         parts = [part.dense for part in self.maps_]
-        return (
-            SideBySide([part for part in parts if part], self.scales, self.edges_)
-            if all(parts)
-            else None
-        )
+        if all(parts):
+            return SideBySide(
+                [part for part in parts if part], self.scales, self.edges_
+            )
+        return None
 
     @property
     def learns_weights(self) -> bool:
@@ -313,7 +314,7 @@ class ConcatenatedFeatures(FeatureMap):
         return np.sqrt(self.weights_)
 
     def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of every map, held in memory."""
         parts = [
@@ -322,13 +323,11 @@ class ConcatenatedFeatures(FeatureMap):
         ]
         return StoredTogether(parts, self.scales, self.edges_)
 
-    def _each(self, centres: Centres | None) -> list[Centres | None]:
+    def _each(self, centres: Centres) -> list[Centres]:
         """Centres as every map takes them."""
-        return (
-            [None] * len(self.maps_)
-            if centres is None
-            else [[centre] for centre in centres]
-        )
+        if centres is None:
+            return [None] * len(self.maps_)
+        return [[centre] for centre in centres]
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes, over all maps."""
@@ -358,10 +357,8 @@ class ConcatenatedFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
-        result, scales = (
-            np.zeros((X.shape[0], coef.shape[1]), X.dtype),
-            self.scales.astype(X.dtype),
-        )
+        result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
+        scales = self.scales.astype(X.dtype)
         for part, scale, (first, stop) in zip(
             self.maps_, scales, _spans(self.edges_), strict=True
         ):
@@ -395,7 +392,9 @@ class SideBySide(DenseFeatures):
     def __init__(
         self, parts: list[DenseFeatures], scales: NDArray, edges: NDArray
     ) -> None:
-        self.parts, self.scales, self.edges = parts, scales, edges
+        self.parts = parts
+        self.scales = scales
+        self.edges = edges
 
     @property
     def n_features_out(self) -> int:
@@ -429,19 +428,19 @@ def _side_by_side(
         return sp.csr_matrix(sp.hstack(whole, format="csr"))
     ends = np.cumsum([0, *lengths])
     wide = np.int64 if max(D, n * int(ends[-1])) >= 2**31 else np.int32
-    values, columns = (
-        np.empty((n, ends[-1]), scales.dtype),
-        np.empty((n, ends[-1]), wide),
-    )
+    values = np.empty((n, ends[-1]), scales.dtype)
+    columns = np.empty((n, ends[-1]), wide)
 
     def rows(start: int, stop: int) -> None:
         own = slice(start, stop)
         for Z, scale, first, a, b in zip(
             parts, scales, firsts, ends, ends[1:], strict=False
         ):
-            numbers, entries = np.arange(b - a, dtype=wide), Z
+            numbers = np.arange(b - a, dtype=wide)
+            entries = Z
             if isinstance(Z, sp.csr_matrix):
-                numbers, entries = Z.indices.reshape(n, -1)[own], Z.data.reshape(n, -1)
+                numbers = Z.indices.reshape(n, -1)[own]
+                entries = Z.data.reshape(n, -1)
             np.multiply(entries[own], scale, out=values[own, a:b])
             np.add(numbers, wide(first), out=columns[own, a:b])
 

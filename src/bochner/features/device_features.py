@@ -92,7 +92,8 @@ class DeviceFeatures:
         """Features without amplitudes, shape (b, D), of what the waves see, on the
         device.
         """
-        X, first = coordinates[0], 0
+        X = coordinates[0]
+        first = 0
         Z = self.place.torch.empty(
             (X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device
         )
@@ -118,11 +119,9 @@ class DeviceFeatures:
         """Features of rows of the processor, with their amplitudes, there, shape (n,
         D).
         """
-        found, size, done = (
-            np.empty((X.shape[0], len(self.amplitudes)), self.dtype),
-            self.block_rows,
-            0,
-        )
+        found = np.empty((X.shape[0], len(self.amplitudes)), self.dtype)
+        size = self.block_rows
+        done = 0
         amplitudes = self.amplitudes.astype(self.dtype)
         for Z in self.each(
             (X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host
@@ -136,13 +135,13 @@ class DeviceFeatures:
         V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
         return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
 
-    def stored(
-        self, blocks: Iterable[Block], centres: Centres | None
-    ) -> Iterator[StoredRows]:
+    def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with features that the device holds in the place of X; see
         `FeatureMap.stored`.
         """
-        centre, waiting, first = None, deque[tuple[NDArray, NDArray]](), 0
+        centre = None
+        waiting = deque[tuple[NDArray, NDArray]]()
+        first = 0
         if centres is not None:
             parts = zip(self.features.scales, centres, strict=True)
             centre = np.concatenate(
@@ -168,12 +167,10 @@ def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures 
     """A drawn map on a device; None where parts of it are not Fourier features, or
     the device has not the precision.
     """
-    dtype, views, waves, amplitudes = (
-        np.dtype(dtype),
-        list[tuple[Metric, ...]](),
-        [],
-        [],
-    )
+    dtype = np.dtype(dtype)
+    views = list[tuple[Metric, ...]]()
+    waves = []
+    amplitudes = []
     if (dtype == np.float64 and not place.has_double) or not_on_devices(features):
         return None
     for leaf in leaves(features):
@@ -209,7 +206,9 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         Where X is no table of the columns of the fit, or holds values that are not
         finite.
     """
-    torch, d, name = place.torch, features.n_features_in_, type(features).__name__
+    torch = place.torch
+    d = features.n_features_in_
+    name = type(features).__name__
     X = place.put(X)
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(
@@ -248,7 +247,8 @@ class HostColumns:
     """Rows on a device, of which columns that are asked for become arrays of NumPy."""
 
     def __init__(self, X: Any) -> None:
-        self.X, self.shape = X, X.shape
+        self.X = X
+        self.shape = X.shape
 
     def __getitem__(self, key: Any) -> NDArray:
         return to_host(self.X[key])
@@ -271,11 +271,9 @@ class StoredOnDevice(Stored):
     def __init__(
         self, features: DeviceFeatures, Z: Any, centre: NDArray | None = None
     ) -> None:
-        self.place, self.dtype, self.amplitudes = (
-            features.place,
-            features.dtype,
-            features.amplitudes,
-        )
+        self.place = features.place
+        self.dtype = features.dtype
+        self.amplitudes = features.amplitudes
         self.n_rows = int(Z.shape[0])
         if centre is not None:
             Z -= self._put(

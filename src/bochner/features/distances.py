@@ -51,7 +51,8 @@ def pair_distances(
     _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
     if len(first) == 1:
         return np.empty(0), np.empty(0)
-    few, total = X[first].astype(np.float64), np.bincount(of, weight)
+    few = X[first].astype(np.float64)
+    total = np.bincount(of, weight)
     i, j = np.triu_indices(len(first), 1)
     shares = total[i] * total[j]
     return _distances(few, p), shares / max(
@@ -66,7 +67,8 @@ def _distances(X: Any, p: int) -> NDArray[np.float64]:
 
         columns, own = np.unique(X.indices, return_inverse=True)
         # Of 64 bits are not taken
-        indices, starts = own.astype(np.int32), X.indptr.astype(np.int32)
+        indices = own.astype(np.int32)
+        starts = X.indptr.astype(np.int32)
         X = sp.csr_array((X.data, indices, starts), shape=(X.shape[0], len(columns)))
         return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[
             np.triu_indices(X.shape[0], 1)

@@ -153,12 +153,16 @@ class FourierFeatures(DenseFeatureMap):
     @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
         """Draw the frequencies for `n_features` columns, before any rows are seen."""
-        self._check_parameters()
+        check_kernel(self.kernel)
+        check_count(self.n_components, "n_components")
+        if not isinstance(self.paired, bool | np.bool_):
+            raise TypeError(f"paired must be True or False, got {self.paired!r}.")
         rng = random_generator(self.random_state)
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
         draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
-        self.frequencies_, self.sign_flips_ = draw.frequencies, draw.sign_flips
+        self.frequencies_ = draw.frequencies
+        self.sign_flips_ = draw.sign_flips
         self.offsets_ = rng.uniform(0, 2 * np.pi, lone)
         self._weigh(draw.weights)
         self.n_features_in_ = n_features
@@ -183,13 +187,7 @@ class FourierFeatures(DenseFeatureMap):
         self.amplitudes_ = np.sqrt(
             weights * np.repeat([1, 2], [len(weights) - lone, lone])
         )
-        self._caches: dict[str, Any] = {}
-
-    def _check_parameters(self) -> None:
-        check_kernel(self.kernel)
-        check_count(self.n_components, "n_components")
-        if not isinstance(self.paired, bool | np.bool_):
-            raise TypeError(f"paired must be True or False, got {self.paired!r}.")
+        self._caches = {}
 
     @property
     def n_features_out(self) -> int:
@@ -263,16 +261,15 @@ class FourierFeatures(DenseFeatureMap):
         turns, the longest frequency.
         """
         self._check_arrays()
-        m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
+        m = len(self.amplitudes_)
+        pairs = len(self.amplitudes_) - len(self.offsets_)
         first: NDArray | SignedHadamard
         if self.sign_flips_ is not None and cheaper(self.n_features_in_, pairs or m):
             first = self.sign_flips_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
         else:
             first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
-        rest, offsets = (
-            self.frequencies_[:, pairs or m :] / (2 * np.pi),
-            self.offsets_ / (2 * np.pi),
-        )
+        rest = self.frequencies_[:, pairs or m :] / (2 * np.pi)
+        offsets = self.offsets_ / (2 * np.pi)
         longest = float(
             np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max())
             / (2 * np.pi)
@@ -289,11 +286,9 @@ class FourierFeatures(DenseFeatureMap):
         """Refuse arrays that do not fit together, of which compiled loops would not
         be aware.
         """
-        d, m, lone = (
-            self.n_features_in_,
-            np.size(self.amplitudes_),
-            np.size(self.offsets_),
-        )
+        d = self.n_features_in_
+        m = np.size(self.amplitudes_)
+        lone = np.size(self.offsets_)
         arrays = [self.frequencies_, self.amplitudes_, self.offsets_]
         whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
         sign_flips = self.sign_flips_ is None or (
@@ -305,10 +300,8 @@ class FourierFeatures(DenseFeatureMap):
             )
 
     def _column_names(self) -> list[str]:
-        m, pairs = (
-            self.frequencies_.shape[1],
-            self.frequencies_.shape[1] - len(self.offsets_),
-        )
+        m = self.frequencies_.shape[1]
+        pairs = self.frequencies_.shape[1] - len(self.offsets_)
         waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
         return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 

@@ -61,11 +61,13 @@ def draw_grids(
         f"Drawing {n_grids:,} grids in {n_features:,} dimensions",
         "Use fewer n_grids.",
     )
-    pitches, smooth = np.full((*shape, n_features), np.inf), np.zeros(shape, bool)
+    pitches = np.full((*shape, n_features), np.inf)
+    smooth = np.zeros(shape, bool)
     first = 0
     for (_, leaves), count in zip(terms, counts, strict=True):
         for f, leaf in enumerate(leaves):
-            law, part = leaf.pitch_measure(), slice(first, first + count)
+            law = leaf.pitch_measure()
+            part = slice(first, first + count)
             columns = leaf.columns(n_features)
             unit = law.quantile(
                 rng.uniform(np.finfo(float).tiny, 1.0, (count, len(columns)))
@@ -96,10 +98,8 @@ class Table:
 
     def __init__(self, capacity: int = 512) -> None:
         self.count = 0
-        self.keys, self.counts = (
-            np.empty(capacity, np.int64),
-            np.zeros(capacity, np.int32),
-        )
+        self.keys = np.empty(capacity, np.int64)
+        self.counts = np.zeros(capacity, np.int32)
         self.slots = np.full(2 * capacity, -1, np.int32)
 
     def number(self, hashes: NDArray, ids: NDArray) -> None:
@@ -123,7 +123,9 @@ class Table:
         larger = Table(capacity)
         larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
         larger.counts[: self.count] = self.counts[: self.count]
-        self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
+        self.keys = larger.keys
+        self.counts = larger.counts
+        self.slots = larger.slots
 
 
 def number_hashes(
@@ -173,14 +175,16 @@ class Lookups:
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
         fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
         _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
-        self.keys, self.offsets = np.require(keys, None, "W"), offsets
+        self.keys = np.require(keys, None, "W")
+        self.offsets = offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
             buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(
                 offsets, np.arange(n_grids + 1) * self.n_buckets
             )
             _require(buckets, "offsets_ must be multiples of the number of buckets")
-            self.starts, self.slots = np.zeros_like(offsets), np.empty(0, np.int32)
+            self.starts = np.zeros_like(offsets)
+            self.slots = np.empty(0, np.int32)
             return
         _require(
             keys.dtype == np.int64 and keys.ndim == 1,
@@ -310,7 +314,9 @@ class Grids:
         )
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
-        self.multipliers, self.values, self.smooth = multipliers, values, smooth
+        self.multipliers = multipliers
+        self.values = values
+        self.smooth = smooth
         self.lattices = self.inverses, self.shifts, multipliers, values
         self.is_smooth = bool(smooth.any())
 
@@ -371,7 +377,8 @@ class Grids:
         in any order.
         """
         sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
-        tile, hashes = by_columns(sample), np.empty(len(sample), np.int64)
+        tile = by_columns(sample)
+        hashes = np.empty(len(sample), np.int64)
         n_bins = [
             len(np.unique(hashes[: self._hash(tile, p, hashes)]))
             for p in range(min(len(self), SAMPLED_GRIDS))
@@ -387,7 +394,8 @@ class Grids:
         self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray
     ) -> None:
         """Write the number of each row's bin in grid p into `ids`."""
-        hashes, done = np.empty(min(TILE_ROWS, len(ids)), np.int64), 0
+        hashes = np.empty(min(TILE_ROWS, len(ids)), np.int64)
+        done = 0
         for tile in tiles:
             own = hashes[: self._hash(tile, p, hashes)]
             numbers(own, ids[done : done + len(own)])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
@@ -63,10 +64,8 @@ def leaves(
         With which it stands itself in another one.
     """
     if isinstance(features, ConcatenatedFeatures):
-        maps, weights = (
-            getattr(features, "maps_", features.maps),
-            getattr(features, "weights_", features.weights),
-        )
+        maps = getattr(features, "maps_", features.maps)
+        weights = getattr(features, "weights_", features.weights)
         shares = (
             np.ones(len(maps)) if weights is None else np.asarray(weights, np.float64)
         )
@@ -92,7 +91,8 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     Where grids split a column with a probability q only, each factor k_j of a column of
     the map's kernel counts as 1 - q + q k_j. TypeError where the kernel is not known.
     """
-    kernel, share = kernel_of(features), getattr(features, "column_share", 1.0)
+    kernel = kernel_of(features)
+    share = getattr(features, "column_share", 1.0)
     if kernel is None:
         raise TypeError(
             f"The kernel of {type(features).__name__} is not known: give it as "
@@ -102,13 +102,14 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
 
-def kernel_between(features: FeatureMap, X: Any, Y: Any) -> NDArray[np.float64]:
+def kernel_between(features: FeatureMap, X: Any, Y: Any) -> Floats:
     """The kernel of a fitted map between checked rows, (n, m); of maps without a
     known one by their features.
     """
     total = np.zeros((X.shape[0], Y.shape[0]))
     for leaf in leaves(features):
-        rows, others = leaf.coordinates(X), leaf.coordinates(Y)
+        rows = leaf.coordinates(X)
+        others = leaf.coordinates(Y)
         if kernel_of(leaf.features) is None:
             own = leaf.features.transform(rows) @ leaf.features.transform(others).T
         else:
@@ -158,9 +159,7 @@ def _with_all_within(part: Any) -> Iterator[Any]:
             yield from (*leaf.metrics, leaf.features)
 
 
-def _column_mixture(
-    kernel: Kernel, share: float, X: NDArray, Y: NDArray
-) -> NDArray[np.float64]:
+def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Floats:
     """Sum over the terms of the products of 1 - q + q k_j over their factors and
     columns.
     """
@@ -174,7 +173,7 @@ def _column_mixture(
     return total
 
 
-def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> Floats:
     """The kernel of rows that differ in one column alone."""
     if not isinstance(factor, Stationary):
         alone = np.arange(X.shape[1]) == j

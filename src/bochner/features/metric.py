@@ -132,14 +132,10 @@ class Metric:
         relevance: ArrayLike | None = None,
     ) -> None:
         self.n_features_in_ = int(n_features_in)
-        self.source_, self.scale_ = (
-            np.asarray(source, np.int64),
-            np.asarray(scale, np.float64),
-        )
-        self.warped_, self.slopes_ = (
-            np.asarray(warped, np.int64),
-            np.asarray(slopes, np.float64),
-        )
+        self.source_ = np.asarray(source, np.int64)
+        self.scale_ = np.asarray(scale, np.float64)
+        self.warped_ = np.asarray(warped, np.int64)
+        self.slopes_ = np.asarray(slopes, np.float64)
         shape = (len(self.warped_), -1) if len(self.warped_) else (0, 0)
         self.knots_ = np.asarray(knots, np.float64).reshape(shape)
         self.levels_ = np.asarray(levels, np.float64).reshape(shape)
@@ -228,7 +224,8 @@ class Metric:
         U = self.unmixed(X)
         if not self.linear_.size:
             return U
-        q, mixed = self.linear_.shape[1], self._prepared(X.dtype).mixed
+        q = self.linear_.shape[1]
+        mixed = self._prepared(X.dtype).mixed
         if q == U.shape[1]:
             return product(U, mixed)
         V = np.empty((len(U), mixed.shape[1] + U.shape[1] - q), U.dtype)
@@ -248,7 +245,8 @@ class Metric:
         )
 
         def write(start: int, stop: int) -> None:
-            rows, out = X[start:stop], U[start:stop]
+            rows = X[start:stop]
+            out = U[start:stop]
             columns = (
                 rows
                 if source is None
@@ -270,10 +268,8 @@ class Metric:
         from bochner.loops import coordinates
 
         V = rows[:, self._warped_source].T.astype(np.float64, order="C")
-        low, last = (
-            np.empty(coordinates.TILE_ROWS, np.uint64),
-            np.uint64(self.knots_.shape[1] - 1),
-        )
+        low = np.empty(coordinates.TILE_ROWS, np.uint64)
+        last = np.uint64(self.knots_.shape[1] - 1)
         coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
         return V
 
@@ -334,14 +330,22 @@ class Metric:
         """Return this metric with its first coordinates replaced by a linear map of
         them.
         """
-        warps = {
-            "warped": self.warped_,
-            "knots": self.knots_,
-            "levels": self.levels_,
-            "slopes": self.slopes_,
-        }
+        return self.with_maps(linear)
+
+    def with_maps(
+        self, linear: NDArray | None, relevance: NDArray | None = None
+    ) -> Metric:
+        """Return this metric with another linear map, and relevances."""
         return Metric(
-            self.n_features_in_, self.source_, self.scale_, **warps, linear=linear
+            self.n_features_in_,
+            self.source_,
+            self.scale_,
+            warped=self.warped_,
+            knots=self.knots_,
+            levels=self.levels_,
+            slopes=self.slopes_,
+            linear=linear,
+            relevance=relevance,
         )
 
     def rescaled(self, factors: NDArray) -> Metric:
@@ -440,17 +444,8 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    return Metric(
-        metric.n_features_in_,
-        metric.source_,
-        metric.scale_,
-        warped=metric.warped_,
-        knots=metric.knots_,
-        levels=metric.levels_,
-        slopes=metric.slopes_,
-        linear=metric.linear_ if metric.linear_.size else None,
-        relevance=total / (total.sum() or 1.0),
-    )
+    linear = metric.linear_ if metric.linear_.size else None
+    return metric.with_maps(linear, total / (total.sum() or 1.0))
 
 
 class MetricFeatures(FeatureMap):
@@ -499,12 +494,6 @@ class MetricFeatures(FeatureMap):
 
     def draw(self, n_features: int) -> MetricFeatures:
         """Draw the map for the coordinates of `n_features` columns."""
-        self._check(n_features)
-        self.n_features_in_ = n_features
-        self.features_ = clone(self.features).draw(self.metric.n_features_out_)
-        return self
-
-    def _check(self, n_features: int) -> None:
         if not isinstance(self.metric, Metric) or not isinstance(
             self.features, FeatureMap
         ):
@@ -517,6 +506,9 @@ class MetricFeatures(FeatureMap):
                 f"The metric is one of {self.metric.n_features_in_} columns, and X "
                 f"has {n_features}."
             )
+        self.n_features_in_ = n_features
+        self.features_ = clone(self.features).draw(self.metric.n_features_out_)
+        return self
 
     @property
     def kernel(self) -> Kernel | None:
@@ -549,26 +541,18 @@ class MetricFeatures(FeatureMap):
         self.features_.fit_rows(self.metric.coordinates(X))
 
     def fit_store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
+        self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
-        dense = self.dense
-        return (
-            self.features_.fit_store(self.metric.coordinates(X), packed)
-            if dense is None
-            else dense.store(X, packed, centres)
-        )
+        if self.is_dense:
+            return self.store(X, packed, centres)
+        return self.features_.fit_store(self.metric.coordinates(X), packed)
 
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory."""
-        dense = self.dense
-        return (
-            self.features_.store(self.metric.coordinates(X), packed)
-            if dense is None
-            else dense.store(X, packed, centres)
-        )
+        if (dense := self.dense) is not None:
+            return dense.store(X, packed, centres)
+        return self.features_.store(self.metric.coordinates(X), packed)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes."""
@@ -584,12 +568,9 @@ class MetricFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        dense = self.dense
-        return (
-            self.features_.dot(self.metric.coordinates(X), coef)
-            if dense is None
-            else dense.dot(X, coef)
-        )
+        if (dense := self.dense) is not None:
+            return dense.dot(X, coef)
+        return self.features_.dot(self.metric.coordinates(X), coef)
 
     @rowwise(takes_files=False)
     def transform(self, X: Any) -> Any:
@@ -630,7 +611,8 @@ class DenseOfCoordinates(DenseFeatures):
     """
 
     def __init__(self, metric: Metric, features: DenseFeatures) -> None:
-        self.metric, self.features = metric, features
+        self.metric = metric
+        self.features = features
 
     @property
     def n_features_out(self) -> int:

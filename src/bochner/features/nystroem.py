@@ -120,8 +120,9 @@ class NystroemFeatures(DenseFeatureMap):
         check_count(self.n_components, "n_components")
         self.kernel.check_features(n_features)
         self.n_features_in_ = n_features
-        self.landmarks_, self.root_ = np.zeros((0, n_features)), np.zeros((0, 0))
-        self._caches: dict[str, Any] = {}
+        self.landmarks_ = np.zeros((0, n_features))
+        self.root_ = np.zeros((0, 0))
+        self._caches = {}
         return self
 
     @single_threaded_blas()
@@ -131,7 +132,8 @@ class NystroemFeatures(DenseFeatureMap):
         """
         self.kernel.check_rows(X)
         rng = random_generator(self.random_state)
-        counted, m = np.flatnonzero(weight), self.n_components
+        counted = np.flatnonzero(weight)
+        m = self.n_components
         rows = counted[distinct_rows(X[counted], weight[counted])[0]]
         require_memory(
             32 * min(len(rows), m) ** 2,
@@ -165,17 +167,15 @@ class NystroemFeatures(DenseFeatureMap):
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`."""
-        out[:, : self.n_features_out] = self._values(X) @ self._root(X.dtype)
+        out[:, : self.n_features_out] = self._values(X) @ self._in(X.dtype, "root_")
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), as the kernel
         times coefficients of landmarks.
         """
         folded = product(self.root_, coef.astype(np.float64)).astype(X.dtype)
-        result, tile = (
-            np.empty((X.shape[0], coef.shape[1]), X.dtype),
-            self._tile_rows(X.dtype),
-        )
+        result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        tile = self._tile_rows(X.dtype)
 
         def loop(start: int, stop: int) -> None:
             for a in range(start, stop, tile):
@@ -187,9 +187,6 @@ class NystroemFeatures(DenseFeatureMap):
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return super()._tile_rows(dtype) if self.n_features_out else 1
-
-    def _root(self, dtype: np.dtype) -> NDArray:
-        return self._cached(f"root {dtype}", lambda: self.root_.astype(dtype))
 
     def _values(self, X: Any) -> NDArray:
         """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
@@ -258,7 +255,8 @@ def k_means(
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
     number of threads.
     """
-    n, centres = X.shape[0], as_dense(centres).astype(X.dtype)
+    n = X.shape[0]
+    centres = as_dense(centres).astype(X.dtype)
     unit = float(binary_unit(abs(X).max()))
     if not 1 / FAR_UNIT < unit < FAR_UNIT:
         return unit * k_means(X * (1 / unit), weight, centres * (1 / unit), n_iter)
@@ -270,7 +268,8 @@ def k_means(
         members = sp.csr_array(
             (weight, (nearest, np.arange(n))), shape=(len(centres), n)
         )
-        total, sums = members.sum(axis=1), members @ X
+        total = members.sum(axis=1)
+        sums = members @ X
         some = total > 0
         centres[some] = (as_dense(sums)[some] / total[some, np.newaxis]).astype(X.dtype)
     return centres.astype(np.float64)
@@ -379,17 +378,16 @@ class _Part:
     """The kernel of a single map with the landmarks, times its weight."""
 
     def __init__(self, leaf: LeafMap, landmarks: NDArray) -> None:
-        self.leaf, self.exact = leaf, has_exact_kernel(leaf)
+        self.leaf = leaf
+        self.exact = has_exact_kernel(leaf)
         rows = leaf.coordinates(np.asarray(landmarks, np.float64))
         self.others = rows if self.exact else self._features(rows)
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
         dense = self.leaf.features.dense
-        return (
-            dense.rows(rows)
-            if dense is not None
-            else self.leaf.features.transform(rows)
-        )
+        if dense is not None:
+            return dense.rows(rows)
+        return self.leaf.features.transform(rows)
 
     def values(self, X: NDArray) -> Any:
         """Kernel with the landmarks, shape (b, m)."""
@@ -439,7 +437,8 @@ class KernelRows(DenseFeatureMap):
     def draw(self, n_features: int) -> KernelRows:
         """Keep no rows yet."""
         self.kernel.check_features(n_features)
-        self.n_features_in_, self.rows_ = n_features, np.empty((0, n_features))
+        self.n_features_in_ = n_features
+        self.rows_ = np.empty((0, n_features))
         return self
 
     def fit_rows(self, X: Rows) -> None:

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
+from bochner.arrays import Floats
 from bochner.data.weights import draw_rows
 from bochner.engines.local import require_memory
 from bochner.features.structured import SignedHadamard, cheaper, orthonormal
@@ -55,8 +56,8 @@ class Draw:
         The frequencies as a fast transform, where they have one.
     """
 
-    frequencies: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    frequencies: Floats
+    weights: Floats
     sign_flips: SignedHadamard | None = None
 
 
@@ -152,7 +153,11 @@ def _draw_term(
         _require_draws(leaves, sampling)
         sampling = "iid"
     elif sampling == "auto":
-        sampling = "qmc" if _even(shapes, size) else "orthogonal"
+        # Few dimensions and many points, which Sobol's fill more evenly; uniform
+        # numbers beside the coordinates do not count
+        columns = sum(coordinates)
+        even = columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
+        sampling = "qmc" if even else "orthogonal"
     if sampling == "qmc":
         numbers = _sobol(shapes, size, rng)
     else:
@@ -222,16 +227,6 @@ def normal_vectors(
     return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths
 
 
-def _even(shapes: Sequence[tuple[int, int]], size: int) -> bool:
-    """Whether so many Sobol points fill their cube more evenly than orthogonal vectors
-    do: few dimensions, many points.
-
-    Coordinates count, not the uniform numbers beside them.
-    """
-    columns = sum(d for d, _ in shapes)
-    return columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
-
-
 def _sobol(
     shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator
 ) -> list[tuple[NDArray, NDArray]]:
@@ -252,7 +247,8 @@ def _sobol(
     # A power of two of them, of which the first serve: of any other number SciPy warns.
     drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
     points = np.clip(drawn.T, TINY, 1 - 2**-53)
-    numbers, first = [], 0
+    numbers = []
+    first = 0
     for d, more in shapes:
         numbers.append(
             (ndtri(points[first : first + d]), points[first + d : first + d + more])
@@ -331,7 +327,7 @@ def draw_by_leverage(
     X: NDArray | sp.csr_array,
     weight: NDArray,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Draw frequencies by how much the rows need them, and weights that keep the
     estimate of the kernel unbiased.
 

@@ -39,6 +39,7 @@ class StoredRows(NamedTuple):
 SMALLEST_BOUND = 1e-36
 
 
+Work: TypeAlias = Callable[[int, int], object]  # on rows from one to another
 Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
 
 
@@ -59,9 +60,7 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         """Work that adds scale V Z' to T, of shape (K, n), from one row to another;
         at multiples of `TILE_ROWS`.
         """
@@ -113,9 +112,7 @@ class StoredFloats(Stored):
             shards(self.n_rows, SHARD_ROWS),
         )
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         V = (scale * V).astype(self.Z.dtype, copy=False)
 
         def add(start: int, stop: int) -> None:
@@ -126,10 +123,8 @@ class StoredFloats(Stored):
         return add
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        T, parts = (
-            (scale * T).astype(self.Z.dtype, copy=False),
-            shards(self.n_rows, SHARD_ROWS),
-        )
+        T = (scale * T).astype(self.Z.dtype, copy=False)
+        parts = shards(self.n_rows, SHARD_ROWS)
         sums = np.empty((len(parts), *Q.shape), self.Z.dtype)
 
         def add(total: NDArray, part: tuple[int, int]) -> None:
@@ -169,8 +164,10 @@ class StoredBytes(Stored):
     fused = True
 
     def __init__(self, n_rows: int, bounds: NDArray, centre: NDArray) -> None:
-        self.centre, self.unit = centre, np.maximum(bounds, SMALLEST_BOUND) / 127
-        self.Z, self.n_rows = np.empty((n_rows, len(bounds)), np.int8), n_rows
+        self.centre = centre
+        self.unit = np.maximum(bounds, SMALLEST_BOUND) / 127
+        self.Z = np.empty((n_rows, len(bounds)), np.int8)
+        self.n_rows = n_rows
 
     def put(self, start: int, Z: NDArray) -> None:
         """Round the features of consecutive rows, the first of which is row `start`,
@@ -178,16 +175,15 @@ class StoredBytes(Stored):
         """
         from bochner.loops.bytes import quantise
 
-        centre, scale = self.centre.astype(Z.dtype), (1 / self.unit).astype(Z.dtype)
+        centre = self.centre.astype(Z.dtype)
+        scale = (1 / self.unit).astype(Z.dtype)
         quantise(Z, centre, scale, self.Z[start : start + len(Z)])
 
     def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bytes import project
 
-        T, V = (
-            np.empty((len(V), self.n_rows), np.float32),
-            (V * self.unit).astype(np.float32),
-        )
+        T = np.empty((len(V), self.n_rows), np.float32)
+        V = (V * self.unit).astype(np.float32)
         for_rows(lambda i, j: project(self.Z[i:j], V, T[:, i:j]), self.n_rows)
         return T
 
@@ -256,13 +252,12 @@ class StoredBins(Stored):
         offsets: NDArray,
         order: NDArray[np.intp] | None = None,
     ) -> None:
-        self.ids, self.values, self.offsets, self.n_rows = (
-            ids,
-            values,
-            offsets,
-            ids.shape[1],
-        )
-        self.order, self.width = order, len(ids)
+        self.ids = ids
+        self.values = values
+        self.offsets = offsets
+        self.n_rows = ids.shape[1]
+        self.order = order
+        self.width = len(ids)
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
@@ -278,18 +273,12 @@ class StoredBins(Stored):
             row[self.order] = own
         return rows
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
-        return (
-            self._gather(V, T, scale)
-            if self.order is None
-            else super().forward_rows(V, T, scale)
-        )
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
+        if self.order is None:
+            return self._gather(V, T, scale)
+        return super().forward_rows(V, T, scale)
 
-    def _gather(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def _gather(self, V: NDArray, T: NDArray, scale: float) -> Work:
         """Work on T as `forward_rows` does, whose columns are in the order of `ids`."""
         from bochner.loops.bins import gather, gather_weighted
 
@@ -312,12 +301,11 @@ class StoredBins(Stored):
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
-        T, values, offsets = (
-            np.ascontiguousarray(T, Q.dtype),
-            self._values(Q.dtype, scale),
-            self.offsets,
-        )
-        add, own = scatter if values.ndim == 1 else scatter_weighted, Q
+        T = np.ascontiguousarray(T, Q.dtype)
+        values = self._values(Q.dtype, scale)
+        offsets = self.offsets
+        add = scatter if values.ndim == 1 else scatter_weighted
+        own = Q
         if not Q.flags.c_contiguous:
             own = np.zeros(Q.shape, Q.dtype)
 
@@ -356,7 +344,8 @@ class StoredBins(Stored):
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
-        kept, D = self.ids.T >= 0, int(self.offsets[-1])
+        kept = self.ids.T >= 0
+        D = int(self.offsets[-1])
         wide = max(D, kept.size) >= 2**31
         columns = (
             self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32)
@@ -415,12 +404,10 @@ class StoredTogether(Stored):
     def __init__(
         self, parts: Sequence[Stored], scales: NDArray, edges: NDArray
     ) -> None:
-        self.parts, self.scales, self.edges, self.n_rows = (
-            parts,
-            scales,
-            edges,
-            parts[0].n_rows,
-        )
+        self.parts = parts
+        self.scales = scales
+        self.edges = edges
+        self.n_rows = parts[0].n_rows
         self.width = sum(part.width for part in parts)
 
     def _each(self) -> Iterator[tuple[Stored, slice, float]]:
@@ -440,9 +427,7 @@ class StoredTogether(Stored):
         )
         return T
 
-    def forward_rows(
-        self, V: NDArray, T: NDArray, scale: float
-    ) -> Callable[[int, int], object]:
+    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         works = [
             part.forward_rows(V[:, own], T, scale * weight)
             for part, own, weight in self._each()
@@ -488,11 +473,13 @@ class StoredSparse(Stored):
     """
 
     def __init__(self, Z: sp.csr_matrix) -> None:
-        self.Z, self.n_rows = Z, Z.shape[0]
+        self.Z = Z
+        self.n_rows = Z.shape[0]
 
     def forward(self, V: NDArray) -> NDArray:
         require_length(V.T, self.Z.shape[1])
-        T, columns = np.empty((len(V), self.n_rows), V.dtype), np.ascontiguousarray(V.T)
+        T = np.empty((len(V), self.n_rows), V.dtype)
+        columns = np.ascontiguousarray(V.T)
 
         def rows(start: int, stop: int) -> None:
             T[:, start:stop] = (self.Z[start:stop] @ columns).T

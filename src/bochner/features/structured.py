@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 
 # Columns, padded, up to which the rotation that all blocks share is a Haar orthogonal
@@ -48,10 +49,10 @@ class SignedHadamard:
         Of m <= B n frequencies, before the columns are scaled.
     """
 
-    rotation: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    signs: NDArray[np.float64]
-    lengths: NDArray[np.float64]
+    rotation: Floats
+    scale: Floats
+    signs: Floats
+    lengths: Floats
 
     fewest: ClassVar[int] = (
         # Columns: with fewer there are too few patterns of signs, and nothing to gain
@@ -114,7 +115,7 @@ class SignedHadamard:
         arrays = (self.rotation, self.scale, self.signs, self.lengths)
         return SignedHadamard(*(array.astype(dtype) for array in arrays))
 
-    def frequencies(self) -> NDArray[np.float64]:
+    def frequencies(self) -> Floats:
         """The frequencies, shape (d, m)."""
         out = np.empty((len(self.scale), len(self.lengths)))
         self.project(np.eye(len(self.scale)), out)

@@ -85,7 +85,8 @@ class TransformerFeatures(DenseFeatureMap):
         """
         _require_transformer(self.transformer)
         self.transformer_ = clone(self.transformer)
-        self.n_features_in_, self._size = n_features, 0
+        self.n_features_in_ = n_features
+        self._size = 0
         return self
 
     @single_threaded_blas()
@@ -181,10 +182,8 @@ class TransformerFeatures(DenseFeatureMap):
         tags = super().__sklearn_tags__()
         own = _tags(self.transformer)
         if own is not None:
-            tags.input_tags, tags.non_deterministic = (
-                own.input_tags,
-                own.non_deterministic,
-            )
+            tags.input_tags = own.input_tags
+            tags.non_deterministic = own.non_deterministic
         return tags
 
 

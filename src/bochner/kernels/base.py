@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import SpectralMeasure
 
@@ -46,10 +47,9 @@ class Parametrised:
         """Raise TypeError or ValueError where a parameter is none."""
 
     @classmethod
+    @cache
     def _parameters(cls) -> list[str]:
-        # Whose own hash is that of its instances, for the type checker
-        known: Any = cls
-        return _names(known)
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name; with `deep`, those of inner kernels too,
@@ -119,12 +119,6 @@ class Parametrised:
         return f"{type(self).__name__}({inside})"
 
 
-@cache
-def _names(cls: type) -> list[str]:
-    """Names of the parameters of a class."""
-    return list(inspect.signature(cls).parameters)
-
-
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
         return tuple(value.tolist())
@@ -137,7 +131,7 @@ def _hashable(value: Any) -> Any:
 
 def _short(value: Any) -> str:
     if not isinstance(value, np.ndarray):
-        return repr(value)
+        return getattr(value, "__name__", None) or repr(value)
     return " ".join(np.array2string(value, separator=", ", threshold=6).split())
 
 
@@ -269,7 +263,7 @@ class Leaf(Kernel):
         """
 
     @abstractmethod
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales of these columns, of shape () or (number of them,);
         ValueError where they do not fit.
         """
@@ -289,19 +283,19 @@ class Leaf(Kernel):
         """Coordinates of a frequency at unit lengthscale."""
 
     @abstractmethod
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies along all columns, shape (n_features, size), from those at
         unit lengthscale.
         """
 
     @abstractmethod
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may
         be infinite, or NaN if unknown.
         """
 
     @abstractmethod
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """E[w w'], shape (n_features, n_features)."""
 
     def pitch_measure(self) -> Pitches:
@@ -321,6 +315,19 @@ class Leaf(Kernel):
     def _not_hats(self) -> str:
         """Why the kernel is no mixture of hats, where it is none."""
         return "the distribution of its pitches is not known"
+
+
+class Around(Leaf):
+    """A leaf that shows another one some of the columns, or combinations of them."""
+
+    leaf: Leaf
+
+    def _validate(self) -> None:
+        check_kernels(self.leaf)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Distribution of the frequencies of the leaf, at unit lengthscale."""
+        return self.leaf.spectral_measure()
 
 
 class Pair(Kernel):

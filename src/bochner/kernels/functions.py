@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from bochner.kernels.hats import Pitches, mixture_of_hats
+from bochner.arrays import Floats
+from bochner.kernels.hats import Function, Pitches, mixture_of_hats
 from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
@@ -25,7 +26,7 @@ class OfFunction(Stationary):
 
     def __init__(
         self,
-        function: Callable[[NDArray], NDArray],
+        function: Function,
         lengthscale: float | ArrayLike = 1.0,
     ) -> None:
         self.function = function
@@ -39,7 +40,7 @@ class OfFunction(Stationary):
         if abs(at_zero - 1) > ROUNDED:
             raise ValueError(f"function must be 1 at distance 0, got {at_zero}.")
 
-    def _evaluate(self, distances: NDArray) -> NDArray[np.float64]:
+    def _evaluate(self, distances: NDArray) -> Floats:
         """The function, checked, at distances whose powers may overflow."""
         try:
             with np.errstate(over="ignore", under="ignore"):
@@ -60,10 +61,6 @@ class OfFunction(Stationary):
                 "it is not."
             )
         return values
-
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None) or repr(self.function)
-        return super().__repr__().replace(repr(self.function), name, 1)
 
 
 class Radial(OfFunction):
@@ -253,13 +250,14 @@ class FromSpectrum(Stationary):
                 f"exact must be a function of (X, Y), or None, got {self.exact!r}."
             )
 
-    def _draw(self, size: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, size: int, d: int, rng: np.random.Generator) -> Floats:
         return _checked(self.sampler(size, d, rng), (size, d), "sampler")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         if self.exact is not None:
             return _checked(self.exact(U, V), (len(U), len(V)), "exact")
-        gram, rng = np.zeros((len(U), len(V))), np.random.default_rng(0)
+        gram = np.zeros((len(U), len(V)))
+        rng = np.random.default_rng(0)
         frequencies = self._draw(DRAWS, U.shape[1], rng).T
         for a in range(0, DRAWS, CHUNK):
             u, v = (W @ frequencies[:, a : a + CHUNK] for W in (U, V))
@@ -274,19 +272,8 @@ class FromSpectrum(Stationary):
     def _not_hats(self) -> str:
         return "its frequencies alone are known"
 
-    def __repr__(self) -> str:
-        text = super().__repr__()
-        for function in (self.sampler, self.exact):
-            if function is not None:
-                text = text.replace(
-                    repr(function),
-                    getattr(function, "__name__", None) or repr(function),
-                    1,
-                )
-        return text
 
-
-def _checked(values: Any, shape: tuple[int, int], name: str) -> NDArray[np.float64]:
+def _checked(values: Any, shape: tuple[int, int], name: str) -> Floats:
     values = np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
         raise TypeError(

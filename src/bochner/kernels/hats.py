@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Function: TypeAlias = Callable[[NDArray], NDArray]  # of distances, or of shares
 OCTAVES = np.arange(
     -200, 201
 )  # of the distances searched; their fifth powers are finite
@@ -85,12 +87,12 @@ class Pitches:
         for t = D / delta < 1, in the place of hat(t).
     """
 
-    quantile: Callable[[NDArray], NDArray]
+    quantile: Function
     mean_inverse: float | NDArray
     smooth: bool = False
 
 
-def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
+def mixture_of_hats(function: Function) -> Pitches:
     """Distribution of the pitches of a convex function k of the distance, k(0) = 1,
     that falls to 0.
 
@@ -119,7 +121,8 @@ def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
     slopes = np.diff(function(nodes), prepend=1.0) / np.diff(nodes, prepend=0.0)
     weights = nodes * np.diff(slopes, append=0.0)
     _check_weights(nodes, weights)
-    nodes, weights = nodes[weights > 0], weights[weights > 0]
+    nodes = nodes[weights > 0]
+    weights = weights[weights > 0]
     shares = np.cumsum(weights) / weights.sum()
     steady = slopes[0] >= BOUNDED_GROWTH * slopes[NODES_PER_OCTAVE]
     return Pitches(
@@ -128,7 +131,7 @@ def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
     )
 
 
-def _nodes(function: Callable[[NDArray], NDArray]) -> NDArray:
+def _nodes(function: Function) -> NDArray:
     first, last = decay_range(function(2.0**OCTAVES), "No mixture of hats")
     steps = np.arange(
         OCTAVES[first] * NODES_PER_OCTAVE, OCTAVES[last] * NODES_PER_OCTAVE + 1

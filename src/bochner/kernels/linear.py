@@ -8,19 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
-from bochner.kernels.spectral_measures import SpectralMeasure
+from bochner.arrays import Floats
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 
 
-class Mapped(Leaf):
+class Mapped(Around):
     """A leaf that sees linear combinations of the columns: what `Linear` is made of."""
 
-    def __init__(self, leaf: Leaf, matrix: NDArray[np.float64]) -> None:
+    def __init__(self, leaf: Leaf, matrix: Floats) -> None:
         self.leaf = leaf
         self.matrix = matrix
-
-    def _validate(self) -> None:
-        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns; ValueError where the matrix has another number of them."""
@@ -31,7 +28,7 @@ class Mapped(Leaf):
             )
         return np.arange(n_features)
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """One, for the leaf has the lengthscales of what it sees; ValueError where
         sizes do not fit one another.
         """
@@ -54,15 +51,15 @@ class Mapped(Leaf):
         self.columns(n_features)
         return self.leaf.n_coordinates(len(self.matrix))
 
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """A'w, of shape (n_features, size), for frequencies w of the leaf."""
         return self.matrix.T @ self.leaf.frequencies(unit, len(self.matrix))
 
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """Covariance of the frequencies."""
         return self.matrix.T @ self.leaf.covariance(len(self.matrix)) @ self.matrix
 
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """Diagonal of the covariance."""
         moments = self.leaf.second_moments(len(self.matrix))
         if not (finite := np.isfinite(moments)).all():
@@ -75,10 +72,6 @@ class Mapped(Leaf):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         U = X @ self.matrix.T
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the frequencies of the leaf, at unit lengthscale."""
-        return self.leaf.spectral_measure()
 
     @property
     def _not_hats(self) -> str:

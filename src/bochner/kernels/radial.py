@@ -199,7 +199,8 @@ class PowerExponential(Stationary):
             return Isotropic(lambda u: np.full(u.shape[1], 2.0), 2.0, n_uniforms=0)
 
         def scale(u: NDArray) -> NDArray:
-            angle, exponential = np.pi * u[0], np.maximum(-np.log1p(-u[1]), TINY)
+            angle = np.pi * u[0]
+            exponential = np.maximum(-np.log1p(-u[1]), TINY)
             log_stable = np.log(np.sin(a * angle)) - np.log(np.sin(angle)) / a
             log_stable += (
                 (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(exponential))

@@ -37,12 +37,15 @@ def fejer_quantile(u: NDArray) -> NDArray:
 
 
 def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
-    w, low, high = r.copy(), np.maximum(r - 1.1, 0.0), r + 1.1
+    w = r.copy()
+    low = np.maximum(r - 1.1, 0.0)
+    high = r + 1.1
     active = np.arange(r.size)
     for _ in range(100):
         reached = _reciprocal_tail(w[active])
         wrong = np.abs(reached - r[active]) > CONVERGED * r[active]
-        active, reached = active[wrong], reached[wrong]
+        active = active[wrong]
+        reached = reached[wrong]
         if not active.size:
             break
         w[active], low[active], high[active] = _step(
@@ -57,7 +60,8 @@ def _step(
     """Newton's step where it stays in the bracket, else its middle; and the narrowed
     bracket.
     """
-    low, high = np.where(reached < r, w, low), np.where(reached > r, w, high)
+    low = np.where(reached < r, w, low)
+    high = np.where(reached > r, w, high)
     slope = (reached * np.sinc(w / (2 * np.pi))) ** 2 / 2
     with np.errstate(divide="ignore", over="ignore"):
         newton = w + (r - reached) / slope

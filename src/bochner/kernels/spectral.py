@@ -7,9 +7,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ive, ndtri
 
+from bochner.arrays import Floats
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.spectral_measures import Separable, Shifted, SpectralMeasure
-from bochner.kernels.stationary import NotHats, Stationary, over_features
+from bochner.kernels.stationary import (
+    NotHats,
+    Stationary,
+    check_units,
+    over_features,
+    units,
+)
 
 # Lengthscale of a periodic kernel told from 0, whose inverse square is finite
 SHORTEST = 1e-75
@@ -71,7 +78,7 @@ class Gabor(Stationary):
                 f"lengthscale and frequency must be of one length, got {sorted(sizes)}."
             )
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales; ValueError where their number, or that of the frequencies,
         is another.
         """
@@ -83,7 +90,7 @@ class Gabor(Stationary):
         return super().scales(n_features)
 
     @property
-    def _centre(self) -> NDArray[np.float64]:
+    def _centre(self) -> Floats:
         """Of the frequencies at unit lengthscale, in radians."""
         return (
             2
@@ -231,28 +238,13 @@ class Periodic(Stationary):
 
     def _validate(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
-        period = np.asarray(self.period)
-        if period.dtype.kind not in "iuf" or period.ndim > 1:
-            raise TypeError(
-                "period must be a number or one number per feature, got "
-                f"{self.period!r}."
-            )
-        if period.size == 0 or not np.all((period > 0) & np.isfinite(period)):
-            raise ValueError(
-                f"period must be positive and finite, got {self.period!r}."
-            )
+        check_units(self.period, "period")
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Periods in float64, of shape () or (n_features,); ValueError where their
         number is another.
         """
-        period = np.asarray(self.period, dtype=np.float64)
-        if period.ndim and len(period) != n_features:
-            raise ValueError(
-                f"The kernel has {len(period)} periods and the data have "
-                f"{n_features} features."
-            )
-        return period
+        return units(self.period, "periods", n_features)
 
     @property
     def _concentration(self) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels.base import Leaf
 
 
@@ -25,6 +26,32 @@ class NotHats(StrEnum):
         "it depends on the Euclidean distance and is no product over the features"
     )
     OSCILLATES = "it rises again with distance, where mixtures of hats fall"
+
+
+def check_units(given: Any, name: str) -> None:
+    """Raise TypeError unless a parameter is a number or one for each feature,
+    ValueError unless all are positive and finite.
+    """
+    values = np.asarray(given)
+    if values.dtype.kind not in "iuf" or values.ndim > 1:
+        raise TypeError(
+            f"{name} must be a number or one number per feature, got {given!r}."
+        )
+    if values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(f"{name} must be positive and finite, got {given!r}.")
+
+
+def units(given: Any, names: str, n_features: int) -> Floats:
+    """Such a parameter in float64, of shape () or (n_features,); ValueError where
+    there are others.
+    """
+    values = np.asarray(given, dtype=np.float64)
+    if values.ndim and len(values) != n_features:
+        raise ValueError(
+            f"The kernel has {len(values)} {names} and the data have "
+            f"{n_features} features."
+        )
+    return values
 
 
 class Stationary(Leaf):
@@ -63,28 +90,13 @@ class Stationary(Leaf):
         self._validate()
 
     def _validate(self) -> None:
-        scale = np.asarray(self.lengthscale)
-        if scale.dtype.kind not in "iuf" or scale.ndim > 1:
-            raise TypeError(
-                "lengthscale must be a number or one number per feature, got "
-                f"{self.lengthscale!r}."
-            )
-        if scale.size == 0 or not np.all((scale > 0) & np.isfinite(scale)):
-            raise ValueError(
-                f"lengthscale must be positive and finite, got {self.lengthscale!r}."
-            )
+        check_units(self.lengthscale, "lengthscale")
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales in float64, of shape () or (n_features,); ValueError where
         their number is another.
         """
-        scale = np.asarray(self.lengthscale, dtype=np.float64)
-        if scale.ndim and len(scale) != n_features:
-            raise ValueError(
-                f"The kernel has {len(scale)} lengthscales and the data have "
-                f"{n_features} features."
-            )
-        return scale
+        return units(self.lengthscale, "lengthscales", n_features)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns."""
@@ -99,17 +111,17 @@ class Stationary(Leaf):
         """One coordinate for each column."""
         return n_features
 
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies over the lengthscales."""
         return unit / self.scales(n_features).reshape(-1, 1)
 
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """Those of the spectral measure over the squared lengthscales."""
         return (
             self.spectral_measure().moments(n_features) / self.scales(n_features) ** 2
         )
 
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """That of the spectral measure over the lengthscales."""
         scale = np.broadcast_to(self.scales(n_features), n_features)
         return self.spectral_measure().covariance(n_features) / np.outer(scale, scale)

@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
+from bochner.arrays import Floats
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
@@ -55,7 +56,7 @@ class Hamming(Stationary):
     pitches = "infinite with probability rho, else 1"
     has_metric = False
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """The unit of codes, 1; ValueError where there are lengthscales for another
         number of columns.
         """
@@ -82,7 +83,7 @@ class Hamming(Stationary):
                 )
 
     @property
-    def _rho(self) -> NDArray[np.float64]:
+    def _rho(self) -> Floats:
         return np.exp(-1 / np.asarray(self.lengthscale, np.float64))
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
@@ -111,7 +112,7 @@ class Hamming(Stationary):
         return Pitches(lambda u: np.where(u < rho, np.inf, 1.0), 1 - rho)
 
 
-class Restricted(Leaf):
+class Restricted(Around):
     """A leaf that sees some of the columns only: what `Subspace` and `Additive` are
     made of.
     """
@@ -119,9 +120,6 @@ class Restricted(Leaf):
     def __init__(self, leaf: Leaf, chosen: tuple[int, ...]) -> None:
         self.leaf = leaf
         self.chosen = chosen
-
-    def _validate(self) -> None:
-        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """The chosen columns; ValueError where there are fewer."""
@@ -133,7 +131,7 @@ class Restricted(Leaf):
             )
         return np.array(self.chosen)
 
-    def scales(self, n_features: int) -> NDArray[np.float64]:
+    def scales(self, n_features: int) -> Floats:
         """Lengthscales of the chosen columns, of shape () or (number of them,)."""
         return self.leaf.scales(len(self.columns(n_features)))
 
@@ -145,21 +143,24 @@ class Restricted(Leaf):
         """Coordinates of the frequencies of the leaf."""
         return self.leaf.n_coordinates(len(self.columns(n_features)))
 
-    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+    def frequencies(self, unit: NDArray, n_features: int) -> Floats:
         """Frequencies of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros((n_features, unit.shape[1])), self.columns(n_features)
+        total = np.zeros((n_features, unit.shape[1]))
+        chosen = self.columns(n_features)
         total[chosen] = self.leaf.frequencies(unit, len(chosen))
         return total
 
-    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+    def second_moments(self, n_features: int) -> Floats:
         """Those of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros(n_features), self.columns(n_features)
+        total = np.zeros(n_features)
+        chosen = self.columns(n_features)
         total[chosen] = self.leaf.second_moments(len(chosen))
         return total
 
-    def covariance(self, n_features: int) -> NDArray[np.float64]:
+    def covariance(self, n_features: int) -> Floats:
         """That of the leaf along the chosen columns, 0 along the others."""
-        total, chosen = np.zeros((n_features, n_features)), self.columns(n_features)
+        total = np.zeros((n_features, n_features))
+        chosen = self.columns(n_features)
         total[np.ix_(chosen, chosen)] = self.leaf.covariance(len(chosen))
         return total
 
@@ -169,10 +170,6 @@ class Restricted(Leaf):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         chosen = list(self.chosen)
         return self.leaf._gram(X[:, chosen], Y[:, chosen])
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Distribution of the frequencies along the chosen columns."""
-        return self.leaf.spectral_measure()
 
     def pitch_measure(self) -> Pitches:
         """Distribution of the pitches of the chosen columns."""

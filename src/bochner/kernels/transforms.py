@@ -9,7 +9,6 @@ distribution.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +18,7 @@ from scipy.optimize import lsq_linear
 from scipy.special import gammaln, jv, loggamma
 from threadpoolctl import threadpool_limits
 
-from bochner.kernels.hats import OCTAVES, decay_range
+from bochner.kernels.hats import OCTAVES, Function, decay_range
 from bochner.kernels.spectral_measures import Separable
 
 # Features up to which the transform is inverted; beyond, rounding would be multiplied
@@ -64,11 +63,11 @@ class Lengths:
         Variance of a coordinate, the mean of length^2 / d; may be infinite.
     """
 
-    quantile: Callable[[NDArray], NDArray]
+    quantile: Function
     second_moment: float
 
 
-def cosine_law(function: Callable[[NDArray], NDArray]) -> Separable:
+def cosine_law(function: Function) -> Separable:
     """Distribution of one coordinate of the frequencies of a product over the features
     of function(|x - y|).
 
@@ -92,7 +91,7 @@ def cosine_law(function: Callable[[NDArray], NDArray]) -> Separable:
     )
 
 
-def hankel_law(function: Callable[[NDArray], NDArray], n_features: int) -> Lengths:
+def hankel_law(function: Function, n_features: int) -> Lengths:
     """Distribution of the lengths of the frequencies of function(||x - y||) of
     `n_features` features.
 
@@ -120,7 +119,7 @@ def hankel_law(function: Callable[[NDArray], NDArray], n_features: int) -> Lengt
 
 
 @lru_cache(maxsize=64)
-def _law(function: Callable[[NDArray], NDArray], d: int, values: bytes) -> Lengths:
+def _law(function: Function, d: int, values: bytes) -> Lengths:
     """The distribution by a function that may be the method of an object that
     changes, hence by its values too.
     """
@@ -136,7 +135,7 @@ def _law(function: Callable[[NDArray], NDArray], d: int, values: bytes) -> Lengt
 
 
 def _invert(
-    function: Callable[[NDArray], NDArray],
+    function: Function,
     d: int,
     low: float,
     high: float,
@@ -161,7 +160,8 @@ def _invert(
     FUNCTION_ERROR is 0.010 for d = 10, and for few features that of two nodes, some
     0.0006.
     """
-    low, high = low - FADE_WIDTH, high + FADE_WIDTH + np.log(1 / TRIMMED_TAIL) / d
+    low = low - FADE_WIDTH
+    high = high + FADE_WIDTH + np.log(1 / TRIMMED_TAIL) / d
     h = (high - low) / NODES
     x = low + h * np.arange(NODES)
     fade = (
@@ -215,7 +215,7 @@ def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
 
 
 def _fit(
-    function: Callable[[NDArray], NDArray], d: int, low: float, high: float
+    function: Function, d: int, low: float, high: float
 ) -> tuple[NDArray, NDArray]:
     """Probabilities of cells of the log length that mix waves to the function, the
     nearest in least squares.
@@ -266,7 +266,7 @@ def mean_wave(d: int, t: NDArray) -> NDArray:
     )
 
 
-def _quantile(log_lengths: NDArray, masses: NDArray) -> Callable[[NDArray], NDArray]:
+def _quantile(log_lengths: NDArray, masses: NDArray) -> Function:
     """Inverse of the distribution function, log-linear in the cells."""
     h = log_lengths[1] - log_lengths[0]
     shares = np.append(0, np.maximum.accumulate(np.maximum(np.cumsum(masses), 0)))
@@ -275,11 +275,12 @@ def _quantile(log_lengths: NDArray, masses: NDArray) -> Callable[[NDArray], NDAr
     )
     edges = log_lengths[0] + h * (np.arange(len(shares)) - 0.5)
     within = slice(np.flatnonzero(shares == 0)[-1], np.argmax(shares == 1) + 1)
-    shares, edges = shares[within], edges[within]
+    shares = shares[within]
+    edges = edges[within]
     return lambda u: np.exp(np.interp(u, shares, edges))
 
 
-def _curvature(function: Callable[[NDArray], NDArray], k: NDArray) -> float:
+def _curvature(function: Function, k: NDArray) -> float:
     """-k''(0) as the limit of 2 (1 - k(r)) / r^2, by Aitken's rule; infinite where
     changes do not shrink.
     """
@@ -290,8 +291,6 @@ def _curvature(function: Callable[[NDArray], NDArray], k: NDArray) -> float:
     before, after = np.diff(ratio)
     if abs(after) <= ROUNDING_CHANGE * abs(ratio[2]):
         return float(ratio[2])
-    return (
-        float(ratio[2] + after**2 / (before - after))
-        if abs(after) < 0.9 * abs(before)
-        else np.inf
-    )
+    if abs(after) < 0.9 * abs(before):
+        return float(ratio[2] + after**2 / (before - after))
+    return np.inf

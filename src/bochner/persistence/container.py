@@ -90,7 +90,8 @@ def _header(
     entries: dict[str, Any] = {"__metadata__": strings}
     end = 0
     for name, tensor in tensors.items():
-        begin, end = end, end + tensor.nbytes
+        begin = end
+        end = end + tensor.nbytes
         entries[name] = {
             "dtype": CODES[tensor.dtype.str],
             "shape": tensor.shape,
@@ -233,8 +234,6 @@ def _refuse(what: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return (
-        result
-        if len(result := dict(pairs)) == len(pairs)
-        else _refuse("a repeated key")
-    )
+    if len(result := dict(pairs)) == len(pairs):
+        return result
+    return _refuse("a repeated key")

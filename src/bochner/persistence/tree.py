@@ -16,7 +16,7 @@ from hashlib import blake2b
 from importlib import import_module
 from inspect import Parameter, get_annotations, getattr_static, signature
 from keyword import iskeyword
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,9 @@ class Encoder:
         if kind is int:
             return value if abs(value) <= EXACT else {"$": "int", "value": hex(value)}
         if kind is float:
-            return (
-                value if math.isfinite(value) else {"$": "float", "value": str(value)}
-            )
+            if math.isfinite(value):
+                return value
+            return {"$": "float", "value": str(value)}
         if isinstance(value, np.generic):
             return self.scalar(value, path)
         if kind in (np.ndarray, np.memmap):
@@ -108,7 +108,8 @@ class Encoder:
         return {"$": "cell", "array": self.array(np.asarray(value), path)}
 
     def array(self, value: NDArray, path: str) -> Any:
-        dtype, shape = value.dtype, list(value.shape)
+        dtype = value.dtype
+        shape = list(value.shape)
         if dtype.kind in "UO":
             if value.nbytes > MAX_TEXT:
                 raise ValueError(
@@ -248,7 +249,8 @@ class Decoder:
     """Rebuilds an object from a JSON tree and tensors, checking every node."""
 
     def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
-        self.tensors, self.unused = tensors, set(tensors)
+        self.tensors = tensors
+        self.unused = set(tensors)
         self.registry = registry
 
     def root(self, node: Any) -> Any:
@@ -265,11 +267,9 @@ class Decoder:
         if isinstance(node, list):
             return [self.value(item, depth + 1) for item in node]
         if not isinstance(node, dict):
-            return (
-                node
-                if not isinstance(node, float) or math.isfinite(node)
-                else _malformed("number")
-            )
+            if not isinstance(node, float) or math.isfinite(node):
+                return node
+            return _malformed("number")
         kind = node.get("$")
         if not isinstance(kind, str) or kind not in KINDS:
             _malformed("node")
@@ -277,11 +277,9 @@ class Decoder:
 
     def read_int(self, node: Any, depth: int) -> int:
         (digits,) = _fields(node, value=str)
-        return (
-            int(digits, 16)
-            if re.fullmatch(r"-?0x[0-9a-f]+", digits)
-            else _malformed("integer")
-        )
+        if re.fullmatch(r"-?0x[0-9a-f]+", digits):
+            return int(digits, 16)
+        return _malformed("integer")
 
     def read_float(self, node: Any, depth: int) -> float:
         (name,) = _fields(node, value=str)
@@ -289,7 +287,8 @@ class Decoder:
 
     def read_scalar(self, node: Any, depth: int) -> Any:
         name, value = _fields(node, dtype=str, value=object)
-        dtype, value = _dtype(name, SCALAR), self.value(value, depth + 1)
+        dtype = _dtype(name, SCALAR)
+        value = self.value(value, depth + 1)
         if type(value) is not {"b": bool, "f": float}.get(dtype.kind, int):
             _malformed("scalar")
         try:
@@ -314,10 +313,8 @@ class Decoder:
 
     def read_items(self, node: Any, depth: int) -> Any:
         name, shape, items = _fields(node, dtype=str, shape=list, items=list)
-        dtype, values = (
-            _dtype(name, ITEMS),
-            [self.value(item, depth + 1) for item in items],
-        )
+        dtype = _dtype(name, ITEMS)
+        values = [self.value(item, depth + 1) for item in items]
         allowed = str if dtype.kind == "U" else ITEM_TYPES
         if dtype.itemsize * len(items) > MAX_TEXT or not all(
             isinstance(value, allowed) for value in values
@@ -342,11 +339,9 @@ class Decoder:
 
     def read_transposed(self, node: Any, depth: int) -> Any:
         (inner,) = _fields(node, array=dict)
-        return (
-            self.read_array(inner, depth).T
-            if inner.get("$") == "array"
-            else _malformed("array")
-        )
+        if inner.get("$") == "array":
+            return self.read_array(inner, depth).T
+        return _malformed("array")
 
     def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         if (tensor.dtype, tensor.shape) != file_layout(dtype, shape):
@@ -462,10 +457,12 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
             return (int, float, np.generic)
         case ast.Name(id="list" | "tuple"):
             return (list, tuple)
-        case ast.Name(id="NDArray") | ast.Attribute(attr="ndarray"):
+        case ast.Attribute(attr="ndarray"):
             return (np.ndarray,)
         case ast.Name(id=name):
             kind = known.get(name, getattr(builtins, name, None))
+            if get_origin(kind) is np.ndarray:
+                return (np.ndarray,)
             return (kind,) if isinstance(kind, type) and kind is not Any else ()
     return ()
 
@@ -522,8 +519,6 @@ def _dtype(name: str, pattern: re.Pattern[str]) -> np.dtype:
 def _shape(shape: list, dtype: np.dtype) -> tuple[int, ...]:
     if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in shape):
         _malformed("shape")
-    return (
-        tuple(shape)
-        if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62
-        else _malformed("shape")
-    )
+    if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62:
+        return tuple(shape)
+    return _malformed("shape")

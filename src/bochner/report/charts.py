@@ -97,11 +97,11 @@ def display_chart(key: str, title: str, display: Display, **look: Any) -> Markup
 
 def _draw_cells(ax: Axes) -> None:
     """Draw images as cells, which are sharp at any size."""
-    for image in list(ax.images):
-        values: Any = image.get_array()
+    images: list[Any] = list(ax.images)
+    for image in images:
+        values = image.get_array()
         rows, columns = (np.arange(n + 1) - 0.5 for n in values.shape)
-        colours: dict[str, Any] = {"cmap": image.cmap, "norm": image.norm}
-        ax.pcolormesh(columns, rows, values, zorder=0, **colours)
+        ax.pcolormesh(columns, rows, values, zorder=0, cmap=image.cmap, norm=image.norm)
         image.remove()
 
 

@@ -35,7 +35,8 @@ def classes(found: Findings) -> dict[str, Any]:
     predictions = found.predictions
     assert predictions.proba is not None
     names = cut_all(found.model.classes_.tolist(), NAME)
-    labels, proba = predictions.labels, predictions.proba
+    labels = predictions.labels
+    proba = predictions.proba
     support = np.bincount(labels, minlength=len(names))
     first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
     predicted = proba.argmax(axis=1)
@@ -63,7 +64,8 @@ def _confusions(
     labels: NDArray, predicted: NDArray, first: list[int], names: list[str]
 ) -> tuple[Markup, Markup]:
     """Counts of true and predicted classes as cells, and as a table."""
-    title, shown = "Confusion matrix", [names[k] for k in first]
+    title = "Confusion matrix"
+    shown = [names[k] for k in first]
     counts = confusion_matrix(labels, predicted, labels=first)
     display = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
     draw = partial(
@@ -166,7 +168,8 @@ def calibration(found: Findings) -> dict[str, Any]:
     """How often what was predicted with a probability came true, in the bins of the
     calibration error.
     """
-    predictions, known = found.predictions, found.model.classes_
+    predictions = found.predictions
+    known = found.model.classes_
     assert predictions.proba is not None
     display = ReliabilityDisplay.from_predictions(
         known[predictions.labels], np.clip(predictions.proba, 0, 1), classes=known

@@ -63,10 +63,8 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     explained.
     """
     d = len(rows.names)
-    importance, shares = (
-        _importance(model, rows, predictions),
-        relevance_in_distance(model),
-    )
+    importance = _importance(model, rows, predictions)
+    shares = relevance_in_distance(model)
     ranks = (
         importance.values
         if importance is not None
@@ -120,9 +118,12 @@ def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
     Intervals by the posterior would take most of the time, and the page shows quartiles
     of the rows.
     """
-    asked = {"n_rows": EFFECT_ROWS, "n_curves": EFFECT_ROWS, "n_points": EFFECT_POINTS}
     found = model._without_posterior().effects(
-        rows.native, columns[:MOST_EFFECTS], **asked
+        rows.native,
+        columns[:MOST_EFFECTS],
+        n_rows=EFFECT_ROWS,
+        n_curves=EFFECT_ROWS,
+        n_points=EFFECT_POINTS,
     )
     varying = tuple(one for one in found if len(one.values) > 1)
     return replace(found, columns=varying) if varying else None
@@ -180,7 +181,8 @@ def _interactions(
     So few factors differ between two rows, with the cube of whose number the time
     grows.
     """
-    some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
+    some = rows.some(PAIRED_ROWS, 8)
+    others = rows.some(PAIRED_BACKGROUND, 9)
     if len(rows.names) <= MOST_PAIRED_WHOLE:
         found = model.interactions(some.native, others.native, None)
     else:

@@ -49,14 +49,15 @@ def importance(found: Findings) -> dict[str, Any] | None:
 
 def _some(names: Any) -> str:
     d = len(names)
-    return (
-        f"the {MOST_BARS} largest of {d:,} columns" if d > MOST_BARS else "all columns"
-    )
+    if d > MOST_BARS:
+        return f"the {MOST_BARS} largest of {d:,} columns"
+    return "all columns"
 
 
 def metric(found: Findings) -> list[Markup]:
     """Shares of the columns in the learned distance, and that along columns."""
-    names, shares = found.rows.names, found.explained.relevance
+    names = found.rows.names
+    shares = found.explained.relevance
     if shares is None:
         return []
     first = np.argsort(-shares, kind="stable")[:MOST_BARS]
@@ -133,7 +134,8 @@ def row_number(found: Findings, i: int) -> str:
 
 
 def _outcome(found: Findings, i: int) -> str:
-    predictions, truth = found.predictions, found.rows.y[i]
+    predictions = found.predictions
+    truth = found.rows.y[i]
     if predictions.proba is None:
         return (
             f"True {number(float(truth))}, predicted "

@@ -55,16 +55,13 @@ class Curve:
     def means(self) -> NDArray[np.float64]:
         """What is shown: the log loss, or the root of the mean squared error."""
         means = self.losses.mean(axis=1)
-        return np.asarray(np.sqrt(means) if self.rooted else means, np.float64)
+        return np.sqrt(means) if self.rooted else means
 
     @property
     def halves(self) -> NDArray[np.float64]:
         """Half the width of the 95 % intervals of what is shown, to first order."""
         errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
-        return np.asarray(
-            errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors,
-            np.float64,
-        )
+        return errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors
 
     @property
     def gain(self) -> tuple[float, float]:
@@ -72,7 +69,8 @@ class Curve:
         its standard error; in shares.
         """
         last = min(self.base + 1, len(self.sizes) - 1)
-        fewer, more = self.losses[last - 1], self.losses[last]
+        fewer = self.losses[last - 1]
+        more = self.losses[last]
         gains = (
             (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
         )

@@ -83,7 +83,8 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
         )
     )
     y = predictions.labels[where] if is_classifier(model) else as_numbers(some.y)
-    sources, kept = model.encoder_.sources(), getattr(model, "background_", None)
+    sources = model.encoder_.sources()
+    kept = getattr(model, "background_", None)
     found = []
     for j, name in enumerate(rows.names):
         own = np.flatnonzero(sources == j)

@@ -97,11 +97,9 @@ class Rows:
 
     def some(self, most: int, seed: int) -> Rows:
         """At most so many rows, drawn at random, in their order."""
-        return (
-            self
-            if len(self) <= most
-            else self.take(sample(np.arange(len(self)), most, seed))
-        )
+        if len(self) <= most:
+            return self
+        return self.take(sample(np.arange(len(self)), most, seed))
 
     def encoded(self, model: Any) -> Any:
         """The columns as the numbers that the model takes them for, an array or a
@@ -173,7 +171,8 @@ def predict(model: Any, rows: Rows) -> Predictions:
             CLOCK.seconds() - start,
         )
     proba = np.asarray(model.predict_proba(rows.native), np.float64)
-    seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
+    seconds = CLOCK.seconds() - start
+    labels = _positions(rows.y, model.classes_)
     losses = -np.log(
         np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps)
     )
@@ -214,11 +213,7 @@ def as_numbers(y: NDArray) -> NDArray[np.float64]:
 
 
 def scores(
-    model: Any,
-    rows: Rows,
-    predictions: Predictions,
-    baseline: Any,
-    is_sure: bool = True,
+    model: Any, rows: Rows, predictions: Predictions, baseline: Any
 ) -> dict[str, Any]:
     """Scores with 95 % intervals beside those of a baseline.
 
@@ -230,26 +225,15 @@ def scores(
     baseline : float, list of float, or None
         Mean, or shares of the classes, of the training rows; None where they are not
         known, for those of `rows`.
-    is_sure : bool, default=True
-        Whether the intervals of a model that has some are scored.
     """
     if predictions.proba is not None:
-        shares = np.bincount(
-            predictions.labels, minlength=predictions.proba.shape[1]
-        ) / len(predictions.labels)
-        shares = shares if baseline is None else np.asarray(baseline)
         predicted = np.searchsorted(model.classes_, predictions.predicted)
         return summaries.classification(
-            predictions.labels, predicted, predictions.proba, shares
+            predictions.labels, predicted, predictions.proba, baseline
         )
     y = as_numbers(rows.y)
-    found = summaries.regression(
-        y,
-        predictions.predicted,
-        float(y.mean()) if baseline is None else float(baseline),
-    )
-    if not is_sure or getattr(model, "spread_", None) is None:
+    found = summaries.regression(y, predictions.predicted, baseline)
+    if getattr(model, "spread_", None) is None:
         return found
-    return found | summaries.intervals(
-        y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE
-    )
+    interval = model.predict_interval(rows.native, coverage=COVERAGE)
+    return found | summaries.intervals(y, interval, COVERAGE)

@@ -110,7 +110,8 @@ def rows(report: Any) -> dict[str, Any] | None:
     """
     if report is None or report.rows is None:
         return None
-    curve, label = report.rows, UNITS.get(report.criterion, report.criterion)
+    curve = report.rows
+    label = UNITS.get(report.criterion, report.criterion)
     drawn = loss_chart(
         "Validation loss against rows",
         "Training rows",
@@ -135,7 +136,8 @@ def features(found: Findings) -> dict[str, Any] | None:
     )
     what = " and ".join(words) or "features"
     label = "RMSE" if curve.rooted else "Log loss"
-    title, across = f"{label} against {what}", f"Number of {what}"
+    title = f"{label} against {what}"
+    across = f"Number of {what}"
     drawn = loss_chart(title, across, label, curve.sizes, curve.means, curve.halves)
     return {"what": what, "verdict": verdict(curve, what), "chart": drawn}
 
@@ -144,7 +146,8 @@ def verdict(curve: Curve, what: str) -> str:
     """Whether the last doubling helped, in a sentence."""
     gain, error = curve.gain
     last = min(curve.base + 1, len(curve.sizes) - 1)
-    fewer, most = curve.sizes[last - 1], curve.sizes[last]
+    fewer = curve.sizes[last - 1]
+    most = curve.sizes[last]
     loss = "mean squared error" if curve.rooted else "log loss"
     change = (
         f"From {fewer:,} to {most:,} {what} the {loss} "

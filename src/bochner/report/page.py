@@ -40,7 +40,8 @@ templates = Environment(
 
 def page(found: Findings) -> str:
     """The whole page."""
-    model, report = found.model, getattr(found.model, "report_", None)
+    model = found.model
+    report = getattr(found.model, "report_", None)
     is_class = found.predictions.proba is not None
     fit_again = (
         f"model = {model!r}.fit(X_train, y_train)",
@@ -109,7 +110,8 @@ def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 def summary(found: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
-    origin, names = found.origin, found.rows.names
+    origin = found.origin
+    names = found.rows.names
     if origin.held_out is not None and (found.seen or origin.others):
         others = origin.others["scores"] if origin.others else {}
         yield from headline(
@@ -175,7 +177,8 @@ def headline(
 
 def sentence(found: Findings) -> str:
     """The model in one sentence."""
-    model, report = found.model, getattr(found.model, "report_", None)
+    model = found.model
+    report = getattr(found.model, "report_", None)
     size = (
         f"{model.features_.n_features_out:,} features, ridge penalty "
         f"{number(model.alpha_)}"
@@ -215,7 +218,9 @@ def beside(origin: Origin) -> Markup | None:
 
 def limits(found: Findings) -> Iterator[str]:
     """What the model cannot be trusted for, as far as these rows tell."""
-    scores, predictions, n = found.scores, found.predictions, len(found.rows)
+    scores = found.scores
+    predictions = found.predictions
+    n = len(found.rows)
     if n < FEW_ROWS:
         yield f"The scores are from {n:,} rows only: see their intervals."
     if predictions.proba is not None:
@@ -237,17 +242,19 @@ def limits(found: Findings) -> Iterator[str]:
             f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} "
             "of these rows."
         )
-    held_out, others = found.origin.held_out, found.origin.others
-    better = (
-        [name for name, own in others["scores"].items() if _is_better(own, held_out)]
-        if held_out and others
-        else []
-    )
-    if better:
-        yield (
-            "On the rows that the fit held out it is not better than: "
-            f"{', '.join(better)}."
-        )
+    held_out = found.origin.held_out
+    others = found.origin.others
+    if held_out and others:
+        key = "log_loss" if "log_loss" in held_out else "rmse"
+        least = held_out[key]["value"]
+        better = [
+            name for name, own in others["scores"].items() if own[key]["value"] < least
+        ]
+        if better:
+            yield (
+                "On the rows that the fit held out it is not better than: "
+                f"{', '.join(better)}."
+            )
     drifted = [
         one.name for one in found.columns if one.drift is not None and one.drift < LEVEL
     ]
@@ -272,12 +279,6 @@ def limits(found: Findings) -> Iterator[str]:
         "What happens if a column is changed: the model has learned what goes "
         "together, not what causes what."
     )
-
-
-def _is_better(one: dict[str, Any], own: dict[str, Any]) -> bool:
-    """Whether another model has the smaller loss."""
-    key = "log_loss" if "log_loss" in own else "rmse"
-    return bool(one[key]["value"] < own[key]["value"])
 
 
 def data(found: Findings) -> dict[str, Any]:
@@ -325,7 +326,8 @@ def data(found: Findings) -> dict[str, Any]:
 
 def worst(found: Findings) -> Markup:
     """The rows with the largest losses, with their most relevant columns."""
-    predictions, rows = found.predictions, found.rows
+    predictions = found.predictions
+    rows = found.rows
     first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
     shown = found.explained.columns[:WORST_COLUMNS]
     some = rows.take(first)
@@ -364,7 +366,8 @@ def _outcome(found: Findings, i: int) -> tuple[str, ...]:
     """The truth of a row and its prediction; of a class also the probability that
     the truth was given.
     """
-    predictions, truth = found.predictions, found.rows.y[i]
+    predictions = found.predictions
+    truth = found.rows.y[i]
     if predictions.proba is None:
         return number(float(truth)), number(float(predictions.predicted[i]))
     return (
@@ -375,16 +378,15 @@ def _outcome(found: Findings, i: int) -> tuple[str, ...]:
 
 
 def _cell(value: Any) -> str:
-    return (
-        number(value)
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else cut(value, CELL)
-    )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return cut(value, CELL)
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:
     """Sizes, bytes and rows a second."""
-    model, plan = found.model, found.plan
+    model = found.model
+    plan = found.plan
     yield "Features", f"{model.features_.n_features_out:,}"
     yield "Ridge penalty", number(model.alpha_)
     yield "Solver", f"{model.solver_}: {model.solver_reason_}"

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
+
 # Of the largest weight: sums stay within single precision, and so do their reciprocals
 LEAST, MOST = (
     1e-25,
@@ -17,7 +19,7 @@ LEAST, MOST = (
 Z = 1.959963984540054  # of 95 %
 
 
-def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     """Weights of n rows, ones where none are given; ValueError for negative ones,
     and where all are zero.
     """
@@ -65,9 +67,9 @@ class Reliability(NamedTuple):
     ([0.5, 1.0], [2.0, 2.0], 0.175)
     """
 
-    probability: NDArray[np.float64]
-    frequency: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    probability: Floats
+    frequency: Floats
+    weight: Floats
 
     @property
     def error(self) -> float:
@@ -79,7 +81,7 @@ class Reliability(NamedTuple):
         )
 
     @property
-    def interval(self) -> NDArray[np.float64]:
+    def interval(self) -> Floats:
         """Wilson's 95 % intervals of the frequencies, shape (B, 2), a weight of w
         counting as w rows.
         """
@@ -167,8 +169,13 @@ def reliability(
     ... ).probability.tolist()
     [0.1, 0.9]
     """
-    p, event = _column(probability, "probability"), _column(happened, "happened")
-    _same_length(p, event, "probability", "happened")
+    p = _column(probability, "probability")
+    event = _column(happened, "happened")
+    if len(p) != len(event):
+        raise ValueError(
+            "probability and happened must be of one length, got "
+            f"{len(p)} and {len(event)}."
+        )
     if p.min() < 0 or p.max() > 1:
         raise ValueError(
             f"probability must be within 0 and 1, got values from {p.min():g} to "
@@ -180,7 +187,9 @@ def reliability(
             "`judged_event` first."
         )
     weight = checked_weights(sample_weight, len(p))
-    p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
+    p = p[weight > 0]
+    event = event[weight > 0]
+    weight = weight[weight > 0]
     bins = equal_count_bins(p, n_bins, weight)
     total = np.bincount(bins, weight).astype(np.float64)
     return Reliability(
@@ -239,7 +248,7 @@ def expected_calibration_error(
 
 def judged_event(
     labels: ArrayLike, proba: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[NDArray[np.bool_], Floats]:
     """The event by which the calibration of classes is measured, and its probability.
 
     Of two classes it is the second one; of more, that the class of the largest
@@ -267,7 +276,8 @@ def judged_event(
     >>> happened.tolist(), probability.tolist()
     ([True, False], [0.6, 0.9])
     """
-    known, p = np.asarray(labels), np.asarray(proba, np.float64)
+    known = np.asarray(labels)
+    p = np.asarray(proba, np.float64)
     if p.ndim != 2 or p.shape[1] < 1 or known.shape != p.shape[:1]:
         raise ValueError(
             f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} "
@@ -277,7 +287,7 @@ def judged_event(
     return known == top, p[np.arange(len(p)), top]
 
 
-def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+def wilson_interval(share: ArrayLike, n: ArrayLike) -> Floats:
     """Wilson's 95 % interval of a share in n rows, which stays within 0 and 1, also for
     few rows.
 
@@ -301,16 +311,18 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
     >>> wilson_interval(0.5, 100).round(3).tolist()
     [0.404, 0.596]
     """
-    p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    p = np.asarray(share, np.float64)
+    n = np.asarray(n, np.float64)
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    low = np.maximum(centre - half, 0.0)
+    high = np.minimum(centre + half, 1.0)
     return np.stack(
         [np.minimum(low, p), np.maximum(high, p)], axis=-1
     )  # p is inside, beyond rounding
 
 
-def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _column(values: ArrayLike, name: str) -> Floats:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or np.isnan(column).any():
         raise ValueError(
@@ -318,14 +330,6 @@ def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{column.shape}."
         )
     return column
-
-
-def _same_length(a: NDArray, b: NDArray, *names: str) -> None:
-    if len(a) != len(b):
-        raise ValueError(
-            f"{names[0]} and {names[1]} must be of one length, got {len(a)} and "
-            f"{len(b)}."
-        )
 
 
 def interval_coverage(
@@ -433,9 +437,7 @@ def interval_score(
     return _mean(interval_losses(y, interval, coverage), sample_weight)
 
 
-def interval_losses(
-    y: ArrayLike, interval: ArrayLike, coverage: float
-) -> NDArray[np.float64]:
+def interval_losses(y: ArrayLike, interval: ArrayLike, coverage: float) -> Floats:
     """Interval score of each target, of which `interval_score` is the mean.
 
     Parameters
@@ -471,7 +473,8 @@ def _pairs(ends: NDArray) -> NDArray:
 
 
 def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]:
-    truth, ends = np.asarray(y, np.float64), _pairs(np.asarray(interval, np.float64))
+    truth = np.asarray(y, np.float64)
+    ends = _pairs(np.asarray(interval, np.float64))
     if truth.shape != ends.shape[:-1]:
         raise ValueError(
             f"y of shape {truth.shape} and interval of shape {ends.shape} do not "

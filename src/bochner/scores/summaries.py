@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bochner.markup import number
 from bochner.scores.measures import (
@@ -46,11 +46,9 @@ def cells(
     """
 
     def form(value: float | None) -> str:
-        return (
-            number(value, unknown)
-            if key in IN_UNITS or value is None
-            else f"{value:z.3f}"
-        )
+        if key in IN_UNITS or value is None:
+            return number(value, unknown)
+        return f"{value:z.3f}"
 
     interval = (
         ""
@@ -79,7 +77,10 @@ def score_rows(
 
 
 def classification(
-    labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray
+    labels: NDArray,
+    predicted: NDArray,
+    proba: NDArray,
+    baseline: ArrayLike | None = None,
 ) -> dict[str, Any]:
     """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of
     equal counts.
@@ -95,13 +96,17 @@ def classification(
     predicted : array of shape (n,)
         Positions of the predicted classes.
     proba : array of shape (n, K)
-    shares : array of shape (K,)
-        Shares of the classes in training: the baseline predicts the most frequent one,
-        with these probabilities.
+    baseline : array of shape (K,), optional
+        Shares of the classes in training, or else in these rows: the baseline predicts
+        the most frequent one, with these probabilities.
     """
-    n, right = len(labels), predicted == labels
+    n = len(labels)
+    right = predicted == labels
     known = labels >= 0
     rows = labels[known]
+    if baseline is None:
+        baseline = np.bincount(rows, minlength=proba.shape[1]) / max(len(rows), 1)
+    shares = np.asarray(baseline)
     loss, plain = (
         -np.log(np.maximum(p, np.finfo(float).eps))
         for p in (proba[known, rows], shares[rows])
@@ -142,11 +147,9 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
     coverage : float
         That was requested.
     """
-    covered, widths, losses = (
-        interval_coverage(y, interval),
-        np.diff(interval)[:, 0],
-        interval_losses(y, interval, coverage),
-    )
+    covered = interval_coverage(y, interval)
+    widths = np.diff(interval)[:, 0]
+    losses = interval_losses(y, interval, coverage)
     shares = _score(covered, math.sqrt(covered * (1 - covered) / len(y)), None)
     shares["interval"] = wilson_interval(covered, len(y)).tolist()
     return {
@@ -158,7 +161,9 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
     }
 
 
-def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
+def regression(
+    y: NDArray, predicted: NDArray, baseline: float | None = None
+) -> dict[str, Any]:
     """R^2 and the root of the mean squared error (RMSE).
 
     With e_i the errors, v_i the squared deviations from the mean of y, and bars for
@@ -168,11 +173,15 @@ def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
     Parameters
     ----------
     y, predicted : arrays of shape (n,)
-    mean : float
-        What the baseline predicts: the mean of the target in training.
+    baseline : float, optional
+        What the baseline predicts: the mean of the target in training, or else of y.
     """
-    errors, plain, spread = (y - predicted) ** 2, (y - mean) ** 2, (y - y.mean()) ** 2
-    rmse, total = math.sqrt(errors.mean()), spread.mean()
+    mean = y.mean() if baseline is None else baseline
+    errors = (y - predicted) ** 2
+    plain = (y - mean) ** 2
+    spread = (y - y.mean()) ** 2
+    rmse = math.sqrt(errors.mean())
+    total = spread.mean()
     error = _standard_error(errors)
     se = None if error is None else error / (2 * rmse) if rmse else 0.0
     scores = {
@@ -194,9 +203,9 @@ def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:
 
 
 def _standard_error(values: NDArray) -> float | None:
-    return (
-        float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-    )
+    if len(values) > 1:
+        return float(values.std(ddof=1) / math.sqrt(len(values)))
+    return None
 
 
 def _score(

@@ -167,7 +167,10 @@ def measure(
         ),
     )
     full = _entries(features)
-    values, errors, expected, new_bins = [], [], [], False
+    values = []
+    errors = []
+    expected = []
+    new_bins = False
     for a in range(0, pairs.shape[1], block):
         rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
         U, V = (prepare(part) for part in rows)
@@ -478,10 +481,8 @@ def kernel_error(
         )
     pairs, share = draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
     measured = measure(inner, prepare, X, pairs, exact, own)
-    bound, claim = (
-        None,
-        "the claims are about the map's own kernel, and another was given",
-    )
+    bound = None
+    claim = "the claims are about the map's own kernel, and another was given"
     if own or known is None:
         bound, claim = guarantee(
             single, lambda: prepare(X), float(confidence), measured.new_bins
@@ -539,7 +540,8 @@ def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Inte
     """Mean and its interval by the Student t distribution, narrower by the share of
     the population that is known.
     """
-    mean, n = float(values.mean()), len(values)
+    mean = float(values.mean())
+    n = len(values)
     if known == 1:
         return mean, (mean, mean)
     if n < 2:

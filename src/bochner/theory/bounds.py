@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels import Kernel
 from bochner.kernels.base import Leaf, check_count, check_kernel, check_positive
 from bochner.theory.region import (
@@ -63,7 +64,7 @@ def spectral_variance(kernel: Kernel, n_features: int) -> float:
     return float(second_moments(kernel, n_features).sum())
 
 
-def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
+def second_moments(kernel: Kernel, n_features: int) -> Floats:
     """E[w_j^2], shape (d,); ValueError where one is infinite."""
 
     def of_leaf(leaf: Leaf) -> NDArray:
@@ -89,7 +90,7 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     return _averaged(kernel, n_features, of_leaf)
 
 
-def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
+def break_rates(kernel: Kernel, n_features: int) -> Floats:
     """Mean number of breaks of a random grid per unit of each column, E[1 / pitch_j].
 
     An interval of length r along column j has r E[1 / pitch_j] breaks on average; the
@@ -130,7 +131,8 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     """
 
     def of_leaf(leaf: Leaf) -> NDArray:
-        law, columns = leaf.pitch_measure(), leaf.columns(n_features)
+        law = leaf.pitch_measure()
+        columns = leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
                 "Claim 2 is about estimates that are constant inside of bins, and "
@@ -191,7 +193,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
 
 def _averaged(
     kernel: Kernel, n_features: int, of_leaf: Callable[[Leaf], NDArray]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Sum over the factors of each term and mean over the terms, shape (d,)."""
     check_kernel(kernel)
     check_count(n_features, "n_features")
@@ -277,7 +279,8 @@ def least_error(claim: LogBound, size: int, delta: float) -> float:
     `delta`, to 1e-6 of itself.
     """
     goal = np.log(delta)
-    low, high = np.log(1e-12), np.log(4.0)
+    low = np.log(1e-12)
+    high = np.log(4.0)
     if claim(float(np.exp(low)), size) <= goal:
         return 0.0
     while high - low > 1e-6:
@@ -583,7 +586,8 @@ def required_components(
     36824
     """
     claim = fourier_claim(kernel, region_of(X, diameter, n_features), paired)
-    eps, goal = relative(eps, kernel), log_probability(delta)
+    eps = relative(eps, kernel)
+    goal = log_probability(delta)
     step = 2 if paired else 1
     return step * _smallest(lambda m: claim(eps, step * m) <= goal)
 
@@ -634,7 +638,8 @@ def required_grids(
     """
     region = region_of(X, diameter, n_features)
     claim = binning_claim(kernel, region, proof)
-    eps, goal = relative(eps, kernel), log_probability(delta)
+    eps = relative(eps, kernel)
+    goal = log_probability(delta)
     # The paper's bound, which has P before the exponential, rises up to 8 (d + 1) /
     # eps^2.
     d = np.count_nonzero(break_rates(kernel, region.n_features) * region.ranges())
@@ -702,7 +707,8 @@ def guaranteed_error(
     region = region_of(X, diameter, n_features)
     if n_components is not None:
         check_components(n_components, paired)
-        claim, size = fourier_claim(kernel, region, paired), n_components
+        claim = fourier_claim(kernel, region, paired)
+        size = n_components
     else:
         check_count(n_grids, "n_grids")
         claim, size = binning_claim(kernel, region, proof), n_grids  # type: ignore[assignment]
@@ -718,7 +724,8 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
         return first
     low = high = first
     while not holds(high):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
         if high > LARGEST_SIZE:
             raise ValueError(
                 "The number of components exceeds what a machine can represent: "

@@ -45,7 +45,8 @@ def pairwise(kernel: Matrix) -> Pairs:
     """The kernel of pairs of rows, from small matrices."""
 
     def values(A: Any, B: Any) -> NDArray:
-        A, B = dense(A), dense(B)
+        A = dense(A)
+        B = dense(B)
         blocks = [
             np.diagonal(kernel(A[a : a + GRAM], B[a : a + GRAM]))
             for a in range(0, len(A), GRAM)
@@ -102,7 +103,8 @@ def _of_single(features: Any) -> BiasAndVariance | None:
     if isinstance(features, LinearFeatures):
         return lambda A, B: (np.zeros(A.shape[0]), np.zeros(A.shape[0]))
     if isinstance(features, FourierFeatures) and features.sampling != "leverage":
-        m, lone = features.frequencies_.shape[1], len(features.offsets_)
+        m = features.frequencies_.shape[1]
+        lone = len(features.offsets_)
         return _over_terms(
             features.kernel,
             m,
@@ -148,8 +150,10 @@ def _over_terms(
     ]
 
     def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
-        A, B = dense(A), dense(B)
-        bias, squares = np.zeros(len(A)), np.full(len(A), more * total**2 / draws**2)
+        A = dense(A)
+        B = dense(B)
+        bias = np.zeros(len(A))
+        squares = np.full(len(A), more * total**2 / draws**2)
         for variance, factors in terms:
             at, twice = (
                 np.prod([factor(U, V) for factor in factors], axis=0)

@@ -89,7 +89,8 @@ class Region:
         )  # taken out, so that squares stay finite
         if size == 0:
             return 0.0
-        centre, scale = low + (high - low) / 2, units / size
+        centre = low + (high - low) / 2
+        scale = units / size
         if len(self.rows) <= EXACT_ROWS:
             U = (self.rows - centre) * scale
             squares = np.einsum("ij,ij->i", U, U)
