@@ -95,8 +95,12 @@ class ArraySource:
         targets: Callable[[NDArray], NDArray] = as_it_is,
         content: Any = None,
     ) -> None:
-        self.X, self.y, self.encode, self.targets = X, y, encode, targets
-        self.n_rows, self.content = len(y), X if content is None else content
+        self.X = X
+        self.y = y
+        self.encode = encode
+        self.targets = targets
+        self.n_rows = len(y)
+        self.content = X if content is None else content
         self.weights = (
             unit_weights(self.n_rows)
             if weights is None or are_one(weights)

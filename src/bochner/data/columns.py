@@ -54,7 +54,8 @@ def label_text(label: Any) -> str:
     type: that of 1.0 is 1.
     """
     if type(label).__name__ == "Interval":
-        left, right = label_text(label.left), label_text(label.right)
+        left = label_text(label.left)
+        right = label_text(label.right)
         return f"{'(['[label.closed_left]}{left}, {right}{')]'[label.closed_right]}"
     if isinstance(label, numbers.Integral) and not isinstance(label, bool):
         return str(int(label))
@@ -110,7 +111,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         midnight = np.where(missing(values), np.nan, 0.0)
         return expected, np.column_stack([values, midnight])
     if not missing(values).all():
-        cure, zones = "", [each.partition(" ")[2] for each in (kind, expected)]
+        cure = ""
+        zones = [each.partition(" ")[2] for each in (kind, expected)]
         if expected == "text":
             cure = "; read the column as text, as for the fit"
         elif PARTS[kind] == PARTS[expected] and zones[1]:
@@ -271,7 +273,8 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
             return "number", series.cast(nw.Float64).to_numpy()[:, None]
         except pa.ArrowInvalid:  # integers that double precision rounds
             return _read_arrow(series.to_arrow(), name)
-    native, dtype = series.to_native(), _native_dtype(series)
+    native = series.to_native()
+    dtype = _native_dtype(series)
     if str(dtype) == "category":
         return "text", (
             native.cat.codes.to_numpy(),
@@ -514,9 +517,11 @@ def unmasked(values: Any) -> Any:
     """
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    mask, data = np.ma.getmaskarray(values), np.array(values.data)
+    mask = np.ma.getmaskarray(values)
+    data = np.array(values.data)
     if mask.any():
-        is_time, is_float = data.dtype.kind in "mM", data.dtype.kind in "biuf"
+        is_time = data.dtype.kind in "mM"
+        is_float = data.dtype.kind in "biuf"
         data = (
             data
             if is_time or data.dtype.kind == "f"

@@ -81,7 +81,8 @@ class NumberColumns(Encoding):
         """Encode `values` of shape (n, k), whose first row is row `start`, into the
         zeroed `out`.
         """
-        at, gap_at = self.at[part], self.gap_at[part]
+        at = self.at[part]
+        gap_at = self.gap_at[part]
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
         if not self.standardise(values, z, part):
@@ -129,7 +130,9 @@ class NumberColumns(Encoding):
         """The columns with units and limits that do not go by outliers: `Bounds`, by
         the numbers of some columns.
         """
-        shift, scale, fill = self.shift.copy(), self.scale.copy(), self.fill.copy()
+        shift = self.shift.copy()
+        scale = self.scale.copy()
+        fill = self.fill.copy()
         limits = np.tile([[-np.inf], [np.inf]], len(shift))
         for i, j in enumerate(self.index.tolist()):
             if str(j) in bounds:
@@ -184,7 +187,8 @@ class TimeColumn(Encoding):
 
     def write(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
-        gap, j = missing(parts), self.start
+        gap = missing(parts)
+        j = self.start
         if PARTS[self.kind][0] in LINEAR:
             out[:, j] = np.where(
                 gap, self.fill, (parts[:, 0] - self.shift) / self.scale
@@ -341,7 +345,8 @@ class TextColumn(Encoding):
         if known is None or known.all():
             return ""
         counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-        n_unseen, n_values = int(counts[~known].sum()), int(counts.sum())
+        n_unseen = int(counts[~known].sum())
+        n_values = int(counts.sum())
         if 2 * n_unseen <= n_values:
             return ""
         label = labels[int(np.argmax((counts > 0) & ~known))]
@@ -449,7 +454,8 @@ class CodeColumn(Encoding):
         upper = np.clip(
             np.searchsorted(self.codes, numbers[rows]), 1, len(self.codes) - 1
         )
-        lower_code, upper_code = self.codes[upper - 1], self.codes[upper]
+        lower_code = self.codes[upper - 1]
+        upper_code = self.codes[upper]
         share = np.clip(
             (numbers[rows] - lower_code) / (upper_code - lower_code), 0.0, 1.0
         )
@@ -478,7 +484,8 @@ def encodings(
     """Encodings of all columns that have values, and the number of output columns;
     of some the codes are known.
     """
-    names, gaps = statistic.names, statistic.missing > 0
+    names = statistic.names
+    gaps = statistic.missing > 0
     offsets = part_offsets(statistic.kinds)
     shift, scale, fill = _affine(statistic, with_std)
     for bad in np.flatnonzero(~np.isfinite(scale) | ~np.isfinite(shift)).tolist():
@@ -547,10 +554,8 @@ def _affine(
         )  # squares that vanish or overflow
         scale = np.where(constant, IGNORED if with_std else 1.0, scale)
         empty = s.weight == 0
-        shift, scale = (
-            np.where(empty | statistic.sparse, 0.0, shift),
-            np.where(empty, 1.0, scale),
-        )
+        shift = np.where(empty | statistic.sparse, 0.0, shift)
+        scale = np.where(empty, 1.0, scale)
         return shift, scale, (s.mean - shift) / scale
 
 
@@ -567,12 +572,15 @@ def output_names(
 
 def _unique(names: list[str]) -> list[str]:
     """`names` with _2, _3, ... after those that repeat an earlier one."""
-    taken, out = set(names), []
+    taken = set(names)
+    out = []
     used: set[str] = set()
     for name in names:
-        new, k = name, 2
+        new = name
+        k = 2
         while new in used or (new != name and new in taken):
-            new, k = f"{name}_{k}", k + 1
+            new = f"{name}_{k}"
+            k = k + 1
         used.add(new)
         out.append(new)
     return out

@@ -48,7 +48,8 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
         return mixed(
             np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers
         )
-    sums, tile = np.empty(len(X), np.uint64), max(TILE_ENTRIES // max(X.shape[1], 1), 1)
+    sums = np.empty(len(X), np.uint64)
+    tile = max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
     def loop(start: int, stop: int) -> None:
         for a in range(start, stop, tile):

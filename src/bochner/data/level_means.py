@@ -130,7 +130,9 @@ def level_means(
         Combinations of the targets, if these are known.
     """
     used, place = np.unique(codes, return_inverse=True)
-    L, F, total = len(used), int(fold.max()) + 1, float(weight.sum())
+    L = len(used)
+    F = int(fold.max()) + 1
+    total = float(weight.sum())
     if directions is None and (total < ROWS_A_LEVEL * L or y.shape[1] > MOST_OUTPUTS):
         return None
     y = y - weight @ y / total
@@ -141,7 +143,8 @@ def level_means(
     sums = np.stack(
         [np.bincount(fold * L + place, column, F * L) for column in columns], axis=1
     ).reshape(F, L, -1)
-    n, sum_all = sums.sum(axis=0)[:, :1], sums.sum(axis=0)[:, 1:]
+    n = sums.sum(axis=0)[:, :1]
+    sum_all = sums.sum(axis=0)[:, 1:]
     means = sum_all / np.where(n > 0, n, 1.0)
     within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(
         total - L, 1.0
@@ -192,8 +195,10 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.f
     """
     counted = (codes >= 0) & (weight > 0)
     _, place = np.unique(codes[counted], return_inverse=True)
-    y, weight = y[counted], weight[counted]
-    n, total = np.bincount(place, weight), float(weight.sum())
+    y = y[counted]
+    weight = weight[counted]
+    n = np.bincount(place, weight)
+    total = float(weight.sum())
     if len(n) < 2 or total <= len(n):
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
@@ -305,7 +310,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     known = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[known], return_inverse=True)
     L, (y, weight) = len(used), (y[known], weight[known])
-    n, total = np.bincount(place, weight), float(weight.sum())
+    n = np.bincount(place, weight)
+    total = float(weight.sum())
     y = y - weight @ y / total
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:

@@ -62,7 +62,8 @@ def outer_fences(
     reach : float, default=3.0
     """
     values = values.reshape(len(values), -1)
-    low, high = np.full(values.shape[1], -np.inf), np.full(values.shape[1], np.inf)
+    low = np.full(values.shape[1], -np.inf)
+    high = np.full(values.shape[1], np.inf)
     for share in SHARES if len(values) else ():
         upper, lower = np.quantile(
             values, [1 - share, share], axis=0, weights=weight, method="inverted_cdf"
@@ -107,7 +108,8 @@ def bounds_of(
     inside = (
         (values >= low) & (values <= high) & (True if weight is None else weight > 0)
     )
-    counted, weights = values[inside], None if weight is None else weight[inside]
+    counted = values[inside]
+    weights = None if weight is None else weight[inside]
     mean = np.average(counted, weights=weights)
     variance = np.average(np.square(counted - mean), weights=weights)
     return Bounds(

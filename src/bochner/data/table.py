@@ -279,10 +279,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
         some = drawn(counted, RANGED_ROWS)
         first_part = part_offsets(self.statistic_.kinds)[numbers.index]
-        summary, bounds = (
-            self.statistic_.summary.take(first_part),
-            dict[str, tuple[float, ...]](),
-        )
+        summary = self.statistic_.summary.take(first_part)
+        bounds = dict[str, tuple[float, ...]]()
         low, high = farthest_fences(
             np.column_stack(
                 [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
@@ -356,14 +354,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
         series = table_columns(X)[0]
-        few, targets = rows_of(X, some), y[some]
+        few = rows_of(X, some)
+        targets = y[some]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
         own = np.ones(len(some)) if weight is None else weight[some]
         own = own * (len(np.unique(hashes[own > 0])) / own.sum())
-        sample, alike = (
-            table_columns(few)[0],
-            dict[tuple[float, ...], list[tuple[int, OrderTest]]](),
-        )
+        sample = table_columns(few)[0]
+        alike = dict[tuple[float, ...], list[tuple[int, OrderTest]]]()
         for j in numbers.index.tolist():
             column = self._read(sample[j], j)[:, 0]
             if j not in refused and (used := few_integers(column)) is not None:
@@ -492,9 +489,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ):
             return self, self
         again = self.has_level_means
-        hashes, weight = row_hashes(X), np.ones(len(y)) if weight is None else weight
+        hashes = row_hashes(X)
+        weight = np.ones(len(y)) if weight is None else weight
         weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
-        fold, width = _folds(hashes, seed), self.n_features_out_
+        fold = _folds(hashes, seed)
+        width = self.n_features_out_
         series = table_columns(X)[0]
         learned: list[list[Any]] = [[], []]
         for column in self.columns_:
@@ -502,7 +501,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if isinstance(column, TextColumn) and (
                 column.means is not None if again else column.other
             ):
-                j, known = column.index, column.means
+                j = column.index
+                known = column.means
                 codes, labels = self._read(series[j], j)
                 pair = level_means(
                     codes,
@@ -577,12 +577,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, columns: list[Any], width: int, fold_seed: int | None
     ) -> TableEncoder:
         """Take other columns; a seed is that of the folds of rows that are encoded."""
-        self.columns_, self.n_features_out_, self._fold_seed, self._known = (
-            columns,
-            width,
-            fold_seed,
-            {},
-        )
+        self.columns_ = columns
+        self.n_features_out_ = width
+        self._fold_seed = fold_seed
+        self._known = {}
         return self
 
     def transform(self, X: Any) -> Any:
@@ -618,8 +616,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if sp.issparse(X) or not self.columns_:
             return
-        X, names = self._numbers_of(X), self.statistic_.names
-        levels, gaps = dict[str, str](), list[str]()
+        X = self._numbers_of(X)
+        names = self.statistic_.names
+        levels = dict[str, str]()
+        gaps = list[str]()
         if (
             self._has_only_numbers
             and isinstance(X, np.ndarray)
@@ -746,7 +746,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     labels,
                     column.places(labels),
                 )
-            codes, labels, places = array.codes, known[1], known[2]
+            codes = array.codes
+            labels = known[1]
+            places = known[2]
         elif (texts := stored_texts(array)) is not None:
             codes, labels = texts
             places = column.places(labels)
@@ -801,7 +803,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
             return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        X, names = self._numbers_of(X), self.statistic_.names
+        X = self._numbers_of(X)
+        names = self.statistic_.names
         if (
             self._has_only_numbers
             and isinstance(X, np.ndarray)
@@ -945,7 +948,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if not isinstance(column, kind):
                 continue
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
-                name, expected = column_name(names, j), self.statistic_.kinds[j]
+                name = column_name(names, j)
+                expected = self.statistic_.kinds[j]
                 if expected == "text":
                     expected = column.expected
                 yield column, i, name, read_column(series[j], name, expected)[1]

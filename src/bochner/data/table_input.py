@@ -257,12 +257,14 @@ def checked_sparse(X: Any) -> Any:
     if X.format not in ("csr", "csc", "bsr", "coo"):
         X = X.tocsr()
     if X.format == "coo":
-        named, sizes = X.coords, X.shape
+        named = X.coords
+        sizes = X.shape
     else:
         _require_starts(X)
         step = X.blocksize if X.format == "bsr" else (1, 1)
         axis = 0 if X.format == "csc" else 1
-        named, sizes = (X.indices,), (X.shape[axis] // step[axis],)
+        named = (X.indices,)
+        sizes = (X.shape[axis] // step[axis],)
     for indices, size in zip(named, sizes, strict=True):
         if len(indices) and not 0 <= indices.min() <= indices.max() < size:
             bad = indices[(indices < 0) | (indices >= size)][0]
@@ -277,7 +279,8 @@ def _require_starts(X: Any) -> None:
     """Raise ValueError where the starts of the rows of a sparse matrix, or of its
     columns, are none.
     """
-    starts, stored = X.indptr, min(len(X.indices), len(X.data))
+    starts = X.indptr
+    stored = min(len(X.indices), len(X.data))
     n = X.shape[X.format == "csc"] // (X.blocksize[0] if X.format == "bsr" else 1)
     if (
         len(starts) != n + 1
@@ -378,10 +381,8 @@ def require_finite(
         else divmod(bad, X.shape[1])
     )
     nan = np.isnan(np.ravel(values)[bad])
-    what, name = (
-        "NaN" if nan else "infinity (inf)",
-        column if names is None else repr(names[column]),
-    )
+    what = "NaN" if nan else "infinity (inf)"
+    name = column if names is None else repr(names[column])
     cure = cure if nan else "Drop or clip such values."
     raise ValueError(
         f"Input X contains {what} in row {start + row}, column {name}. {cure}"

@@ -72,7 +72,8 @@ def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
     """
     values = y.astype(np.float64, copy=False)
     if y.dtype.kind in "iu" and y.size:
-        low, high = y.min(axis=0), y.max(axis=0)
+        low = y.min(axis=0)
+        high = y.max(axis=0)
         if np.any((low < high) & is_constant(values.min(axis=0), values.max(axis=0))):
             warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
     return values
@@ -170,11 +171,9 @@ class Summary:
             total = _total(weight, values)
             if np.isfinite(total).all():
                 weights = np.full(q, weight.sum())
-                mean, low, high = (
-                    total / weights,
-                    values.min(axis=0),
-                    values.max(axis=0),
-                )
+                mean = total / weights
+                low = values.min(axis=0)
+                high = values.max(axis=0)
                 deviations = values - mean
             else:
                 known = ~np.isnan(values)
@@ -208,7 +207,8 @@ class Summary:
         n, q = X.shape
         if n == 0:
             return cls.empty(q)
-        data, column = X.data.astype(np.float64), X.indices
+        data = X.data.astype(np.float64)
+        column = X.indices
         entry_weight = np.repeat(weight, np.diff(X.indptr))
         full = weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -220,7 +220,8 @@ class Summary:
                 np.maximum(full - np.bincount(column, entry_weight, q), 0.0) * mean**2
             )
         zeros = np.bincount(column, minlength=q) < n
-        low, high = np.where(zeros, 0.0, np.inf), np.where(zeros, 0.0, -np.inf)
+        low = np.where(zeros, 0.0, np.inf)
+        high = np.where(zeros, 0.0, -np.inf)
         np.minimum.at(low, column, data)
         np.maximum.at(high, column, data)
         between = (data > low[column]) & (data < high[column])
@@ -237,7 +238,8 @@ class Summary:
             step = other.mean - self.mean
             squares = self.squares + other.squares + step**2 * self.weight * share
             mean = self.mean + step * share
-        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        low = np.minimum(self.low, other.low)
+        high = np.maximum(self.high, other.high)
         extremes = np.stack([self.low, self.high, other.low, other.high])
         many = self.many | other.many | _some_between(extremes, low, high)
         return Summary(weight, mean, squares, low, high, many)
@@ -412,16 +414,17 @@ class TableStatistic:
                 "blocks of one table must have the same width, and be all dense or "
                 "all sparse"
             )
-        a, b = self, other
+        a = self
+        b = other
         if a.kinds != b.kinds:
             kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
-            a, b = a._as_kinds(kinds), b._as_kinds(kinds)
-        self.kinds, self.categories = a.kinds, a.categories
-        self.rows, self.missing, self.summary = (
-            a.rows + b.rows,
-            a.missing + b.missing,
-            a.summary + b.summary,
-        )
+            a = a._as_kinds(kinds)
+            b = b._as_kinds(kinds)
+        self.kinds = a.kinds
+        self.categories = a.categories
+        self.rows = a.rows + b.rows
+        self.missing = a.missing + b.missing
+        self.summary = a.summary + b.summary
         self.integers = dict(self.integers or {})
         for j, (low, high) in (other.integers or {}).items():
             least, most = self.integers.get(j, (low, high))
@@ -453,7 +456,8 @@ class TableStatistic:
         """Names of columns of different integers that count as constant in double
         precision.
         """
-        offsets, s = part_offsets(self.kinds), self.summary
+        offsets = part_offsets(self.kinds)
+        s = self.summary
         differ = [
             int(j) for j, (low, high) in (self.integers or {}).items() if low < high
         ]
@@ -473,7 +477,8 @@ class TableStatistic:
         ]
 
     def _kind_with(self, other: TableStatistic, j: int) -> str:
-        mine, theirs = self.kinds[j], other.kinds[j]
+        mine = self.kinds[j]
+        theirs = other.kinds[j]
         if mine == theirs or other.missing[j] == other.rows:
             return mine
         if self.missing[j] == self.rows:
@@ -489,7 +494,9 @@ class TableStatistic:
         """A statistic whose columns without values are turned into columns of
         other kinds.
         """
-        offsets, parts, categories = part_offsets(self.kinds), [Summary.empty(0)], {}
+        offsets = part_offsets(self.kinds)
+        parts = [Summary.empty(0)]
+        categories = {}
         for j, (old, new) in enumerate(zip(self.kinds, kinds, strict=True)):
             same = PARTS[old] == PARTS[new]
             parts.append(
@@ -528,12 +535,14 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
             "such values"
         )
     if not (weight > 0).all():
-        X, weight = X[weight > 0], weight[weight > 0]
+        X = X[weight > 0]
+        weight = weight[weight > 0]
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     n, p = X.shape
-    kinds, summary = ["number"] * p, Summary.of_sparse(X, weight)
+    kinds = ["number"] * p
+    summary = Summary.of_sparse(X, weight)
     integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, None)
     return TableStatistic(
         n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers
@@ -546,13 +555,15 @@ def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic
     refuse_infinite(values, None, start)
     keep = None if (weight > 0).all() else weight > 0
     if keep is not None:
-        values, weight = values[keep], weight[keep]
+        values = values[keep]
+        weight = weight[keep]
     gaps = (
         np.isnan(values).sum(axis=0)
         if X.dtype.kind == "f"
         else np.zeros(X.shape[1], np.int64)
     )
-    kinds, summary = ["number"] * X.shape[1], Summary.of(values, weight)
+    kinds = ["number"] * X.shape[1]
+    summary = Summary.of(values, weight)
     integers = _integers(lambda j: X[:, j], kinds, summary, keep)
     return TableStatistic(
         len(values), kinds, None, False, gaps, summary, {}, integers=integers
@@ -567,7 +578,9 @@ def _of_columns(
     counted = None if (weight > 0).all() else weight > 0
     keep = slice(None) if counted is None else counted
     weight = weight[keep]
-    found, gaps, parts = [], [], [Summary.empty(0)]
+    found = []
+    gaps = []
+    parts = [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
     for j, column in enumerate(columns):
         kind, values = read_column(
@@ -577,7 +590,8 @@ def _of_columns(
         found.append(kind)
         gaps.append(int(gap.sum()))
         if isinstance(values, tuple):
-            codes, labels = values[0][keep][~gap], values[1]
+            codes = values[0][keep][~gap]
+            labels = values[1]
             totals = np.bincount(codes, weight[~gap], len(labels))
             seen = np.bincount(codes, minlength=len(labels)) > 0
             counts = categories.setdefault(str(j), {})
@@ -597,10 +611,8 @@ def _integers(
     column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any
 ) -> Extremes:
     """Extremes of the columns of large integers."""
-    size, offsets = (
-        np.maximum(np.abs(summary.low), np.abs(summary.high)),
-        part_offsets(kinds),
-    )
+    size = np.maximum(np.abs(summary.low), np.abs(summary.high))
+    offsets = part_offsets(kinds)
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
     found = {}
     for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
@@ -628,7 +640,8 @@ def has_common_unit(statistic: TableStatistic) -> bool:
         or statistic.missing.any()
     ):
         return False
-    low, high = summary.low[varies], summary.high[varies]
+    low = summary.low[varies]
+    high = summary.high[varies]
     return bool(
         (low == low[0]).all()
         and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR

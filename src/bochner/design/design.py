@@ -85,13 +85,13 @@ class Design:
         place: Device | None = None,
         engine: Engine = LOCAL,
     ) -> None:
-        self.source, self.features, self.dtype, self.advance = (
-            source,
-            features,
-            np.dtype(dtype),
-            advance,
-        )
-        self.fixed, self.place, self.engine = fixed, place, engine
+        self.source = source
+        self.features = features
+        self.dtype = np.dtype(dtype)
+        self.advance = advance
+        self.fixed = fixed
+        self.place = place
+        self.engine = engine
 
     @property
     def dense(self) -> DenseFeatures:
@@ -211,15 +211,14 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit in
             memory that is free.
         """
-        D, K, binned = (
-            self.features.n_features_out,
-            self.source.n_outputs,
-            hashed_bins(self.features) is not None,
-        )
+        D = self.features.n_features_out
+        K = self.source.n_outputs
+        binned = hashed_bins(self.features) is not None
         if self.on_device is not None:
             found = self._moments_on_device(self.on_device)
         else:
-            spans, rows = self.spans(), max(256, self.block_rows // 2)
+            spans = self.spans()
+            rows = max(256, self.block_rows // 2)
             shared = len(spans) == 1
             blocks = min(
                 4 * rows * (D + K + 1) * self.dtype.itemsize,
@@ -251,7 +250,8 @@ class Design:
 
     def _moments_on_device(self, features: DeviceFeatures) -> Moments:
         """Moments of features that a device computes, which holds one sum of them."""
-        D, K = self.features.n_features_out, self.source.n_outputs
+        D = self.features.n_features_out
+        K = self.source.n_outputs
         require_factor_memory(
             factor_bytes(
                 D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)
@@ -282,10 +282,8 @@ class Design:
             Parts of each shard: the first, and the one after the last.
         """
         if self.engine.is_remote:
-            items, shared = (
-                [self.source.part_range(*span) for span in spans],
-                (self.source.without_parts(), features),
-            )
+            items = [self.source.part_range(*span) for span in spans]
+            shared = (self.source.without_parts(), features)
             return reduce(
                 self.engine,
                 items,
@@ -439,7 +437,8 @@ class Design:
         """The blocks on the workers of the engine, held there where it and their
         memory allow it.
         """
-        engine, passes = self.engine, self._passes(centres)
+        engine = self.engine
+        passes = self._passes(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
         ranges = self.source.part_ranges(RANGES)
         edges = even_ranges([one.n_rows or len(one.parts) for one in ranges], n_groups)
@@ -464,7 +463,8 @@ class Design:
         they overflow.
         """
         coef = coef.astype(self.dtype, copy=False)
-        result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
+        result = np.empty((self.source.n_rows, coef.shape[1]))
+        done = 0
         for found in self._products(coef):
             result[done : done + len(found)] = found
             done += len(found)

@@ -81,7 +81,8 @@ class DeviceMoments(Moments):
         """The matrix of some blocks, of so many rows each, and their rows of
         positive weight.
         """
-        total, n_rows = GramSum(features.place, self.n_features, self.n_outputs + 1), 0
+        total = GramSum(features.place, self.n_features, self.n_outputs + 1)
+        n_rows = 0
 
         def prepared() -> Iterator[tuple[NDArray | None, ...]]:
             """Of each block [Y, 1] and roots of weights, None where they are one,
@@ -89,7 +90,8 @@ class DeviceMoments(Moments):
             """
             nonlocal n_rows
             for X, y, weight in _in_lanes(replace(blocks, rows=rows)):
-                E, root = np.column_stack([y, np.ones(len(y))]), None
+                E = np.column_stack([y, np.ones(len(y))])
+                root = None
                 if not are_unit(weight):
                     root = np.sqrt(weight)[:, np.newaxis]
                     E *= root
@@ -102,10 +104,8 @@ class DeviceMoments(Moments):
             if root is not None:
                 Z *= root
             total.add(Z, E)
-        factors, matrix = (
-            np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)]),
-            total.host(),
-        )
+        factors = np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)])
+        matrix = total.host()
         matrix *= factors
         matrix *= factors[:, np.newaxis]
         return matrix, n_rows
@@ -139,7 +139,8 @@ class GramSum:
     """
 
     def __init__(self, place: Device, n_columns: int, n_beside: int = 0) -> None:
-        self.place, self.n_columns = place, n_columns
+        self.place = place
+        self.n_columns = n_columns
         zeros = np.zeros((n_columns + n_beside, n_columns + n_beside))
         self._total = place.put(zeros) if place.has_double else zeros
 
@@ -161,7 +162,8 @@ class GramSum:
             )
 
     def _add(self, Z: Any, E: Any) -> None:
-        place, D = self.place, self.n_columns
+        place = self.place
+        D = self.n_columns
         if place.has_double:
             for own, down in _panels(D):
                 _plus(self._total[down, own], place.product(Z[:, down].T, Z[:, own]))

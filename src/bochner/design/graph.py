@@ -73,7 +73,8 @@ class GraphSums:
         self.n_rows += len(weight)
 
     def __iadd__(self, other: GraphSums) -> GraphSums:
-        self.gram, self.degree = self.gram + other.gram, self.degree + other.degree
+        self.gram = self.gram + other.gram
+        self.degree = self.degree + other.degree
         if self.features is not None and other.features is not None:
             self.features += other.features
         self.n_rows += other.n_rows
@@ -140,7 +141,8 @@ class AnchorGraph:
     """
 
     def __init__(self, sums: GraphSums) -> None:
-        self.n_rows, self.features = sums.n_rows, sums.features
+        self.n_rows = sums.n_rows
+        self.features = sums.features
         with np.errstate(divide="ignore"):
             self.root = np.where(sums.degree > 0, sums.degree**-0.5, 0.0)
         self.total = float(sums.degree.sum())

@@ -66,12 +66,10 @@ class Moments:
         shared: bool = False,
         targets: str = "whole",
     ) -> None:
-        self.n_features, self.n_outputs, self.dtype, self.shared = (
-            n_features,
-            n_outputs,
-            np.dtype(dtype),
-            shared,
-        )
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.dtype = np.dtype(dtype)
+        self.shared = shared
         self.targets = targets
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
@@ -84,7 +82,8 @@ class Moments:
     ) -> Moments:
         """Moments whose matrix, of shape (D + K + 1, D + K + 1), is summed already."""
         moments = cls(len(matrix) - n_outputs - 1, n_outputs, dtype)
-        moments.matrix, moments.n_rows = matrix, n_rows
+        moments.matrix = matrix
+        moments.n_rows = n_rows
         return moments
 
     def workspace(self, rows: int) -> NDArray:
@@ -169,7 +168,8 @@ class Moments:
         """Add rows by the sums of their classes: a sign is twice whether a row is of
         the class, less one.
         """
-        D, root = self.n_features, A[:, -1]
+        D = self.n_features
+        root = A[:, -1]
         order = np.argsort(label, kind="stable")
         classes, first = np.unique(label[order], return_index=True)
         of_classes = np.add.reduceat((A * root[:, np.newaxis])[order], first, axis=0)
@@ -189,8 +189,10 @@ class Moments:
         """Add the products of the features with all columns, and those of the
         targets with themselves and ones.
         """
-        D, times = self.n_features, product if self.shared else np.matmul
-        Z, T = A[:, :D], A[:, D:]
+        D = self.n_features
+        times = product if self.shared else np.matmul
+        Z = A[:, :D]
+        T = A[:, D:]
         self._add_features(Z, times(Z.T, T))
         own = np.arange(D, self.n_columns - 1)
         self.matrix[own, own] += np.einsum(
@@ -229,7 +231,8 @@ class Moments:
         ValueError
             Where the numbers are not below D / P, or P does not divide D.
         """
-        P, D = len(ids), self.n_features
+        P = len(ids)
+        D = self.n_features
         B = D // max(P, 1)
         if P * B != D or (ids.size and not 0 <= ids.min() <= ids.max() < B):
             raise ValueError(
@@ -253,7 +256,8 @@ class Moments:
     def __iadd__(self, other: Moments) -> Moments:
         self.matrix += other.matrix
         self.n_rows += other.n_rows
-        self.dtype, self._product = np.promote_types(self.dtype, other.dtype), None
+        self.dtype = np.promote_types(self.dtype, other.dtype)
+        self._product = None
         return self
 
     def __add__(self, other: Moments) -> Moments:
@@ -289,7 +293,8 @@ class Moments:
         """
         D = self.n_features
         means = self.matrix[-1, :-1] / self.weight
-        feature_mean, target_mean = means[:D], means[D:]
+        feature_mean = means[:D]
+        target_mean = means[D:]
         gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
         for start in range(0, D, CENTRED):
             part = slice(start, start + CENTRED)
@@ -322,7 +327,9 @@ class _Bins:
     def __init__(
         self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray
     ) -> None:
-        self.ids, self.n_buckets, self.weight = ids, n_buckets, weight
+        self.ids = ids
+        self.n_buckets = n_buckets
+        self.weight = weight
         self.values = None if values.shape[1] == 1 else values
         self.scales = (
             values[:, 0].astype(np.float64)
@@ -339,23 +346,21 @@ class _Bins:
         """
         from bochner.loops.bins import add_panel, count_pairs, sum_pairs
 
-        shape, own = (2, self.n_buckets, self.n_buckets), self._columns(p)
-        counted, factor = (
-            self.values is None and are_unit(self.weight),
-            self._times(p, self.weight),
-        )
+        shape = (2, self.n_buckets, self.n_buckets)
+        own = self._columns(p)
+        counted = self.values is None and are_unit(self.weight)
+        factor = self._times(p, self.weight)
         for q in range(first, min(first + PAIRED, p + 1), 2):
             pair = q, min(q + 1, p)
-            ids, panels = (
-                [self.ids[one] for one in (p, *pair)],
-                np.zeros(shape, np.int32 if counted else np.float64),
-            )
+            ids = [self.ids[one] for one in (p, *pair)]
+            panels = np.zeros(shape, np.int32 if counted else np.float64)
             if counted:
                 count_pairs(*ids, panels)
             else:
                 sum_pairs(*ids, *[self._times(one, factor) for one in pair], panels)
             for one, panel in zip(sorted(set(pair)), panels, strict=False):
-                other, scale = self._columns(one), self.scales[p] * self.scales[one]
+                other = self._columns(one)
+                scale = self.scales[p] * self.scales[one]
                 add_panel(panel, scale, matrix[own, other], matrix[other, own])
 
     def _times(self, p: int, factor: NDArray) -> NDArray:
@@ -388,7 +393,9 @@ class BinBuffer:
     """
 
     def __init__(self, n_bytes: int) -> None:
-        self.n_bytes, self.n_rows, self.arrays = n_bytes, 0, list[NDArray]()
+        self.n_bytes = n_bytes
+        self.n_rows = 0
+        self.arrays = list[NDArray]()
 
     def put(self, stored: StoredBins, y: NDArray, weight: NDArray) -> None:
         """Append a block of rows; no later one has more of them than the first."""
@@ -404,7 +411,8 @@ class BinBuffer:
                 np.empty((len(part), width), part.dtype)
                 for part, width in zip(parts, widths, strict=True)
             ]
-            self.block, self.most = stored.n_rows, most
+            self.block = stored.n_rows
+            self.most = most
         for array, part in zip(self.arrays, parts, strict=True):
             array[:, self.n_rows : self.n_rows + stored.n_rows] = part
         self.n_rows += stored.n_rows

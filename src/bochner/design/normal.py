@@ -94,8 +94,10 @@ class Sums:
         self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int
     ) -> Totals:
         """Sums of features, targets and weights."""
-        sums, squares = self.zeros(n_outputs + 1, n_features), self.zeros(n_features)
-        weights, n_rows = np.zeros(n_outputs + 1), 0
+        sums = self.zeros(n_outputs + 1, n_features)
+        squares = self.zeros(n_features)
+        weights = np.zeros(n_outputs + 1)
+        n_rows = 0
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
@@ -146,12 +148,10 @@ class Centred:
         weight: float,
         sums: Sums,
     ) -> None:
-        self.blocks, self.feature_mean, self.weight, self.sums = (
-            blocks,
-            feature_mean,
-            weight,
-            sums,
-        )
+        self.blocks = blocks
+        self.feature_mean = feature_mean
+        self.weight = weight
+        self.sums = sums
 
     def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
         """Add the product of V to Q, and return the inner products of the rows of V and
@@ -162,10 +162,8 @@ class Centred:
         whose sums of squares are the inner products; those that are read once, by the
         outer product of the means.
         """
-        V, mean = (
-            np.ascontiguousarray(V, self.sums.dtype),
-            self.feature_mean[np.newaxis],
-        )
+        V = np.ascontiguousarray(V, self.sums.dtype)
+        mean = self.feature_mean[np.newaxis]
         if isinstance(self.blocks, Groups):
             found: Products = self.blocks.total(Share(self.feature_mean, self.sums), V)
             Q += found.product.astype(Q.dtype, copy=False)
@@ -179,7 +177,8 @@ class Centred:
             return dots(V, product)
         in_place = not self.sums.many and Q.dtype == self.sums.dtype
         product = Q if in_place else self.sums.zeros(*V.shape)
-        squares, left = np.zeros(len(V)), np.zeros(len(V))
+        squares = np.zeros(len(V))
+        left = np.zeros(len(V))
         offset = (V @ self.feature_mean)[:, np.newaxis]
         for features, _, weight in self.blocks:
             T = features.forward(V)
@@ -252,10 +251,13 @@ class NormalEquations(Centred):
         n_outputs: int,
         dtype: DTypeLike,
     ) -> None:
-        self.dtype, self.blocks = np.dtype(dtype), blocks
+        self.dtype = np.dtype(dtype)
+        self.blocks = blocks
         self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
         found: Totals = summed(blocks, self.sums.totals, n_features, n_outputs)
-        sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
+        sums = found.sums
+        weights = found.weights
+        self.n_rows = found.n_rows
         self._squares = found.squares if self.sums.many else None
         weight = float(weights[-1])
         super().__init__(

@@ -144,12 +144,10 @@ class Groups:
         row_bytes: int,
         held: bool,
     ) -> None:
-        self.engine, self.advance, self.held, self.many = (
-            engine,
-            passes.advance,
-            held,
-            passes.many,
-        )
+        self.engine = engine
+        self.advance = passes.advance
+        self.held = held
+        self.many = passes.many
         self.n_rows = [sum(span.n_rows for span in group.ranges) for group in groups]
         self.n_bytes = 3 * passes.rows * row_bytes + Blocks.reading_bytes
         shared = engine.share(passes.without_parts())
@@ -173,7 +171,8 @@ class Groups:
             else value
             for value in arguments
         ]
-        task, sums = GroupWork(work, self.n_bytes), list[RangeSum]()
+        task = GroupWork(work, self.n_bytes)
+        sums = list[RangeSum]()
         handles = [
             self.engine.submit(task, group, self.passes, *sent) for group in self.groups
         ]

@@ -123,12 +123,11 @@ def sum_of_moments(
     With `shared` all threads make each product of dense features, so that shards follow
     on one another; `targets` is as of `Moments`.
     """
-    columns, size = n_features + n_outputs + 1, dtype.itemsize
+    columns = n_features + n_outputs + 1
+    size = dtype.itemsize
     if binned:
-        empty, n_bytes = (
-            partial(Moments, n_features, n_outputs, np.float64),
-            8 * columns**2 + 2 * Blocks.most_bytes,
-        )
+        empty = partial(Moments, n_features, n_outputs, np.float64)
+        n_bytes = 8 * columns**2 + 2 * Blocks.most_bytes
     else:
         empty = partial(Moments, n_features, n_outputs, dtype, shared, targets)
         n_bytes = columns**2 * (8 + size) + rows * columns * size
@@ -150,7 +149,8 @@ def factor_bytes(
     blocks, and of the factorisation, which takes the place of a large sum; or of the
     rows' features and their kernel matrix, where there are fewer rows than features.
     """
-    size, block = np.dtype(dtype).itemsize, limited(Blocks.most_bytes)
+    size = np.dtype(dtype).itemsize
+    block = limited(Blocks.most_bytes)
     blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (

@@ -53,7 +53,9 @@ def _combine(
         return _short_dots(a, a)
     from bochner.loops.vectors import combine
 
-    shares, factors, last = shares.astype(a.dtype), factors.astype(a.dtype), len(b) - 1
+    shares = shares.astype(a.dtype)
+    factors = factors.astype(a.dtype)
+    last = len(b) - 1
     return _each(
         lambda k, part: combine(
             a[k, part], shares[k], b[min(k, last), part], factors[k]

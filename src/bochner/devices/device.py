@@ -90,7 +90,8 @@ class Device:
             yield from map(self._all_put, blocks)
             return
         cuda = self.torch.cuda
-        stream, waiting = cuda.Stream(self.device), None
+        stream = cuda.Stream(self.device)
+        waiting = None
         for block in blocks:
             with cuda.stream(stream):
                 copied = self._all_put(block), stream.record_event()
@@ -176,7 +177,8 @@ class Device:
         """
         if self.device.type != "cuda":
             return None
-        cuda, device = self.torch.cuda, self.device
+        cuda = self.torch.cuda
+        device = self.device
         return (
             cuda.mem_get_info(device)[0]
             + cuda.memory_reserved(device)

@@ -24,7 +24,8 @@ def block_rows(place: Device, row: int) -> int:
     """Rows of a block, of so many bytes each, by the memory of the device that is
     free: a power of two.
     """
-    free, rows = place.free_bytes(), MOST_ROWS
+    free = place.free_bytes()
+    rows = MOST_ROWS
     while free is not None and rows > FEWEST_ROWS and rows * row > FREE_SHARE * free:
         rows //= 2
     return rows
@@ -59,10 +60,8 @@ def with_smaller_blocks(
             if not is_out_of_memory(error):
                 raise
             last = error
-    what, cure = (
-        f"A block of {size:,} rows",
-        "Use a smaller n_components, or leave device= out.",
-    )
+    what = f"A block of {size:,} rows"
+    cure = "Use a smaller n_components, or leave device= out."
     raise place.memory_error(size * row_bytes + beside, what, cure) from last
 
 
@@ -132,7 +131,8 @@ class DeviceFourier:
             self._write(X[start : start + step], out[start : start + step], amplitudes)
 
     def _write(self, X: Any, out: Any, amplitudes: Any) -> None:
-        torch, angles = self.place.torch, self.place.product(X, self.frequencies)
+        torch = self.place.torch
+        angles = self.place.product(X, self.frequencies)
         m = int(angles.shape[1])
         pairs = m - int(self.offsets.shape[0])
         angles[:, pairs:] += self.offsets

@@ -56,7 +56,8 @@ def _invoke(routine: str, *arguments: Any) -> None:
     precision, and pointers as they are.
     """
     array = next(one for one in arguments if isinstance(one, np.ndarray))
-    dtype, pointers = array.dtype, list[Any]()
+    dtype = array.dtype
+    pointers = list[Any]()
     for one in arguments:
         if isinstance(one, np.ndarray):
             if one.dtype != dtype:
@@ -254,7 +255,8 @@ def cholesky(matrix: NDArray) -> NDArray:
     n = len(matrix)
     for k in range(0, n, PANEL):
         end = min(k + PANEL, n)
-        own, tiles = slice(k, end), _tiles(end, n, PANEL)
+        own = slice(k, end)
+        tiles = _tiles(end, n, PANEL)
         corner = np.asfortranarray(matrix[own, own])
         with single_threaded_blas():
             potrf(corner)
@@ -304,7 +306,8 @@ def with_least_shift(
         except LinAlgError:
             if not np.isfinite(largest):
                 break
-            shift, rounding = shift + rounding, 3 * rounding
+            shift = shift + rounding
+            rounding = 3 * rounding
     raise LinAlgError(
         "The matrix contains NaN or infinity, or rounding errors larger than its "
         "diagonal."
@@ -354,7 +357,8 @@ def copy_triangle(matrix: NDArray, below: bool) -> None:
     whole = matrix if below else matrix.T
 
     def tile(part: slice) -> None:
-        own, rest = whole[part, part], slice(part.stop, len(matrix))
+        own = whole[part, part]
+        rest = slice(part.stop, len(matrix))
         own[...] = np.triu(own) + np.triu(own, 1).T
         whole[rest, part] = whole[part, rest].T
 
@@ -371,7 +375,8 @@ def solve_lower(
     products of all of it. L is rounded to another precision block by block, where one
     is asked for.
     """
-    n, dtype = len(lower), lower.dtype if dtype is None else np.dtype(dtype)
+    n = len(lower)
+    dtype = lower.dtype if dtype is None else np.dtype(dtype)
     blocks = _tiles(0, n, PANEL)
     inverses = in_threads(
         lambda own: _inverse(lower[own, own].astype(dtype, copy=False), transposed),
@@ -458,7 +463,8 @@ def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     else:
         values, vectors = _filtered(matrix, count)
     kept = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
-    values, vectors = values[kept], vectors[:, kept]
+    values = values[kept]
+    vectors = vectors[:, kept]
     largest = np.abs(vectors).argmax(axis=0)
     return values, vectors * np.where(
         vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0
@@ -488,7 +494,8 @@ def _filtered(
             )
             / 2
         )
-        before, now = Q, (matrix @ Q) / half - Q
+        before = Q
+        now = (matrix @ Q) / half - Q
         for _ in range(DEGREE - 1):
             before, now = now, 2 * ((matrix @ now) / half - now) - before
         Q = np.linalg.qr(now)[0]

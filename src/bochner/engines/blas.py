@@ -24,10 +24,8 @@ class _Library:
     """
 
     def __init__(self, library: LibController) -> None:
-        self.threads, self.set_threads = (
-            library.get_num_threads,
-            library.set_num_threads,
-        )
+        self.threads = library.get_num_threads
+        self.set_threads = library.set_num_threads
         self.is_of_a_thread = getattr(library, "threading_layer", "") == "openmp"
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
             get, put = (
@@ -58,11 +56,9 @@ class _Limits:
     """
 
     def __init__(self, libraries: Sequence[_Library]) -> None:
-        self.libraries, self.former, self.users = (
-            libraries,
-            [1] * len(libraries),
-            list[ref](),
-        )
+        self.libraries = libraries
+        self.former = [1] * len(libraries)
+        self.users = list[ref]()
 
     def enter(self, user: ref) -> None:
         found = [library.threads() for library in self.libraries]
@@ -127,7 +123,8 @@ _process: _Process | None = None
 
 def _renew() -> None:
     global _process, _lock
-    _process, _lock = None, Lock()
+    _process = None
+    _lock = Lock()
 
 
 if hasattr(os, "register_at_fork"):

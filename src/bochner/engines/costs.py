@@ -30,7 +30,8 @@ def path_seconds(
     """Seconds of a direct solution in double precision: features, sums, the path of
     solutions and its errors.
     """
-    D, seen = n_features, min(n_rows, 1 << 12)
+    D = n_features
+    seen = min(n_rows, 1 << 12)
     features = n_rows * D * (FEATURE + max(n_columns - 16, 0) / 2 * PRODUCT)
     sums = n_rows * D * (D * GRAM + n_outputs * PRODUCT)
     path = 4 / 3 * D**3 * REDUCTION + D * (D + seen) * (n_outputs + 2 * D) * PRODUCT

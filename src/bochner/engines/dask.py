@@ -44,7 +44,8 @@ class Cluster:
     """
 
     def __init__(self, client: Client, patience: float) -> None:
-        self.client, self.patience = client, patience
+        self.client = client
+        self.patience = patience
         self._memory: tuple[int, int] | None = None
         self.begin_to_look()
 
@@ -101,7 +102,8 @@ class Cluster:
             and self.client.status == "running"
         ):
             return
-        workers, self.looked = self.workers(), now
+        workers = self.workers()
+        self.looked = now
         if workers:
             self.had_workers = now
         if any(_is_busy(worker) for worker in workers.values()):
@@ -174,7 +176,8 @@ class Cluster:
         if self.client in _same:
             return
         self._wait_for_one()
-        ask, own = _asker(), _asker()()
+        ask = _asker()
+        own = _asker()()
         call = lambda: self.client.run(ask, on_error="return")  # noqa: E731
         found = within(
             self.patience,
@@ -328,7 +331,8 @@ class DaskEngine:
                 "Client(..., asynchronous=False), or "
                 "fit in a separate thread with asyncio.to_thread."
             )
-        self.client, self.cluster = client, Cluster(client, patience)
+        self.client = client
+        self.cluster = Cluster(client, patience)
         self._watched: list[tuple[Future, Callable[[], object]]] = []
 
     @property
@@ -374,10 +378,8 @@ class DaskEngine:
         import dask
 
         data, outside = pack(Call(work, arguments), _stays_out)
-        name, silent = (
-            f"bochner-{name_of(work)}-{uuid4().hex}",
-            "distributed.admin.large-graph-warning-threshold",
-        )
+        name = f"bochner-{name_of(work)}-{uuid4().hex}"
+        silent = "distributed.admin.large-graph-warning-threshold"
         with nullcontext() if len(data) < LARGE else dask.config.set({silent: "1 TB"}):
             if all(_is_future(one) for one in outside):
                 return self.client.submit(_do, data, *outside, key=name, fifo_timeout=0)
@@ -429,7 +431,8 @@ class DaskEngine:
         """Call what is to be called of the results that are there, which are kept
         for it no longer.
         """
-        watched, self._watched = self._watched, []
+        watched = self._watched
+        self._watched = []
         for future, done in watched:
             if future.status == "finished":
                 done()
@@ -507,11 +510,9 @@ def unpack(data: bytes, values: Sequence[Any]) -> Any:
 class _Packer(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO, stays_out: Callable[[Any], bool]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.stays_out, self.left_out, self.places = (
-            stays_out,
-            list[Any](),
-            dict[int, int](),
-        )
+        self.stays_out = stays_out
+        self.left_out = list[Any]()
+        self.places = dict[int, int]()
 
     def persistent_id(self, item: Any) -> int | None:
         """Place of an object among those that are left out."""

@@ -52,14 +52,13 @@ class FuturesEngine:
         process stands still.
     """
 
-    is_remote, keeps_results = True, False
+    is_remote = True
+    keeps_results = False
 
     def __init__(self, executor: Executor, patience: float = PATIENCE) -> None:
-        self.executor, self.patience, self._watched = (
-            executor,
-            patience,
-            dict[Task, Callable[[], object]](),
-        )
+        self.executor = executor
+        self.patience = patience
+        self._watched = dict[Task, Callable[[], object]]()
 
     @property
     def n_workers(self) -> int:
@@ -97,7 +96,8 @@ class FuturesEngine:
         """
         if isinstance(handle, Packed):
             return handle.value()
-        waiting, running = ready_tasks(handle)[::-1], dict[Future, Task]()
+        waiting = ready_tasks(handle)[::-1]
+        running = dict[Future, Task]()
         try:
             while waiting or running:
                 while waiting and len(running) < AHEAD * self.n_workers:

@@ -81,7 +81,10 @@ class Task:
     )
 
     def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
-        self.work, self.arguments, self.value, self.done = work, arguments, None, False
+        self.work = work
+        self.arguments = arguments
+        self.value = None
+        self.done = False
         self.followers: list[Task] = []
         self.missing = self.awaited = 0
         for argument in arguments:
@@ -117,14 +120,16 @@ class Task:
         """The result, which the last one that waited for it takes along: sums of
         sums leave nothing behind.
         """
-        value, self.awaited = self.value, self.awaited - 1
+        value = self.value
+        self.awaited = self.awaited - 1
         if not self.awaited:
             self.value = None
         return value
 
     def finish(self, value: Any) -> list[Task]:
         """Keep the result; the tasks that need nothing more."""
-        self.value, self.done = value, True
+        self.value = value
+        self.done = True
         return [
             follower
             for follower in self.followers
@@ -196,7 +201,8 @@ def in_threads(
     threads : int, optional
         The most to use; with one the work itself may use several.
     """
-    free, outer = _allowed(), _mine.tasks
+    free = _allowed()
+    outer = _mine.tasks
     threads = min(free if threads is None else threads, free, len(items))
     with single_threaded_blas():
         if threads < 2:
@@ -268,7 +274,9 @@ class _Crew:
     """
 
     def __init__(self, size: int) -> None:
-        self.size, self.active, self.lock = size, 1, Lock()
+        self.size = size
+        self.active = 1
+        self.lock = Lock()
 
     @property
     def n_free(self) -> int:
@@ -310,11 +318,17 @@ class _Tasks(Generic[T, R]):
         outer: _Tasks | None,
         crew: _Crew,
     ) -> None:
-        self.work, self.items, self.results = work, items, [None] * len(items)
-        self.outer, self.crew = outer, crew
-        self.lock, self.taken, self.failures = Lock(), 0, dict[int, BaseException]()
+        self.work = work
+        self.items = items
+        self.results = [None] * len(items)
+        self.outer = outer
+        self.crew = crew
+        self.lock = Lock()
+        self.taken = 0
+        self.failures = dict[int, BaseException]()
         # Locks that helpers hold as long as they work
-        self.helping, self.ended = (list[Any](), False)
+        self.helping = list[Any]()
+        self.ended = False
 
     def help(self) -> None:
         """Take items, unless enough others work for the same caller, or it has
@@ -350,7 +364,8 @@ class _Tasks(Generic[T, R]):
 
     def drain(self) -> None:
         """Take items until none are left, or one has failed."""
-        former, _mine.tasks = _mine.tasks, self
+        former = _mine.tasks
+        _mine.tasks = self
         try:
             with single_threaded_blas():
                 while (k := self._next()) is not None:
@@ -415,11 +430,11 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self.size, self.queue = (
-            max(os.cpu_count() or 1, 2),
-            SimpleQueue[Callable[[], object]](),
-        )
-        self.lock, self.started, self.idle = Lock(), 0, 0
+        self.size = max(os.cpu_count() or 1, 2)
+        self.queue = SimpleQueue[Callable[[], object]]()
+        self.lock = Lock()
+        self.started = 0
+        self.idle = 0
 
     def submit(self, work: Callable[[], object]) -> None:
         """Have a thread do this, some time; RuntimeError where none can be started."""
@@ -499,10 +514,12 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
     Who has done the later half of a sum adds it to the other, so that no handles of
     tasks are made.
     """
-    halves, lock = dict[tuple[int, int], R](), Lock()
+    halves = dict[tuple[int, int], R]()
+    lock = Lock()
 
     def add(k: int) -> None:
-        total, size = work(items[k]), 1
+        total = work(items[k])
+        size = 1
         while size < len(items):
             first = k & ~size
             if first + size < len(items):
@@ -516,7 +533,8 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
                     if k == first
                     else sum_in_place(other, total)
                 )
-            k, size = first, 2 * size
+            k = first
+            size = 2 * size
         halves[0, size] = total
 
     in_threads(add, range(len(items)))
@@ -530,7 +548,8 @@ class LocalEngine:
     arguments, runs on so many threads that a quarter of what is free holds them.
     """
 
-    is_remote, keeps_results = False, True
+    is_remote = False
+    keeps_results = True
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -578,7 +597,9 @@ def available_memory() -> int | None:
     """Bytes that this process may still take, by the system and by the limit of the
     settings; None where unknown.
     """
-    free, limit, base = free_bytes(), current().memory_limit, current().memory_base
+    free = free_bytes()
+    limit = current().memory_limit
+    base = current().memory_base
     if limit is None:
         return free
     left = limit - (resident_bytes() - base)

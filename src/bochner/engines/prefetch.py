@@ -31,11 +31,9 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     """
     # Queues of C: an interrupt inside of those in Python, or of their events, can leave
     # a lock locked for ever.
-    ready, room, stopped = (
-        SimpleQueue[tuple[bool, Any]](),
-        SimpleQueue[None](),
-        list[bool](),
-    )
+    ready = SimpleQueue[tuple[bool, Any]]()
+    room = SimpleQueue[None]()
+    stopped = list[bool]()
     for _ in range(depth):
         room.put(None)
     arguments = _fill, items, ready, room, stopped

@@ -85,7 +85,9 @@ def curve_if_better(
     counted = np.flatnonzero(weight > 0)
     if len(counted) < FEWEST_ROWS or scores.size > most:
         return None
-    scores, members, weight = scores[counted], members[counted], weight[counted]
+    scores = scores[counted]
+    members = members[counted]
+    weight = weight[counted]
     fold = np.random.default_rng(0).permutation(len(counted)) % FOLDS
     found = np.empty_like(scores)
     for k in range(FOLDS):
@@ -140,7 +142,8 @@ def fit_temperature(
     whatever their size is (Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern
     Neural Networks", ICML 2017).
     """
-    share, target = weight / weight.sum(), _doubted(targets, weight)
+    share = weight / weight.sum()
+    target = _doubted(targets, weight)
 
     def loss(log_a: float) -> float:
         return float(
@@ -185,7 +188,8 @@ def _most_likely(
     """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p
     = softmax of it; shape (B,).
     """
-    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
+    share = (weight / weight.sum())[:, np.newaxis]
+    target = _doubted(targets, weight)
 
     def loss(factors: NDArray) -> tuple[float, NDArray]:
         log_p = log_softmax(np.tensordot(factors, basis, 1), axis=1)
@@ -200,7 +204,8 @@ def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
     shape (n, 2K); see `fit_stack`.
     """
     K = both.shape[1] // 2
-    squared, logistic = both[:, :K].astype(np.float64), both[:, K:].astype(np.float64)
+    squared = both[:, :K].astype(np.float64)
+    logistic = both[:, K:].astype(np.float64)
     unit = 2 if K == 1 else 1  # one score of two classes is the difference of theirs
     f = np.clip(squared / unit, -LARGEST_SCORE, LARGEST_SCORE)
     return unit * (stack[0] * f + stack[1] * f**3) + stack[2] * logistic

@@ -558,10 +558,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
             return super()._stream_with_class_weights(stream, overview)
-        labels, totals = (
-            np.array(list(overview.classes)),
-            np.array(list(overview.classes.values())),
-        )
+        labels = np.array(list(overview.classes))
+        totals = np.array(list(overview.classes.values()))
         if isinstance(self.class_weight, str):
             factors = _balancing_factors(totals)
         else:
@@ -570,10 +568,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             )
         order = np.argsort(labels)
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        sample, summary = (
-            weighted.weighed(overview.sample),
-            replace(overview, weight=float(totals @ factors)),
-        )
+        sample = weighted.weighed(overview.sample)
+        summary = replace(overview, weight=float(totals @ factors))
         return CheckedRows(*sample, replace(stream, roles=weighted), summary)
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
@@ -651,7 +647,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         rows: Prepared,
         target: Target,
     ) -> ClassFit:
-        loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
+        loss = self._loss_to_fit(design, rows)
+        groups = self.encoder_.column_groups()
         found = fit_classes(
             design, solution, problem, loss, given_alphas(self.alpha), groups
         )
@@ -669,7 +666,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         problem: RidgeProblem,
         rows: Prepared,
     ) -> ClassFit:
-        loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
+        loss = self._loss_to_fit(design, rows)
+        groups = self.encoder_.column_groups()
         if loss == "squared":
             return as_squared(solution)
         own = passes, design, solution, replace(problem, budget=rows.budget)
@@ -681,10 +679,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         if self.loss != "auto":
             return self.loss
-        few, timely = (
-            rows.source.n_counted < POLICY.fewest_compared,
-            rows.budget.has(POLICY.other_loss_share),
-        )
+        few = rows.source.n_counted < POLICY.fewest_compared
+        timely = rows.budget.has(POLICY.other_loss_share)
         timely = timely and comparison_seconds(design) <= rows.budget.left
         compares = (
             given_alphas(self.alpha) is None
@@ -707,8 +703,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = as_squared(solution)._replace(
                 reason="other losses need all rows at once"
             )
-        self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
-        seen, largest = found.held_out_predictions, largest_score(found.loss)
+        self.loss_ = found.loss
+        self.loss_reason_ = found.reason
+        self.link_ = found.link
+        seen = found.held_out_predictions
+        largest = largest_score(found.loss)
         self.curve_ = curve_of(
             seen,
             found.link,
@@ -723,23 +722,24 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         )
         self._keep_features(found.features)
         self.intercept_ = found.intercept
-        self.alpha_, self.n_steps_, self._start = (
-            found.alpha,
-            found.n_steps,
-            found.start,
-        )
+        self.alpha_ = found.alpha
+        self.n_steps_ = found.n_steps
+        self._start = found.start
         if found.is_linear and self.report_ is not None:
             self.report_ = replace(
                 self.report_, chosen=LINEAR.name, reason=found.reason
             )
             self.metric_ = interpretation.metric_of(found.features, None, 0)
-        self.feature_weights_, self.stack_ = found.coef, found.stack
+        self.feature_weights_ = found.coef
+        self.stack_ = found.stack
 
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         self.class_count_ = np.zeros(len(self.classes_))
         self._count_targets(target)
-        source, seed = self._other_rows(X, target, self._known_targets()), self._seed()
-        features, alpha = self.features_, self._start.alpha
+        source = self._other_rows(X, target, self._known_targets())
+        seed = self._seed()
+        features = self.features_
+        alpha = self._start.alpha
         inner = features.but_last() if self._start.linear else features
         design, problem, solution = self._solve_again(source, seed, inner, alpha)
         if self.loss_ != "squared":
@@ -751,16 +751,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = fit_classes_again(ridge, solution, *chosen)
             self._keep_features(ridge.design.features)
             solution = side_by_side(solution, found, self.loss_ == "stacked")
-        self.feature_weights_, self.intercept_ = solution.coef, solution.intercept
+        self.feature_weights_ = solution.coef
+        self.intercept_ = solution.intercept
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         if self.loss_ == "squared":
             super()._go_on(design, problem)
             return
-        K, features = (
-            len(self.intercept_) // (1 + (self.loss_ == "stacked")),
-            self.features_,
-        )
+        K = len(self.intercept_) // (1 + (self.loss_ == "stacked"))
+        features = self.features_
         begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
         inner = features.but_last() if self._start.linear else features
         most = (
@@ -779,24 +778,25 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         own = design.source.gathered, self.loss_, alpha, begun, problem, most
         coef, intercept = go_on_in_passes(design, *own)
         if self.loss_ == "stacked":
-            squared, start = (
-                replace(problem, alpha=self._start.alpha),
-                self.feature_weights_[: inner.n_features_out, :K],
-            )
+            squared = replace(problem, alpha=self._start.alpha)
+            start = self.feature_weights_[: inner.n_features_out, :K]
             solution = solve(
                 self.solver_,
                 design.of(design.source, inner, True),
                 squared,
                 start=start,
             )
-            self.n_iter_, self.residual_ = solution.n_iter, solution.residual
+            self.n_iter_ = solution.n_iter
+            self.residual_ = solution.residual
             both = side_by_side(
                 solution,
                 as_squared(solution)._replace(coef=coef, intercept=intercept),
                 True,
             )
-            coef, intercept = both.coef, both.intercept
-        self.feature_weights_, self.intercept_ = coef, intercept
+            coef = both.coef
+            intercept = both.intercept
+        self.feature_weights_ = coef
+        self.intercept_ = intercept
 
     def _scores(
         self,
@@ -805,10 +805,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         function: Any = None,
         features: FeatureMap | None = None,
     ) -> NDArray[np.float64]:
-        scores, stack = (
-            super()._scores(X, n_jobs, function, features),
-            getattr(self, "stack_", None),
-        )
+        scores = super()._scores(X, n_jobs, function, features)
+        stack = getattr(self, "stack_", None)
         return scores if stack is None else stacked_scores(scores, stack)
 
     @rowwise()

@@ -63,7 +63,8 @@ def cross_fitted(
     if not _chooses(machine) or source.n_counted > POLICY.crossed_observations:
         return None
     calibration = CalibrationRows.of(source, seed).all_calibrating()
-    observations, m = calibration.observations, len(calibration.weight)
+    observations = calibration.observations
+    m = len(calibration.weight)
     n_distinct = len(np.unique(observations.inputs))
     if m < 2 or n_distinct > POLICY.crossed_rows:
         return None
@@ -78,7 +79,8 @@ def cross_fitted(
         options["time_limit"] = seconds
 
     def predicted(k: int) -> NDArray[np.float64]:
-        kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
+        kept = np.flatnonzero(of_rows != k)
+        left = observations.row[fold == k]
         one = machine.for_part(**options)
         with quiet():
             one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])

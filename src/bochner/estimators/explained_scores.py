@@ -66,16 +66,12 @@ def explained_function(model: Any) -> ExplainedFunction:
     surer of what is far from zero, is a function of the same scores and is left out.
     The logarithm of the mean takes the place of the prediction with loss="poisson".
     """
-    coef, intercept = (
-        np.asarray(model.feature_weights_, np.float64),
-        np.asarray(model.intercept_, np.float64),
-    )
+    coef = np.asarray(model.feature_weights_, np.float64)
+    intercept = np.asarray(model.intercept_, np.float64)
     if is_classifier(model):
-        slope, stack, classes = (
-            float(model.link_[0]),
-            getattr(model, "stack_", None),
-            model.classes_,
-        )
+        slope = float(model.link_[0])
+        stack = getattr(model, "stack_", None)
+        classes = model.classes_
         if stack is not None:
             K = len(intercept) // 2
             coef = stack[0] * coef[:, :K] + stack[2] * coef[:, K:]
@@ -85,7 +81,8 @@ def explained_function(model: Any) -> ExplainedFunction:
         return ExplainedFunction(
             slope * coef, slope * intercept, "log-odds", names, several
         )
-    scale, mean = model.target_scale_, model.target_mean_
+    scale = model.target_scale_
+    mean = model.target_mean_
     unit = "logarithm of the mean" if model.loss_ == "poisson" else "unit of the target"
     names = (
         ("prediction",)
@@ -108,7 +105,8 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     if size < FEWEST_ROWS:
         return None
     some = source.sample(size, np.random.default_rng(seed))
-    rows, single = np.asarray(as_dense(some.encode(some.X))), np.finfo(np.float32)
+    rows = np.asarray(as_dense(some.encode(some.X)))
+    single = np.finfo(np.float32)
     sizes = np.abs(rows[rows != 0])
     holds = (
         sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
@@ -142,12 +140,11 @@ def training_rows_among(
     encoder = model.encoder_
     # Mean targets of levels are left out: those of a training row are by other rows
     # only, unlike those of a new row.
-    width, texts = (
-        kept.shape[1],
-        [column for column in encoder.columns_ if isinstance(column, TextColumn)],
-    )
+    width = kept.shape[1]
+    texts = [column for column in encoder.columns_ if isinstance(column, TextColumn)]
     means = [at for column in texts for at in range(width)[column.mean_columns]]
-    rows, step = model._rows(X, reset=False), max(HASHED_ENTRIES // width, 1)
+    rows = model._rows(X, reset=False)
+    step = max(HASHED_ENTRIES // width, 1)
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
         return row_hashes(
@@ -195,7 +192,8 @@ class _Question(NamedTuple):
         cls, model: Any, X: Any, background: Any, n_background: int | str | None
     ) -> _Question:
         """That of checked rows of a fitted model."""
-        function, encoder = explained_function(model), model.encoder_
+        function = explained_function(model)
+        encoder = model.encoder_
         rows = _background(model, background, n_background)
         parts = list(terms(model.features_, function.coef, encoder.sources()))
         encoded = encoder.encode(X, model.feature_weights_.dtype)
@@ -234,16 +232,15 @@ def explain(
 
 
 def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
-    function, rows = asked.function, asked.background
+    function = asked.function
+    rows = asked.background
     with progress(
         "Explaining", X.shape[0], asked.is_long or bool(model.verbose)
     ) as advance:
         found = shapley_values(asked.parts, asked.X, rows, asked.n_columns, 0, advance)
     axis = () if function.has_outputs else (0,)
-    values, base = (
-        np.squeeze(found.values, axis=(2,) * len(axis)),
-        np.squeeze(found.base + function.intercept, axis),
-    )
+    values = np.squeeze(found.values, axis=(2,) * len(axis))
+    base = np.squeeze(found.base + function.intercept, axis)
     errors = None if found.errors is None else found.errors.reshape(values.shape)
     return Explanation(
         values,
@@ -261,8 +258,10 @@ def _foretell(what: str, asked: _Question, work: Callable[[Any], Any]) -> None:
     """Warn of the seconds that work on the rows takes, by those of a few of them;
     loops are compiled before.
     """
-    n, n_background = asked.X.shape[0], len(asked.background)
-    few, clock = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))], Budget()
+    n = asked.X.shape[0]
+    n_background = len(asked.background)
+    few = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))]
+    clock = Budget()
     work(few)
     seconds = clock.elapsed * n / few.shape[0]
     warn(
@@ -291,7 +290,8 @@ def interactions(
         found = shapley_interactions(parts, asked.X, rows, values, errors, 0, advance)
     pairs, noise = found
     if not asked.function.has_outputs:
-        pairs, noise = pairs[..., 0], None if noise is None else noise[..., 0]
+        pairs = pairs[..., 0]
+        noise = None if noise is None else noise[..., 0]
     return Interactions(pairs, own.feature_names, own.output_names, own.unit, noise)
 
 

@@ -171,17 +171,16 @@ class FirstRows(NamedTuple):
                 "Some batches are data frames and some are arrays: give all of them "
                 "in one form."
             )
-        weight, pair = None, (self, other)
+        weight = None
+        pair = (self, other)
         if self.weight is not None or other.weight is not None:
             given = [
                 np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight)
                 for one in pair
             ]
             weight = np.concatenate(given)
-        X, y = (
-            _as_one([self.X, other.X]),
-            np.concatenate([np.asarray(one.y) for one in pair]),
-        )
+        X = _as_one([self.X, other.X])
+        y = np.concatenate([np.asarray(one.y) for one in pair])
         return FirstRows(
             X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay])
         )
@@ -211,7 +210,8 @@ def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
     """A frame of the same library, or where libraries or types differ a table of
     Arrow, whose types widen.
     """
-    library, schema = frames[0].implementation, frames[0].schema
+    library = frames[0].implementation
+    schema = frames[0].schema
     if all(
         one.implementation is library
         and (library.is_pandas_like() or one.schema == schema)
@@ -282,11 +282,9 @@ def _ignored_but_varying(
 ) -> list[str]:
     """Names of the columns that the encoder ignores and that vary with these rows."""
     before = encoder.statistic_
-    low, high, offsets = (
-        before.summary.low,
-        before.summary.high,
-        part_offsets(before.kinds),
-    )
+    low = before.summary.low
+    high = before.summary.high
+    offsets = part_offsets(before.kinds)
     one_value = is_constant(low, high) & encoder.with_std
     ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
     empty = before.missing == before.rows
@@ -297,14 +295,16 @@ def _ignored_but_varying(
     ]
     if not ignored:
         return []
-    kinds, names = before.expected(), before.names
+    kinds = before.expected()
+    names = before.names
     some = (
         nw.from_native(X, eager_only=True)[:, ignored].to_native()
         if is_frame(X)
         else X[:, ignored]
     )
     now = TableStatistic.of(some, weight, kinds=[kinds[j] for j in ignored])
-    starts, found = part_offsets(now.kinds), []
+    starts = part_offsets(now.kinds)
+    found = []
     for i, j in enumerate(ignored):
         (o, e), own = ends[j], slice(*starts[i : i + 2])
         varies = now.missing[i] < now.rows
@@ -354,7 +354,8 @@ class ValidationSample:
             else None
         )
         if some is not None:
-            counted, place = counted.take(some), place[some]
+            counted = counted.take(some)
+            place = place[some]
         return _least(*counted.whole(), place)
 
     def faded(self, left: float) -> ValidationSample:
@@ -451,11 +452,9 @@ class PartialFitState:
         its rows validate at first.
         """
         source: ArraySource = design.source
-        D, K, single = (
-            design.features.n_features_out,
-            source.n_outputs,
-            design.dtype == np.float32,
-        )
+        D = design.features.n_features_out
+        K = source.n_outputs
+        single = design.dtype == np.float32
         held_out = problem.held_out
         some = (
             source
@@ -488,12 +487,14 @@ class PartialFitState:
 
     def plus(self, design: Design, left: float = 1.0) -> PartialFitState:
         """The sums, of which a share is left, with the rows of a design."""
-        moments, validation = design.moments(), self.validation
+        moments = design.moments()
+        validation = self.validation
         if isinstance(design.source, ArraySource):
             own = ValidationSample.of(design.source, self.seed)
             before = validation if left == 1 else validation.faded(left)
             validation = before + own if self.n_rows and len(before.place) else own
-        matrix, n_rows = self.matrix * left, self.n_rows + moments.n_rows
+        matrix = self.matrix * left
+        n_rows = self.n_rows + moments.n_rows
         matrix += moments.matrix
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
@@ -514,7 +515,8 @@ class PartialFitState:
             if len(filled) == 2
             else (filled or [self.validation])[0]
         )
-        matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
+        matrix = self.matrix + other.matrix
+        n_rows = self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
     def solve(

@@ -97,17 +97,16 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     """
     if is_classifier(model):
         labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
-        first, outputs = len(model.classes_) - len(labels), tuple(map(str, labels))
+        first = len(model.classes_) - len(labels)
+        outputs = tuple(map(str, labels))
         return (
             (lambda Z: model._probabilities(scores_at(model, Z))[:, first:]),
             None,
             outputs,
             "probability",
         )
-    targets, K = (
-        Standardised(model.target_mean_, model.target_scale_),
-        len(model.target_mean_),
-    )
+    targets = Standardised(model.target_mean_, model.target_scale_)
+    K = len(model.target_mean_)
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
@@ -126,7 +125,8 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     """The six most important columns, or of an unknown importance the ones that
     count most in the distance.
     """
-    found, importances = getattr(model, "importance_", None), np.zeros(n_columns)
+    found = getattr(model, "importance_", None)
+    importances = np.zeros(n_columns)
     if found is not None:
         importances = found.values
     elif (relevance := relevance_in_distance(model)) is not None:
@@ -248,7 +248,8 @@ class Interpretable(BaseKernelEstimator):
         if self._sums is None or not self._sums.n_rows or "importance_" in vars(self):
             return
         self._solve_if_needed()
-        sums, features = self._sums, self.features_
+        sums = self._sums
+        features = self.features_
         evaluated = n_evaluated(
             self.encoder_.n_features_in_, sums.n_rows, features.n_features_out
         )

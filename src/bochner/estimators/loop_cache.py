@@ -82,7 +82,8 @@ def warmup() -> LoopCache:
     from bochner.loops.compile import LOOPS
     from bochner.loops.coordinates import nearness
 
-    start, before = time.perf_counter(), sum(_compiled(loop) for loop in LOOPS)
+    start = time.perf_counter()
+    before = sum(_compiled(loop) for loop in LOOPS)
     metric = learn_metric(*_random_rows(np.float64), metric="full", random_state=SEED)
     rows = _random_rows(np.float32)[0]
     nearness(rows, rows[0], rows[0], np.empty(ROWS, np.float32))

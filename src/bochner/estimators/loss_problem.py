@@ -213,19 +213,21 @@ class LossProblem:
         validated : bool, default=False
             Whether fitted values of rows that are held out are wanted in any case.
         """
-        ridge, alpha, predictions, unseen = self.ridge, alphas[0], None, None
+        ridge = self.ridge
+        alpha = alphas[0]
+        predictions = None
+        unseen = None
         if self.masks and n_steps is None and (validated or not self.tol):
             trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
             start, alpha, n_steps = trial[:3]
-            predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
+            predictions = self.predictions(trial.fitted)
+            unseen = self.unseen(trial.end)
         if self.tol or n_steps is None:
             n_steps = self.most_steps
         problem = self._problem(start.points[0], alpha)
         found = self._minimise(problem, n_steps)
-        coef, intercept = (
-            found.coef.T.astype(ridge.design.dtype),
-            ridge.uncentred(found.coef, found.offset),
-        )
+        coef = found.coef.T.astype(ridge.design.dtype)
+        intercept = ridge.uncentred(found.coef, found.offset)
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
         way = self.loss, alpha, start.name, found.n_steps
         return LossFit(
@@ -245,7 +247,8 @@ class LossProblem:
             n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
             n_steps += POLICY.resumed_steps
         found = self.fit(self.at_prior(), (trial.alpha,), n_steps)
-        predictions, unseen = self.predictions(trial.fitted), self.unseen(trial.end)
+        predictions = self.predictions(trial.fitted)
+        unseen = self.unseen(trial.end)
         return found._replace(held_out_predictions=predictions, unseen=unseen)
 
     def search(
@@ -288,10 +291,8 @@ class LossProblem:
 
     def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
         """Whether the loss of the rows held out is less by half a standard error."""
-        first, second = (
-            self.predictions(one.fitted).distinct(),
-            self.predictions(two.fitted).distinct(),
-        )
+        first = self.predictions(one.fitted).distinct()
+        second = self.predictions(two.fitted).distinct()
         losses = [
             self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)
         ]
@@ -329,7 +330,8 @@ class LossProblem:
         """The rows held out, with the points without them as functions; side by side
         with those of another start.
         """
-        ridge, functions = self.ridge, list[LinearPredictor]()
+        ridge = self.ridge
+        functions = list[LinearPredictor]()
         for k in range(len(self.masks)):
             points = [own.points[1 + k] for own in (beside, end) if own is not None]
             coef = np.concatenate([coef for coef, _ in points]).T.astype(
@@ -348,10 +350,8 @@ class LossProblem:
         """One of each ridge penalty, as far as there is time, and of larger ones
         while that is worthwhile.
         """
-        trials, whole = (
-            list[LossTrial](),
-            replace(self, budget=self.budget.part(POLICY.traced_share)),
-        )
+        trials = list[LossTrial]()
+        whole = replace(self, budget=self.budget.part(POLICY.traced_share))
         for k, alpha in enumerate(alphas):
             if not trials or not whole.budget.is_over:
                 trials.append(
@@ -383,14 +383,13 @@ class LossProblem:
         With a single set the trial ends where fitted values are hopeless after the
         first few steps, or where sweeps will not come down to the loss `aim`.
         """
-        traces, ends = list[_Trace](), list[Point]()
+        traces = list[_Trace]()
+        ends = list[Point]()
         for k, (mask, point) in enumerate(
             zip(self.masks, start.points[1:], strict=True)
         ):
-            problem, own = (
-                self._problem(point, alpha, mask),
-                self.budget.part(1 / (len(self.masks) - k)),
-            )
+            problem = self._problem(point, alpha, mask)
+            own = self.budget.part(1 / (len(self.masks) - k))
             traces.append(_Trace(problem, self, mask))
             if len(self.masks) == 1:
                 traces[-1].is_hopeless = is_hopeless
@@ -437,7 +436,8 @@ class LossProblem:
         """To the tolerance, or for so many steps of a few iterations each; `trace`
         may stop the latter.
         """
-        inverse, budget = partial(precondition, self.ridge), self.budget.part(1.0)
+        inverse = partial(precondition, self.ridge)
+        budget = self.budget.part(1.0)
 
         def is_late() -> bool:
             return budget.is_over
@@ -485,11 +485,10 @@ class _Trace:
 
     def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks, self.weight = (
-            [mask[a:b] for a, b in pairwise(edges)],
-            of.ridge.design.source.weights[mask],
-        )
-        self.losses, self.fitted = list[float](), list[NDArray]()
+        self.masks = [mask[a:b] for a, b in pairwise(edges)]
+        self.weight = of.ridge.design.source.weights[mask]
+        self.losses = list[float]()
+        self.fitted = list[NDArray]()
         self.most_steps = of.most_steps
         self(problem, 0)
 
@@ -517,10 +516,8 @@ class _Trace:
             fall = self.losses[-2] - self.losses[-1]
             if self.losses[-1] - fall * (self.most_steps - n_steps) > self.aim:
                 return True
-        last, before = (
-            self.losses[-POLICY.newton_patience :],
-            self.losses[: -POLICY.newton_patience],
-        )
+        last = self.losses[-POLICY.newton_patience :]
+        before = self.losses[: -POLICY.newton_patience]
         return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(
             min(before)
         )

@@ -357,14 +357,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         budget: Budget,
     ) -> tuple[Any, Target, NDArray | None]:
         """The rows, or as many of them as a time limit allows."""
-        n_rows, held = (
-            X.shape[0],
-            X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1],
-        )
-        most, least = (
-            budget.n_fitted(held, n_outputs),
-            budget.least(n_rows, held, n_outputs),
-        )
+        n_rows = X.shape[0]
+        held = X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
+        most = budget.n_fitted(held, n_outputs)
+        least = budget.least(n_rows, held, n_outputs)
         if budget.limit is not None and budget.limit < least:
             warn(
                 f"time_limit={budget.limit:g} is too short for this table: the fit "
@@ -447,11 +443,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "This fit needed all rows in memory, and so does refit: give rows in "
                 "memory, or fit again."
             )
-        dtype, seed, targets = (
-            self.feature_weights_.dtype,
-            self._seed(),
-            self._known_targets(),
-        )
+        dtype = self.feature_weights_.dtype
+        seed = self._seed()
+        targets = self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(
             replace(stream.table, sample=first),
@@ -460,10 +454,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             seed,
             first,
         )
-        rows, encode = (
-            self._stream_with_class_weights(stream, overview),
-            partial(self.encoder_.encode, dtype=dtype),
-        )
+        rows = self._stream_with_class_weights(stream, overview)
+        encode = partial(self.encoder_.encode, dtype=dtype)
         source = rows.encoded(self.encoder_, dtype, targets, encode).source
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
         problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
@@ -556,10 +548,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 reset=self._sums is None,
                 cautions=self._sums is not None and self._first is None,
             )
-            target, decay = (
-                self._checked_target(X, y, sample_weight),
-                decay_of(X.shape[0], half_life),
-            )
+            target = self._checked_target(X, y, sample_weight)
+            decay = decay_of(X.shape[0], half_life)
             left = left_after(X.shape[0], half_life)
             if self._sums is not None:
                 self._refuse_other_targets(target, in_parts=True)
@@ -571,10 +561,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 first = FirstRows.after(self._first, X, y, sample_weight, half_life)
                 if first.are_due:
                     self.prepare(first.X, first.y, first.weight, **options)
-                    X, decay = (
-                        self._rows(first.X, reset=False, cautions=False),
-                        first.decay,
-                    )
+                    X = self._rows(first.X, reset=False, cautions=False)
+                    decay = first.decay
                     target = self._checked_target(X, first.y, first.weight)
                 self._first = first.settled()
             # Rows decay by their age in the batch, and what has been summed before by
@@ -652,11 +640,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._store_solution(solution)
         if choice is None:  # else validation rows have told whether bins serve
             self.features_.check_occupancy()
-        self.alpha_, self.alphas_, self.alpha_scores_ = (
-            solution.alpha,
-            solution.alphas,
-            solution.scores,
-        )
+        self.alpha_ = solution.alpha
+        self.alphas_ = solution.alphas
+        self.alpha_scores_ = solution.scores
         alphas = given_alphas(self.alpha)
         if choice is not None and alphas is not None:
             self.alphas_ = alphas
@@ -665,7 +651,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Keep what the rows alone decide, all but the coefficients."""
         self._keep_features(solution.features)
         self.intercept_ = solution.intercept
-        self.n_iter_, self.residual_ = solution.n_iter, solution.residual
+        self.n_iter_ = solution.n_iter
+        self.residual_ = solution.residual
 
     def _keep_features(self, features: FeatureMap) -> None:
         """Keep the fitted map, and mark what is learned where it is in units that
@@ -743,8 +730,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features = self._request.learnable(rows.way == "summed")
         if features is None:
             return None
-        columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
-        fewest, choice = self._request.fewest_rows(features), None
+        columns = self.encoder_.n_features_out_
+        n_rows = rows.source.n_rows
+        fewest = self._request.fewest_rows(features)
+        choice = None
         features = str(
             self._request.of_outputs(features, rows.n_rows, rows.source.n_outputs)
         )
@@ -781,24 +770,24 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         alphas = given_alphas(self.alpha)
         n_rows = rows.n_rows if rows.way == "streamed" else 0
-        K, labels = rows.source.n_outputs, is_classifier(self)
+        K = rows.source.n_outputs
+        labels = is_classifier(self)
         space = SearchSpace(
             features, self.metric, self.kernel, n_components, alphas, fewest, n_rows, K
         )
-        encoded, units = rows.source.encoded(np.float32), column_units(self.encoder_)
+        encoded = rows.source.encoded(np.float32)
+        units = column_units(self.encoder_)
         if (
             features == "fourier"
             and POLICY.mixed_outputs < K
             and isinstance(encoded.targets, Signs)
         ):
-            encoded, labels = (
-                encoded.aimed_at(encoded.targets.mixed(mixture(K, POLICY.mixtures))),
-                False,
+            encoded = encoded.aimed_at(
+                encoded.targets.mixed(mixture(K, POLICY.mixtures))
             )
-        groups, budget = (
-            self.encoder_.column_groups(),
-            rows.budget.part(self._request.solved_share),
-        )
+            labels = False
+        groups = self.encoder_.column_groups()
+        budget = rows.budget.part(self._request.solved_share)
         return prepare(encoded, groups, units, space, labels, rows.seed, budget)
 
     def _features(self, rows: Prepared) -> FeatureMap:
@@ -823,11 +812,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Selecting the kernel", None, bool(self.verbose)):
-            alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            units, quick = (
-                column_units(self.encoder_),
-                None if rows.budget.limit is None else rows.budget,
-            )
+            alphas = given_alphas(self.alpha)
+            binned = self.features == "binning"
+            units = column_units(self.encoder_)
+            quick = None if rows.budget.limit is None else rows.budget
             return choose_kernel(
                 rows.source, self.kernel, units, alphas, rows.seed, binned, quick
             )
@@ -836,7 +824,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self, rows: Prepared, choice: Choice | None
     ) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
-        source, dtype, seed = rows.source, rows.dtype, rows.seed
+        source = rows.source
+        dtype = rows.dtype
+        seed = rows.seed
         self.report_ = (
             None
             if choice is None
@@ -848,11 +838,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         self.kernel_ = getattr(features, "kernel", None)
         self.background_ = explained_scores.background_rows(source, seed)
-        alpha, held_out, chosen = self.alpha, None, False
+        alpha = self.alpha
+        held_out = None
+        chosen = False
         if choice is not None:
             held_out = None if choice.outcome is None else choice.outcome.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
-                alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
+                alpha = choice.model.alpha_per_weight * rows.weight
+                chosen = True
         asked = (
             given_alphas(alpha),
             self._request.needs_unseen,
@@ -885,11 +878,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget
         )
         if choice is not None and choice.model.alpha is not None:
-            dtype, self.solver_, self.solver_reason_ = (
-                np.dtype(np.float32),
-                "cg",
-                "same solver as in model selection",
-            )
+            dtype = np.dtype(np.float32)
+            self.solver_ = "cg"
+            self.solver_reason_ = "same solver as in model selection"
             problem = replace(
                 problem,
                 alpha=choice.model.alpha,
@@ -931,10 +922,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if n_iter is None
             else Iterations(n_iter, bool(n_iter and self.report_))
         )
-        needs, merges = (
-            Needs(uncertain, not is_classifier(self), uncertain),
-            self.loss_ not in NUMBER_LOSSES,
-        )
+        needs = Needs(uncertain, not is_classifier(self), uncertain)
+        merges = self.loss_ not in NUMBER_LOSSES
         problem = RidgeProblem(
             alpha, self.tol, seed, None, stopping, needs, merges=merges
         )
@@ -1083,7 +1072,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "Only models that prepare and partial_fit have made can be merged."
             )
         merged = copy(self)
-        merged._sums, merged._first = self._sums + other._sums, None
+        merged._sums = self._sums + other._sums
+        merged._first = None
         merged._forget()
         return merged
 
@@ -1146,7 +1136,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if function is None
             else (function.coef, function.intercept)
         )
-        threads, dtype = threads_of(n_jobs), self.feature_weights_.dtype
+        threads = threads_of(n_jobs)
+        dtype = self.feature_weights_.dtype
         own = features or self.features_
         Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
         if Z is not None:

@@ -46,10 +46,8 @@ def row_loss(model: Any) -> RowLoss:
         return RowLoss(
             "log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F))
         )
-    K, unit = (
-        len(model.target_scale_),
-        float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0,
-    )
+    K = len(model.target_scale_)
+    unit = float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
     if model.loss_ == "poisson":
         return RowLoss(
             "Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T)
@@ -158,7 +156,8 @@ def importance_of_fit(
     budget : Budget
         Of the fit.
     """
-    d, D = model.encoder_.n_features_in_, model.features_.n_features_out
+    d = model.encoder_.n_features_in_
+    D = model.features_.n_features_out
     size = n_evaluated(d, n_rows, D)
     if not size:
         return None
@@ -195,7 +194,8 @@ def _evaluated(
             else counted.take(slice(0))
         )
         return some, lambda Z, numbers: scores_at(model, Z), TRAINED
-    held_out, stack = unseen.sample(size, seed), getattr(model, "stack_", None)
+    held_out = unseen.sample(size, seed)
+    stack = getattr(model, "stack_", None)
 
     def scores(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
         found = held_out.scores(Z, numbers)

@@ -109,7 +109,8 @@ def stored_problem(
             "The features do not fit in memory: use loss='squared', or a smaller "
             "n_components."
         )
-    source, masks = design.source, sets_held_out(design, task.seed, task.held_out)
+    source = design.source
+    masks = sets_held_out(design, task.seed, task.held_out)
     kept = [
         Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype)
         for mask in masks
@@ -157,9 +158,9 @@ def fit_numbers(
         # The loss is in units of the spread of errors. That of the ridge regression is
         # too large where outliers have moved it, so the loss is minimised again in
         # units of its own errors, until these no longer fall.
-        before, spread = (
-            spread,
-            np.minimum(spread, error_spread(found.held_out_predictions, len(spread))),
+        before = spread
+        spread = np.minimum(
+            spread, error_spread(found.held_out_predictions, len(spread))
         )
         settled = (spread > before / SETTLED_RATIO).all()
         if (
@@ -414,7 +415,8 @@ def fit_classes_in_passes(
     fitted : RidgeSolution
         Of all rows.
     """
-    squared, dense = as_squared(fitted), fitted.features.is_dense
+    squared = as_squared(fitted)
+    dense = fitted.features.is_dense
     some, held_out = _compared_rows(sample, fitted, task)
     if some.source.n_counted < POLICY.fewest_compared and loss == "auto":
         return squared._replace(
@@ -438,7 +440,8 @@ def fit_classes_in_passes(
     found = fit_classes(some, first, own, loss, given, column_groups, is_sample=True)
     if found.loss == "squared":
         return squared._replace(reason=found.reason)
-    K, features = fitted.coef.shape[1], found.features
+    K = fitted.coef.shape[1]
+    features = found.features
     coef = found.coef[:, -K:].T
     if (
         found.start.linear and dense
@@ -449,11 +452,9 @@ def fit_classes_in_passes(
         coef = coef * np.where(
             np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share)
         )
-    alpha, begun, design = (
-        found.alpha / share,
-        (coef, found.intercept[-K:]),
-        passes.of(passes.source, features, True),
-    )
+    alpha = found.alpha / share
+    begun = (coef, found.intercept[-K:])
+    design = passes.of(passes.source, features, True)
     most = POLICY.most_passes if alphas is None else POLICY.most_iterations
     coef, intercept = go_on_in_passes(
         design, some.source, found.loss, alpha, begun, task, most
@@ -503,7 +504,8 @@ def go_on_in_passes(
         task.seed,
         ridge.centres,
     )
-    loss, per_pass = class_loss(name, len(coef)), POLICY.most_iterations
+    loss = class_loss(name, len(coef))
+    per_pass = POLICY.most_iterations
     if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
         per_pass = POLICY.newton_iterations * POLICY.resumed_steps
     limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
@@ -547,7 +549,8 @@ def comparison_seconds(design: Design) -> float:
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
     """The ridge solution as a classifier."""
-    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+    K = fitted.coef.shape[1]
+    seen = fitted.held_out_predictions
     link = link_of(seen, max(K, 2))
     solution = fitted.features, fitted.coef, fitted.intercept
     start = Start(fitted.alpha)
@@ -636,18 +639,19 @@ def _from_prior(
     power was found on some of the rows, and the scores are a stack of those of the
     squared and the logistic loss, where that is clearly better than the squared one.
     """
-    squared, automatic = as_squared(fitted), name == "auto"
-    stored, name = (
-        stored_problem(design, fitted, task),
-        "logistic" if automatic else name,
-    )
+    squared = as_squared(fitted)
+    automatic = name == "auto"
+    stored = stored_problem(design, fitted, task)
+    name = "logistic" if automatic else name
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
     problem = replace(problem, by_newton=by_newton)
-    start, at_ridge = problem.at_prior(), problem.at_ridge(fitted, stored.without)
+    start = problem.at_prior()
+    at_ridge = problem.at_ridge(fitted, stored.without)
     if not problem.masks:
         found = problem.fit(start, (unit,))
         return _as_other(name, found, problem, stored, fitted)
-    before, is_hopeless = problem.predictions_at(at_ridge), None
+    before = problem.predictions_at(at_ridge)
+    is_hopeless = None
     if automatic and len(before.weight) >= POLICY.fewest_looked:
 
         def is_hopeless(values: NDArray) -> bool:
@@ -722,11 +726,9 @@ def or_linear(
     It is not tried where dense features are best by the squared loss, whose predictions
     are of other rows. Some of many rows tell whether it is hopeless.
     """
-    before, stored, loss = (
-        best.held_out_predictions,
-        fitted.stored,
-        class_loss("logistic", fitted.coef.shape[1]),
-    )
+    before = best.held_out_predictions
+    stored = fitted.stored
+    loss = class_loss("logistic", fitted.coef.shape[1])
     design = design if stored is None else stored.ridge.design
     masks = (
         sets_held_out(design, task.seed, task.held_out)
@@ -741,11 +743,9 @@ def or_linear(
         return best
     features = LinearFeatures().draw(X.shape[1])
     features.fit_sample(X, weight)
-    before, budget, unit = (
-        before.distinct(),
-        task.budget.part(POLICY.traced_share),
-        _row_weight(design),
-    )
+    before = before.distinct()
+    budget = task.budget.part(POLICY.traced_share)
+    unit = _row_weight(design)
     one = log_losses(before, best.link, best.largest)
 
     def problem_of(rows: NDArray) -> LossProblem:
@@ -776,7 +776,8 @@ def or_linear(
     two, behind = compared(problem, trial)
     if behind > POLICY.clear:
         return best
-    found, share = problem.fit_after(trial), before.weight / before.weight.sum()
+    found = problem.fit_after(trial)
+    share = before.weight / before.weight.sum()
     features = in_metric_of(found.coef, features, X, task.seed).draw(X.shape[1])
     features.fit_sample(X, weight)
     reason = (
@@ -802,7 +803,8 @@ def _look(
     It is taken where a stack of both losses has clearly less log loss for the rows held
     out than the squared loss, and less by a share that is worthwhile.
     """
-    source, rng = design.source, np.random.default_rng(task.seed)
+    source = design.source
+    rng = np.random.default_rng(task.seed)
     grids, dense = _sizes(fitted.features)
     held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
     parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
@@ -864,7 +866,8 @@ def _beside_columns(
     dense features it is the ridge regression's penalty, where a row weighs what it does
     by the loss, if that leaves scores of any likely size.
     """
-    ridge, seen = stored.ridge, fitted.held_out_predictions
+    ridge = stored.ridge
+    seen = fitted.held_out_predictions
     row = _row_weight(ridge.design)
     if ridge.is_dense:
         link = (
@@ -951,10 +954,12 @@ def _stacked(
 
     The logistic loss alone, where the squared one adds nothing to it.
     """
-    before, after = squared.held_out_predictions, other.held_out_predictions
+    before = squared.held_out_predictions
+    after = other.held_out_predictions
     assert before is not None
     assert after is not None
-    whole, solution = fit_stack(before, after), side_by_side(fitted, other, True)
+    whole = fit_stack(before, after)
+    solution = side_by_side(fitted, other, True)
     for stack, clear in (
         (whole, POLICY.clear),
         ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse),
@@ -1025,7 +1030,8 @@ def additive_part(
     for group in groups:
         if len(set(metric.source_[kept[group]])) > 1:
             factors[kept[group]] *= APART
-    grids, lists = _sizes(design.features)[0], [group.tolist() for group in groups]
+    grids = _sizes(design.features)[0]
+    lists = [group.tolist() for group in groups]
     scales = (
         POLICY.additive_scales[: max(grids // len(groups), 1)]
         if grids
@@ -1054,10 +1060,8 @@ def _better(
         if own is not None
     ]
     before, after = (own.distinct() for own in seen)
-    one, two = (
-        log_losses(before, squared.link, squared.largest),
-        log_losses(after, other.link, other.largest),
-    )
+    one = log_losses(before, squared.link, squared.largest)
+    two = log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
     gain, noise = mean_and_error(one - two, before.weight)
     missed, missed_noise = mean_and_error(

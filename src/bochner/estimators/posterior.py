@@ -85,7 +85,8 @@ class Posterior:
     ) -> None:
         self.landmarks_ = self.landmark_root_ = np.empty((0, 0))
         if isinstance(basis, LandmarkFeatures):
-            self.landmarks_, self.landmark_root_ = basis.landmarks, basis.root
+            self.landmarks_ = basis.landmarks
+            self.landmark_root_ = basis.root
         self.mean_, self.root_, self.weight_ = linear
         self.alpha_ = alpha
         self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
@@ -134,8 +135,11 @@ class Posterior:
         """Variances of the function and of the noise at encoded rows, each of shape
         (n, K).
         """
-        basis, parameters, K = self.basis(features), self.noise, len(self.level_)
-        function, noise = np.empty((X.shape[0], K)), np.empty((X.shape[0], K))
+        basis = self.basis(features)
+        parameters = self.noise
+        K = len(self.level_)
+        function = np.empty((X.shape[0], K))
+        noise = np.empty((X.shape[0], K))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
@@ -155,7 +159,8 @@ class Posterior:
         X : array of shape (n, d)
         A : array of shape (G, n)
         """
-        basis, X = self.basis(features), X.astype(np.float64)
+        basis = self.basis(features)
+        X = X.astype(np.float64)
         Z = basis.rows(X)
         forms = self.linear.forms(product(A, Z), A.sum(axis=1))
         if isinstance(basis, LandmarkFeatures):
@@ -186,12 +191,11 @@ class Posterior:
         the weights of their features; these are drawn from their posterior. Both are
         functions of the row and the generator alone.
         """
-        basis, K = self.basis(features), len(self.level_)
+        basis = self.basis(features)
+        K = len(self.level_)
         normal = rng.standard_normal((len(self.mean_) + 1, K * n_samples))
-        weights, constant = (
-            self.linear.spread(normal[:-1]),
-            normal[-1] / np.sqrt(self.weight_),
-        )
+        weights = self.linear.spread(normal[:-1])
+        constant = normal[-1] / np.sqrt(self.weight_)
         prior = (
             PriorFunctions(features, K * n_samples, rng)
             if isinstance(basis, LandmarkFeatures)
@@ -297,7 +301,8 @@ def fit_posterior(
     budget : Budget, optional
         Where little of it is left there are fewer landmarks and rows.
     """
-    features, rng = fitted.features, np.random.default_rng(seed)
+    features = fitted.features
+    rng = np.random.default_rng(seed)
     sizes = N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS
     n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(
         sizes, POLICY.posterior_seconds, 3
@@ -348,7 +353,9 @@ def refit_posterior(
         Of samples of rows.
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
     """
-    rng, features, alpha = np.random.default_rng(seed), design.features, former.alpha_
+    rng = np.random.default_rng(seed)
+    features = design.features
+    alpha = former.alpha_
     source, share = _summed(design.source, rng)
     same = all(map(has_exact_kernel, leaves(features)))
     basis = former.basis(features) if same else _basis(features, source, rng)
@@ -461,7 +468,9 @@ def _own_errors(
     these, where all are summed.
     """
     kept, _ = draw_rows(found.weight, most, rng)
-    X, own, linear = _wide(left_out.X[kept]), left_out.weight[kept], summed.linear
+    X = _wide(left_out.X[kept])
+    own = left_out.weight[kept]
+    linear = summed.linear
     Z = summed.basis.rows(X)
     if not summed.whole:
         forms = linear.forms(Z)
@@ -487,7 +496,9 @@ def _noise(
     if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
         return flat
     rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
-    errors, X, weight = learned.errors[rows], learned.X[rows], learned.weight[rows]
+    errors = learned.errors[rows]
+    X = learned.X[rows]
+    weight = learned.weight[rows]
     features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
     found, left_out = fit_log_scale(features_of(features, X), errors, weight)
     g = found(features_of(features, scored.X))

@@ -525,12 +525,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _store_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
         """Store the mean and scale that turn predictions into targets."""
         if self.loss_ == "poisson":
-            mean, scale = np.zeros_like(mean), np.ones_like(scale)
-        self.target_mean_, self.target_scale_, self._one_target = (
-            mean,
-            scale,
-            y.ndim == 1,
-        )
+            mean = np.zeros_like(mean)
+            scale = np.ones_like(scale)
+        self.target_mean_ = mean
+        self.target_scale_ = scale
+        self._one_target = y.ndim == 1
 
     def _solver_targets(self, target: Target) -> Targets:
         """Targets of the ridge regression: standardised, logarithms of counts, or
@@ -548,7 +547,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return Standardised(self.target_mean_, self.target_scale_)
 
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
-        K, y = len(self.target_mean_), target.y
+        K = len(self.target_mean_)
+        y = target.y
         if len(target.mean) != K or (y.ndim == 1) != self._one_target:
             raise ValueError(
                 f"The model was fitted to {K} targets, and y has shape {y.shape}."
@@ -609,12 +609,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
-        self._ridge_alpha, self._fitted_loss, self.n_steps_ = (
-            solution.alpha,
-            found.loss,
-            found.n_steps,
-        )
-        self.alpha_, self.intercept_ = found.alpha, found.intercept
+        self._ridge_alpha = solution.alpha
+        self._fitted_loss = found.loss
+        self.n_steps_ = found.n_steps
+        self.alpha_ = found.alpha
+        self.intercept_ = found.intercept
         return found.coef
 
     def _solve_other_rows(self, X: Any, target: Target) -> None:
@@ -634,15 +633,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             calibration = (
                 crossed.calibration if crossed is not None else solution.calibration
             )
-            self.spread_, coef = (
-                self._fit_error_scale(calibration, Budget(), spread),
-                solution.coef,
-            )
+            self.spread_ = self._fit_error_scale(calibration, Budget(), spread)
+            coef = solution.coef
             if hasattr(self, "posterior_"):
-                design, units = (
-                    Design(source, self.features_, self.feature_weights_.dtype),
-                    self.target_scale_ / target.scale,
-                )
+                design = Design(source, self.features_, self.feature_weights_.dtype)
+                units = self.target_scale_ / target.scale
                 scale = self._scale_map(Budget())
                 self.posterior_ = refit_posterior(
                     design, self.posterior_, units, self._seed(), scale
@@ -1029,7 +1024,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self, X: Any, spread: ErrorScale, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""
-        centres, roots = self._scores(X, n_jobs, spread.centre), spread.roots
+        centres = self._scores(X, n_jobs, spread.centre)
+        roots = spread.roots
         if roots is None:
             return centres, np.ones(centres.shape)
         return centres, spread.scale(self._scores(X, n_jobs, roots, spread.features))

@@ -61,7 +61,8 @@ class Signs:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
-        K, place = len(self.classes), self._places(y)
+        K = len(self.classes)
+        place = self._places(y)
         if K == 2:
             return np.where(place[:, np.newaxis] == 1, 1.0, -1.0)
         signs = np.full((len(place), K), -1.0)
@@ -127,10 +128,8 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
         zero.
     """
     counted = slice(None) if weight is None else weight > 0
-    y, weight = (
-        y.reshape(len(y), -1)[counted],
-        None if weight is None else weight[counted],
-    )
+    y = y.reshape(len(y), -1)[counted]
+    weight = None if weight is None else weight[counted]
     if (y < 0).any():
         raise ValueError(
             "loss='poisson' needs counts, and the target has negative values: use "

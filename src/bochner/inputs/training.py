@@ -251,7 +251,8 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     """
     if is_collection(X) or is_delayed(X):
         # Targets and weights are of Dask too, or arrays, or names of its columns
-        named, weighed = _are_names(y), isinstance(sample_weight, str)
+        named = _are_names(y)
+        weighed = isinstance(sample_weight, str)
         table = open_collection(
             X, None if named else y, None if weighed else sample_weight
         )
@@ -545,13 +546,16 @@ class CheckedRows:
             ):
                 sample = sample.encoded(dtype)
             return TrainingSet(encoder, sample, sample, len(y))
-        table, summary, sample = self.stream.table, self.summary, sample.encoded(dtype)
+        table = self.stream.table
+        summary = self.summary
+        sample = sample.encoded(dtype)
         if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
             return TrainingSet(encoder, sample, sample, sample.n_rows)
         n_rows = self.n_rows or uncounted or summary.n_seen
         total = summary.weight * n_rows / summary.n_seen
         read = encode or partial(encoder.encode, dtype=np.dtype(dtype))
-        counts, checksums = tuple(summary.counts), tuple(summary.checksums)
+        counts = tuple(summary.counts)
+        checksums = tuple(summary.checksums)
         all_rows = StreamSource(
             table, self.stream.roles, read, targets, counts, checksums, sample, total
         )

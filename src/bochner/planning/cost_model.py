@@ -150,8 +150,10 @@ def solver_in_memory(
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
         return SolverChoice(solver, "as requested")
-    direct, iterative = direct_seconds(D, size), iterative_seconds(D, size)
-    free, dtype = available_memory(), np.float64 if size.double else np.float32
+    direct = direct_seconds(D, size)
+    iterative = iterative_seconds(D, size)
+    free = available_memory()
+    dtype = np.float64 if size.double else np.float32
     if free is not None and 0.8 * free < factor_bytes(
         size.n_rows, D, size.n_outputs, dtype
     ):
@@ -190,11 +192,10 @@ def choose_streamed_solver(
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
-    free, dtype = (
-        available_memory(),
-        np.dtype(np.float64 if size.double else np.float32),
-    )
-    binned, sums = not features.is_dense, sums_at_once(size.n_rows, D)
+    free = available_memory()
+    dtype = np.dtype(np.float64 if size.double else np.float32)
+    binned = not features.is_dense
+    sums = sums_at_once(size.n_rows, D)
     if free is not None and 0.8 * free < factor_bytes(
         D, D, size.n_outputs, dtype, binned, sums
     ):
@@ -224,7 +225,8 @@ def direct_seconds(D: int, size: ProblemSize) -> float:
     """Seconds of a direct solution: the matrix, its factors, and leave-one-out
     errors.
     """
-    precision, N = DOUBLE if size.double else 1.0, min(size.n_rows, D)
+    precision = DOUBLE if size.double else 1.0
+    N = min(size.n_rows, D)
     product = PRODUCT * precision
     sums = size.n_rows * D * (_feature_seconds(size) + SUMS * N * GRAM * precision)
     seen = min(size.n_rows, SEEN_ROWS) * N**2 * product / 2
@@ -241,7 +243,8 @@ def iterative_seconds(D: int, size: ProblemSize) -> float:
 
     The final fit starts from the solutions of earlier ones, if there are any.
     """
-    n, K = size.n_rows, size.n_outputs
+    n = size.n_rows
+    K = size.n_outputs
     steps = _steps(size)
     feature = _feature_seconds(size)
     total = n * D * feature + _sample_seconds(D)

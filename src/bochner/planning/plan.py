@@ -257,7 +257,8 @@ def table_shape(
         ]
         columns = dict.fromkeys(name for one in schemas for name in one.names)
         require(columns, exclude)
-        schema, n_rows = schemas[0], sum(map(estimated_rows, files))
+        schema = schemas[0]
+        n_rows = sum(map(estimated_rows, files))
         what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
     else:
         found = X
@@ -268,7 +269,9 @@ def table_shape(
                 f"{found.what}: the number of rows is not known before they are read, "
                 "so there is no plan."
             )
-        schema, n_rows, what = found.schema, found.n_rows, found.what
+        schema = found.schema
+        n_rows = found.n_rows
+        what = found.what
         sample = sample or found.sample
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
@@ -314,7 +317,8 @@ def estimated_rows(path: str | os.PathLike[str]) -> int:
     with arrow_file(path) as file:
         stream = file if codec is None else pa.CompressedInputStream(file, codec)
         try:
-            lines, read = stream.read(HEAD).count(b"\n"), file.tell()
+            lines = stream.read(HEAD).count(b"\n")
+            read = file.tell()
         except OSError as error:
             raise SourceError(
                 f"{path}: damaged file ({error}); copy it again"
@@ -375,7 +379,9 @@ class Planner:
         self, request: FitRequest, table: TableShape, limit: int | None
     ) -> None:
         remote = not table.in_memory and current_engine().is_remote
-        self.request, self.table, self.limit = request, table, limit
+        self.request = request
+        self.table = table
+        self.limit = limit
         self.gathered = table.sample is None and gathers(
             table.n_rows, table.n_columns, limit, remote
         )
@@ -399,7 +405,9 @@ class Planner:
         """The plan of the best way to solve that takes no more memory; MemoryError,
         which says what would fit.
         """
-        table, features, way = self.table, self.features, self.within(room)
+        table = self.table
+        features = self.features
+        way = self.within(room)
         if way is None:
             raise MemoryError(self._refusal(room or 0))
         is_read = table.sample is None and not (table.in_memory and self.gathered)
@@ -409,7 +417,8 @@ class Planner:
             else ()
         )
         # Passes over rows that are not in memory, for another loss of classes
-        request, more = self.request, []
+        request = self.request
+        more = []
         compares = (
             request.classes
             and request.loss == request.alpha == "auto"
@@ -457,11 +466,16 @@ class Planner:
 
     def _solver_plans(self, features: MapSize) -> list[SolverPlan]:
         """The ways to solve, the better ones first."""
-        request, table = self.request, self.table
-        n, D, K = table.n_rows, features.size, table.n_outputs
-        solver, steps = request.asked_solver, iterations(USUAL_RATIO * n, n)
+        request = self.request
+        table = self.table
+        n = table.n_rows
+        D = features.size
+        K = table.n_outputs
+        solver = request.asked_solver
+        steps = iterations(USUAL_RATIO * n, n)
         double = request.dtype(n).itemsize == 8
-        alphas, unseen = given_alphas(request.alpha), request.needs_unseen
+        alphas = given_alphas(request.alpha)
+        unseen = request.needs_unseen
         if alphas is None and self.learned:  # chosen with the map
             alphas = np.array([USUAL_RATIO * n])
         if self.gathered:
@@ -510,7 +524,8 @@ class Planner:
         """The map that the parameters and the number of rows lead to, whether it is
         learned, and why.
         """
-        request, table = self.request, self.table
+        request = self.request
+        table = self.table
         if not isinstance(request.features, str):
             return _given(request.features, table.n_columns), False, ""
         wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
@@ -546,7 +561,8 @@ class Planner:
     def _refusal(self, room: int) -> str:
         """The message if no plan fits in memory, with what would."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
-        size, cures = float(self.features.size), []
+        size = float(self.features.size)
+        cures = []
         while (size := size / MORE) >= LEAST_SIZE:
             smaller = self.features._replace(size=int(float(f"{size:.2g}")))
             if self.within(room, smaller) is not None:
@@ -594,10 +610,8 @@ def refuse_limit(request: FitRequest, table: TableShape) -> None:
     """Raise MemoryError for a limit that does not even hold so few rows that all of
     them are the sample.
     """
-    limit, rows_bytes = (
-        current().memory_limit or 0,
-        GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns),
-    )
+    limit = current().memory_limit or 0
+    rows_bytes = GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
     least = least_limit(request, table, int(rows_bytes) + POLICY.loaded_bytes)
     raise MemoryError(
         f"{table.n_rows:,} rows of {table.n_columns:,} columns need "

@@ -27,7 +27,8 @@ class Budget:
     """
 
     def __init__(self, limit: float | None = None, start: float | None = None) -> None:
-        self.limit, self.start = limit, CLOCK.seconds() if start is None else start
+        self.limit = limit
+        self.start = CLOCK.seconds() if start is None else start
 
     def part(self, share: float) -> Budget:
         """The budget of a step that may take a share of the time left."""
@@ -82,7 +83,8 @@ class Budget:
         """
         if self.limit is None:
             return np.inf
-        least, size = POLICY.n_components[0], float(POLICY.most_features)
+        least = POLICY.n_components[0]
+        size = float(POLICY.most_features)
         seconds = share * max(self.left, POLICY.last_share * self.limit)
         while (
             size > least and path_seconds(n_rows, n_columns, size, n_outputs) > seconds
@@ -190,7 +192,8 @@ def stored_within_limit(n_rows: int) -> int:
     """Largest number of dense features that are stored for so many rows, by a share
     of the memory limit.
     """
-    limit, most = current().memory_limit, POLICY.stored_features // n_rows
+    limit = current().memory_limit
+    most = POLICY.stored_features // n_rows
     if limit is None:
         return most
     return int(

@@ -106,7 +106,8 @@ def search_size(
     losses, a quarter of it where steps are twice as long: of sizes that are as good
     within the noise the coarser one has fewer bins.
     """
-    validator, step = problem.validator.mapped(learned.metric), 1.0
+    validator = problem.validator.mapped(learned.metric)
+    step = 1.0
 
     def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
         return try_bins(problem, validator, size, factors, share)
@@ -170,7 +171,8 @@ def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
     there are more than these by the power law through the losses of a quarter, a half
     and all of them.
     """
-    validator, at_hand = problem.validator, problem.validator.n_rows
+    validator = problem.validator
+    at_hand = problem.validator.n_rows
     size = min((size for size, _ in part.tried), key=lambda size: abs(size - part.size))
 
     def loss(n_rows: int) -> float:
@@ -183,8 +185,10 @@ def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
     doublings = -np.log2(problem.share_at_hand)
     if doublings <= 0:
         return factor
-    quarter, half = loss(at_hand // 4), loss(at_hand // 2)
-    fall, before = half - part.loss, quarter - half
+    quarter = loss(at_hand // 4)
+    half = loss(at_hand // 2)
+    fall = half - part.loss
+    before = quarter - half
     ratio = (
         float(np.clip(fall / before, *POLICY.falls)) if before > 0 else POLICY.falls[0]
     )
@@ -219,7 +223,8 @@ def why_no_halves(problem: Problem) -> str | None:
         return EXCLUDED
     if problem.is_large:
         return f"there are more than {POLICY.most_raced:,} rows"
-    least, fewest = POLICY.rows_for_full_learning, POLICY.fewest_halved
+    least = POLICY.rows_for_full_learning
+    fewest = POLICY.fewest_halved
     few = problem.n_rows < least or problem.n_columns < fewest
     return f"it needs {least:,} rows of {fewest} columns or more" if few else None
 
@@ -333,7 +338,9 @@ def fit_bins(
     known: LearnedMetrics,
 ) -> CandidateResult:
     """Fit bins whose grids are divided among some of the metrics."""
-    problem, validator, metrics = race.problem, race.validator, parts(known)
+    problem = race.problem
+    validator = race.validator
+    metrics = parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
 
     def fit(n_grids: int) -> CandidateResult:
@@ -358,7 +365,8 @@ def fit_linear(
     kind: CandidateKind, race: Race, known: LearnedMetrics
 ) -> CandidateResult:
     """Fit the standardised columns themselves."""
-    rows, features = race.screened, LinearFeatures().draw(race.problem.n_columns)
+    rows = race.screened
+    features = LinearFeatures().draw(race.problem.n_columns)
     features.fit_sample(rows.X, rows.weight)
     trial = rows.solve(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
@@ -387,7 +395,9 @@ def fit_sparse_columns(race: Race) -> CandidateResult:
     """Fit the columns of sparse rows as they are: in their common unit, where they have
     one, and of rows whose mean square is one, as penalties are.
     """
-    problem, validator, units = race.problem, race.validator, race.problem.column_units
+    problem = race.problem
+    validator = race.validator
+    units = race.problem.column_units
     factors = np.ones(problem.n_columns)
     if units is not None:
         spread = deviations(validator.X, validator.weight)
@@ -422,7 +432,8 @@ def isotropic(problem: Problem) -> Stationary:
     """The kernel with one lengthscale for all columns, or for all in their common
     unit.
     """
-    space, fitted = problem.space, problem.validator.fitted
+    space = problem.space
+    fitted = problem.validator.fitted
     way = space.kernel, problem.column_units, space.alphas, problem.seed
     return choose_kernel(fitted, *way, budget=problem.budget)
 
@@ -433,10 +444,8 @@ def n_features(problem: Problem) -> int:
     """
     if problem.space.n_components is not None:
         return problem.space.n_components
-    usual, outputs = (
-        choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2),
-        problem.n_outputs,
-    )
+    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
+    outputs = problem.n_outputs
     timely = problem.budget.n_components(
         POLICY.direct_share, problem.n_rows, problem.n_columns, outputs
     )
@@ -456,10 +465,13 @@ def fit_fourier(
     Around the best of the sizes to start with it is looked for by fits with few
     features.
     """
-    problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
+    problem = race.problem
+    D = n_features(race.problem)
+    shares = np.array(POLICY.shares)
     # Of which a memory limit may leave few
     least = D // 2 if problem.is_large else D // 8
-    few, more = max(min(least, POLICY.trial_features), 1), max(D // 2, 1)
+    few = max(min(least, POLICY.trial_features), 1)
+    more = max(D // 2, 1)
     some = (
         race.screened.subsample(POLICY.compared_rows)
         if problem.is_large
@@ -526,7 +538,8 @@ def fit_scaled(
     """Fit Fourier features with learned lengthscales of columns or of principal
     components.
     """
-    kernel, learned = race.problem.space.kernel, known.metrics["fourier"]
+    kernel = race.problem.space.kernel
+    learned = known.metrics["fourier"]
     if known.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
     starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
@@ -547,12 +560,11 @@ def fit_hybrid(
     A trial with few grids tells the ridge penalties of both, by some of the rows where
     they are many.
     """
-    problem, learned = race.problem, known.metrics["fourier"]
+    problem = race.problem
+    learned = known.metrics["fourier"]
     validator = race.validator.subsample(POLICY.raced_rows)
-    given, kernel = (
-        problem.space.n_components,
-        Gaussian(float(np.exp(-learned.sizes[0]))),
-    )
+    given = problem.space.n_components
+    kernel = Gaussian(float(np.exp(-learned.sizes[0])))
 
     def fit(
         D: int, n_grids: int, validator: Validator, penalties: NDArray
@@ -569,10 +581,8 @@ def fit_hybrid(
         trial = validator.iterate(features, penalties, steps, POLICY.hybrid_clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
-    smooth, rough = (
-        problem.penalties(POLICY.hybrid_alphas),
-        problem.penalties(POLICY.hybrid_bin_alphas),
-    )
+    smooth = problem.penalties(POLICY.hybrid_alphas)
+    rough = problem.penalties(POLICY.hybrid_bin_alphas)
     pairs = np.array(
         [[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)]
     )
@@ -794,7 +804,9 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
 
     A time limit makes them fewer.
     """
-    problem, validator, D = race.problem, race.screened, n_features(race.problem)
+    problem = race.problem
+    validator = race.screened
+    D = n_features(race.problem)
     if (
         problem.space.n_components is not None
         or problem.n_rows < POLICY.rows_a_feature * D
@@ -802,7 +814,8 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
-    before, after = validator.average(trial.losses), race.loss(entry)
+    before = validator.average(trial.losses)
+    after = race.loss(entry)
     unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
     if (before - after) / 2 < unnoticed:  # errors fall as one over the size
         return max(entry.size, D // 2)

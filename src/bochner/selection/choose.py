@@ -118,7 +118,8 @@ class Choice(NamedTuple):
 
 def choose(problem: Problem) -> Choice:
     """Select a model."""
-    race, space = Race(problem), problem.space
+    race = Race(problem)
+    space = problem.space
     if problem.is_sparse_and_wide:
         return _linear_alone(race)
     sample = learning_sample(problem.validator.fitted, problem.seed)
@@ -186,8 +187,12 @@ def _metric_tasks(
     problem: Problem, sample: Block, common_unit: Stationary | None
 ) -> dict[str, MetricTask]:
     """The metrics to learn for bins and for Fourier features."""
-    space, groups, seed = problem.space, problem.column_groups, problem.seed
-    parts, binned, dense = "value" if problem.sparse else "both", [], []
+    space = problem.space
+    groups = problem.column_groups
+    seed = problem.seed
+    parts = "value" if problem.sparse else "both"
+    binned = []
+    dense = []
     if space.features != "fourier" and (
         common_unit is None or space.features != "auto"
     ):
@@ -267,7 +272,8 @@ def _limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
 
 def _mostly_numeric(X: NDArray) -> bool:
     """Whether half of the columns that vary have more than two values."""
-    low, high = X.min(axis=0), X.max(axis=0)
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
@@ -280,7 +286,8 @@ def _learn_metrics(
     For classes and many rows, few steps tell whether Fourier features are hopeless: if
     not, their metric is learned again with all.
     """
-    problem, tasks = race.problem, _metric_tasks(race.problem, sample, common_unit)
+    problem = race.problem
+    tasks = _metric_tasks(race.problem, sample, common_unit)
     first = {name: task for name, task in tasks.items() if name != SECOND_START}
     tried = (
         first | {"fourier": _shortened(first["fourier"])}
@@ -314,10 +321,8 @@ def _learn_metrics(
     for name, one in {"bins": base, **others}.items():
         race.note_sizes(SIZED[name], one.tried)
     starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
-    scaled, n_grids = (
-        sorted(starts, key=lambda one: one.loss),
-        problem.n_grids(base.seconds),
-    )
+    scaled = sorted(starts, key=lambda one: one.loss)
+    n_grids = problem.n_grids(base.seconds)
     more = others.get("linear map"), others.get("random halves")
     return LearnedMetrics(
         metrics,
@@ -379,7 +384,8 @@ def _of_fold(
         if base
         else []
     )
-    own, other = replace(known, metrics=metrics, scaled=scaled), Race(problem)
+    own = replace(known, metrics=metrics, scaled=scaled)
+    other = Race(problem)
     other.enter([partial(refit, entry, other, own) for entry in near])
     other.enlarge(known.n_grids, range(len(near)))
     return other
@@ -456,11 +462,10 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     """Bins of many rows without a comparison at a larger size, which would take as
     long as the fit.
     """
-    problem, best = race.problem, known.scaled[0]
-    name, of_size = (
-        "random binning, learned lengthscales",
-        partial(grids, known.scaled[:1], seed=problem.seed + 1),
-    )
+    problem = race.problem
+    best = known.scaled[0]
+    name = "random binning, learned lengthscales"
+    of_size = partial(grids, known.scaled[:1], seed=problem.seed + 1)
     entry = CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size)
     race.add(entry)
     reason = (
@@ -491,10 +496,8 @@ def _iterated(
     """Maps weighted so that one ridge penalty serves all of them, with as many grids
     as pay.
     """
-    maps, penalty = (
-        entry.of_size(race.grids_that_pay(entry, known.n_grids)),
-        entry.trial.penalty,
-    )
+    maps = entry.of_size(race.grids_that_pay(entry, known.n_grids))
+    penalty = entry.trial.penalty
     least = penalty.min()
     weighted = [
         (weight * least / own, part)

@@ -106,7 +106,8 @@ class Race:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.validator = problem, problem.validator
+        self.problem = problem
+        self.validator = problem.validator
         if problem.is_large:
             self.validator = self.validator.subsample(POLICY.raced_rows)
         self.entries: list[CandidateResult] = []
@@ -114,7 +115,8 @@ class Race:
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         self.enlarged = self.pooled = False
-        self.weight_out, self.behind = self.validator.weight_out, list[Candidate]()
+        self.weight_out = self.validator.weight_out
+        self.behind = list[Candidate]()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -209,10 +211,8 @@ class Race:
             )
             for one in near
         ]
-        self.weight_out, self.pooled = (
-            np.concatenate([race.weight_out for race in races]),
-            True,
-        )
+        self.weight_out = np.concatenate([race.weight_out for race in races])
+        self.pooled = True
 
     def _left(self) -> list[int]:
         """Indices of candidates that may still win; preferred ones may be further
@@ -278,17 +278,13 @@ class Race:
             and small.trial.n_rows == entry.trial.n_rows
         ):
             entry = small
-        n, known, validator = (
-            entry.trial.n_rows,
-            entry.trial.losses,
-            self.problem.validator,
-        )
+        n = entry.trial.n_rows
+        known = entry.trial.losses
+        validator = self.problem.validator
 
         def losses(size: int) -> NDArray:
-            rows, features = (
-                validator.subsample(size),
-                concatenate(entry.of_size(entry.size)),
-            )
+            rows = validator.subsample(size)
+            features = concatenate(entry.of_size(entry.size))
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
             if entry.has_bins:
                 return rows.iterate(
@@ -346,10 +342,8 @@ class Race:
         """The candidates; without those of numbers that bins come near which had no
         time for their size.
         """
-        budget, bins = (
-            self.problem.budget,
-            [self.loss(entry) for entry in self.entries if entry.has_bins],
-        )
+        budget = self.problem.budget
+        bins = [self.loss(entry) for entry in self.entries if entry.has_bins]
         if (
             budget.limit is None
             or (self.enlarged and not budget.is_short)

@@ -93,12 +93,11 @@ class KernelScores:
         sample = sample.distinct()
         X, _, weight = sample.whole()
         self.source = sample.encoded(np.float64)
-        self.n_components, self.seed, self.spread = (
-            n_components,
-            seed,
-            deviations(X, weight),
-        )
-        self.budget, self.binned = budget, binned
+        self.n_components = n_components
+        self.seed = seed
+        self.spread = deviations(X, weight)
+        self.budget = budget
+        self.binned = binned
         self.scores: Tried[Stationary, float] = Tried(self._score)
 
     def best(self, kernels: Sequence[Stationary]) -> int:
@@ -195,10 +194,8 @@ def choose_kernel(
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
-    n_components, quick = (
-        choose_n_components(source.n_rows, source.weights),
-        budget is not None,
-    )
+    n_components = choose_n_components(source.n_rows, source.weights)
+    quick = budget is not None
     budget = (budget or Budget()).part(POLICY.kernel_share)
     n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
     trials = KernelScores(
@@ -269,7 +266,8 @@ LEAST_DEVIATION = 1e-300
 
 def deviations(X: Any, weight: NDArray) -> NDArray:
     """Weighted standard deviations of the columns, shape (d,)."""
-    share, sizes = weight / weight.sum(), abs(X).max(axis=0)
+    share = weight / weight.sum()
+    sizes = abs(X).max(axis=0)
     unit = binary_unit(as_dense(sizes).ravel().astype(np.float64))
     if sp.issparse(X):
         scaled = X @ sp.diags_array(1 / unit)
@@ -340,13 +338,11 @@ class LengthscaleSearch:
         spread: NDArray,
         alphas: NDArray | None,
     ) -> None:
-        self.rows, self.name, self.way, self.lengths, self.alphas = (
-            rows,
-            name,
-            way,
-            lengths,
-            alphas,
-        )
+        self.rows = rows
+        self.name = name
+        self.way = way
+        self.lengths = lengths
+        self.alphas = alphas
         self.spread = spread
         self.probabilities = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
 
@@ -433,7 +429,8 @@ def choose_for_few(
         > POLICY.few_entries
     ):
         return None
-    clock, rows = Budget(), _distinct(source)
+    clock = Budget()
+    rows = _distinct(source)
     if rows is None:
         return None
     spread = deviations(rows.X, rows.weight)
@@ -505,7 +502,8 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     power = float(weights.sum(axis=1) @ [trial.power for trial in near])
-    chosen, per_weight = ways[way], 0.0
+    chosen = ways[way]
+    per_weight = 0.0
     if chosen.alphas is None:
         per_weight = chosen.alpha_per_weight(
             power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares))
@@ -586,14 +584,16 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
     f = np.clip(both_classes(scores), -HIGHEST_SCORE, HIGHEST_SCORE)
     f = f - f.max(axis=2, keepdims=True)
     linear = np.einsum("ank,nk->an", f, probabilities)
-    share, best = weight / weight.sum(), np.full(f.shape[:2], np.inf)
+    share = weight / weight.sum()
+    best = np.full(f.shape[:2], np.inf)
     for slope in (1.0, 1.5):
         powers = np.exp(slope * f)
         for _ in range(POLICY.few_doublings):
             losses = np.log(powers.sum(axis=2)) - slope * linear
             lower = losses @ share < best @ share
             best[lower] = losses[lower]
-            powers, slope = np.square(powers), 2 * slope
+            powers = np.square(powers)
+            slope = 2 * slope
     return best
 
 
@@ -618,7 +618,8 @@ def _report(
     trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget
 ) -> Report:
     """Report of the lowest loss of each way to scale the columns."""
-    share, candidates = weight / weight.sum(), []
+    share = weight / weight.sum()
+    candidates = []
     names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:
         losses = min(

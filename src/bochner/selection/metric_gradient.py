@@ -50,7 +50,8 @@ class Minibatch(NamedTuple):
 
     def varying(self) -> tuple[Minibatch, NDArray[np.intp]]:
         """The columns that vary in this block, pairs together, and their numbers."""
-        each, q = np.ptp(self.B, axis=1) > 0, self.n_pairs
+        each = np.ptp(self.B, axis=1) > 0
+        q = self.n_pairs
         each[:q] = each[q : 2 * q] = each[:q] | each[q : 2 * q]
         varies = np.flatnonzero(each)
         if len(varies) == len(self.B):
@@ -96,11 +97,9 @@ class Workspace:
     """
 
     def __init__(self, rows: int, n_fit: int, dtype: DTypeLike) -> None:
-        self.K, self.F, self.n_fit = (
-            np.empty((rows, n_fit), dtype),
-            np.empty((n_fit, n_fit), dtype),
-            n_fit,
-        )
+        self.K = np.empty((rows, n_fit), dtype)
+        self.F = np.empty((n_fit, n_fit), dtype)
+        self.n_fit = n_fit
         self.factor = np.zeros(n_fit, dtype)
 
 
@@ -170,17 +169,16 @@ def diagonal_loss(
         log lambda.
     """
     X = block.B * np.exp(log_scales).astype(block.B.dtype)[:, np.newaxis]
-    q, binary = block.n_pairs, block.binary
+    q = block.n_pairs
+    binary = block.binary
     if kernel == "gaussian":
         loss, _, log_noise_gradient = _weigh(
             _squares(X), X[:0], X[:0], block.y, space, log_noise
         )
         own = _squares(X).weighted(space.K)
     else:
-        loose, flags = (
-            np.delete(X, binary, axis=0) if len(binary) else X,
-            _flags(X[binary]),
-        )
+        loose = np.delete(X, binary, axis=0) if len(binary) else X
+        flags = _flags(X[binary])
         columns = np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]])
         loss, sums, log_noise_gradient = _weigh(
             flags, columns, loose, block.y, space, log_noise
@@ -217,10 +215,14 @@ def linear_loss(
     """
     from bochner.loops.coordinates import sign_sums
 
-    B, q, n_fit = block.B, len(A), space.n_fit
+    B = block.B
+    q = len(A)
+    n_fit = space.n_fit
     Z = B * B.dtype.type(size)
     Z[:q] = A.astype(B.dtype) @ Z[:q]
-    mixed, rest, loose = Z[:q], _squares(Z[q:]), Z[:0]
+    mixed = Z[:q]
+    rest = _squares(Z[q:])
+    loose = Z[:0]
     if kernel == "gaussian":
         loss, sums, log_noise_gradient = _weigh(
             _squares(Z), loose, loose, block.y, space, log_noise
@@ -229,7 +231,8 @@ def linear_loss(
         S = mixed * W.sum(axis=1) - mixed[:, :n_fit] @ W.T
         S[:, :n_fit] += mixed[:, :n_fit] * W.sum(axis=0) - mixed @ W
     else:
-        rest, columns = _flags(Z[block.binary]), np.delete(Z, block.binary, axis=0)
+        rest = _flags(Z[block.binary])
+        columns = np.delete(Z, block.binary, axis=0)
         loss, sums, log_noise_gradient = _weigh(
             rest, columns, columns[q:], block.y, space, log_noise
         )
@@ -263,9 +266,14 @@ def _weigh(
     """
     from bochner.loops.coordinates import kernel_rows, weigh_rows
 
-    K, F, n_fit, n_loose = space.K, space.F, space.n_fit, len(loose)
-    dtype, noise = K.dtype, float(np.exp(log_noise))
-    columns, loose = _even(columns), _even(loose)
+    K = space.K
+    F = space.F
+    n_fit = space.n_fit
+    n_loose = len(loose)
+    dtype = K.dtype
+    noise = float(np.exp(log_noise))
+    columns = _even(columns)
+    loose = _even(loose)
     sums = np.zeros(len(loose))
     squares.write(K)
     kernel_rows(columns, K, F, dtype.type(noise))
@@ -274,7 +282,8 @@ def _weigh(
     except LinAlgError:
         K[:] = 0
         return np.nan, sums[:n_loose], 0.0
-    y, out = y.astype(dtype, copy=False), K[n_fit:]
+    y = y.astype(dtype, copy=False)
+    out = K[n_fit:]
     a = _solve(F, y[:n_fit])
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))

@@ -70,7 +70,8 @@ class Basis:
     def __init__(
         self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator
     ) -> None:
-        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        low = X.min(axis=0).astype(np.float64)
+        high = X.max(axis=0).astype(np.float64)
         grouped = np.bincount(column_groups)[column_groups] > 1
         between = ((low < X) & (high > X)).any(axis=0)
         self.n_features_in = X.shape[1]
@@ -84,9 +85,11 @@ class Basis:
         self.ranks = [_rank_function(sample[:, j]) for j in self.numeric]
         # Shares of the range first: in any unit of a column its squares are then within
         # range.
-        origin, unit = np.where(grouped, 0.0, low), np.where(grouped, 1.0, high - low)
+        origin = np.where(grouped, 0.0, low)
+        unit = np.where(grouped, 1.0, high - low)
         values = (X[:, self.numeric] - origin[self.numeric]) / unit[self.numeric]
-        mean, deviation = values.mean(axis=0), values.std(axis=0)
+        mean = values.mean(axis=0)
+        deviation = values.std(axis=0)
         self.mean = origin[self.numeric] + mean * unit[self.numeric]
         self.deviation = np.maximum(
             deviation * unit[self.numeric], np.finfo(float).tiny
@@ -113,7 +116,8 @@ class Basis:
         """Return the metric with these scales; for the L1 distance every numeric
         column is one warped coordinate.
         """
-        s, q = np.exp(log_scales), len(self.numeric)
+        s = np.exp(log_scales)
+        q = len(self.numeric)
         own = s[len(s) - len(self.plain) :] / self.unit
         slopes = s[:q] / self.deviation
         factors = (
@@ -131,7 +135,8 @@ class Basis:
         """Values and ranks as one coordinate for each numeric column: the sum of two
         distances that grow together.
         """
-        source, q = np.concatenate([self.numeric, self.plain]), len(self.numeric)
+        source = np.concatenate([self.numeric, self.plain])
+        q = len(self.numeric)
         if not factors.any():
             return Metric(self.n_features_in, source, np.concatenate([slopes, own]))
         levels = [
@@ -155,7 +160,8 @@ class Basis:
 
     def _apart(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
         """Values and ranks as coordinates of their own, those that there are."""
-        first, second = np.flatnonzero(slopes), np.flatnonzero(factors)
+        first = np.flatnonzero(slopes)
+        second = np.flatnonzero(factors)
         source = np.concatenate([self.numeric[first], self.numeric[second], self.plain])
         scale = np.concatenate([slopes[first], np.ones(len(second)), own])
         levels = _padded([factors[i] * self.ranks[i][1] for i in second])
@@ -182,7 +188,8 @@ def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
     if len(values) > POLICY.n_knots:
         space = np.linspace(ranks[0], ranks[-1], POLICY.n_knots)
         kept = np.unique(np.minimum(np.searchsorted(ranks, space), len(values) - 1))
-        values, ranks = values[kept], ranks[kept]
+        values = values[kept]
+        ranks = ranks[kept]
     return values, UNIFORM_UNIT * ranks
 
 
@@ -246,7 +253,9 @@ class MinibatchSampler:
         weight: NDArray | None = None,
         n_pairs: int = 0,
     ) -> None:
-        self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
+        self.y = y
+        self.schedule = schedule
+        self.n_pairs = n_pairs
         self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
         self._ends = (
             None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
@@ -288,7 +297,8 @@ class MinibatchSampler:
         }[kind]
         if space >= n:
             return self._random(self.size)
-        anchor, scales = self.rows[self._random(1)[0]], scales.astype(self.rows.dtype)
+        anchor = self.rows[self._random(1)[0]]
+        scales = scales.astype(self.rows.dtype)
         if self.rows.size <= POLICY.uncompiled_entries:
             np.matmul(np.abs(self.rows - anchor), scales, out=self._distances)
         else:
@@ -344,7 +354,8 @@ def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
     """Rows whose columns of two values, from the given one on, have zero as the
     lesser one; and these columns.
     """
-    low, high = rows.min(axis=0), rows.max(axis=0)
+    low = rows.min(axis=0)
+    high = rows.max(axis=0)
     varying = first + np.flatnonzero((low < high)[first:])
     binary = np.array(
         [
@@ -379,13 +390,12 @@ class EarlyStopping:
     """
 
     def __init__(self, schedule: Schedule) -> None:
-        self.clock, self.window = Budget(schedule.seconds), schedule.window
-        self.turn, self.end, self.left, self.losses = (
-            schedule.steps // 2,
-            schedule.steps,
-            1.0,
-            list[float](),
-        )
+        self.clock = Budget(schedule.seconds)
+        self.window = schedule.window
+        self.turn = schedule.steps // 2
+        self.end = schedule.steps
+        self.left = 1.0
+        self.losses = list[float]()
         early = schedule.early_block or schedule.block
         self.late_share = schedule.block / (schedule.block + early)
 
@@ -398,7 +408,8 @@ class EarlyStopping:
             yield done
             done += 1
             if done < self.turn and (self._has_plateaued() or self._is_late(done)):
-                self.turn, self.end = done, 2 * done
+                self.turn = done
+                self.end = 2 * done
 
     def note(self, loss: float) -> None:
         """Record the loss of a block."""
@@ -435,12 +446,14 @@ class Adam:
         low: Any = None,
         high: Any = None,
     ) -> None:
-        self.x, self.rate, self.floor, self.low, self.high = x, rate, floor, low, high
-        self.m, self.v, self.total = (
-            np.zeros_like(x),
-            np.zeros_like(x),
-            np.zeros_like(x),
-        )
+        self.x = x
+        self.rate = rate
+        self.floor = floor
+        self.low = low
+        self.high = high
+        self.m = np.zeros_like(x)
+        self.v = np.zeros_like(x)
+        self.total = np.zeros_like(x)
         self.done = self.summed = 0
 
     def step(self, gradient: NDArray, left: float = 1.0) -> None:
@@ -498,7 +511,8 @@ def learn_scales(
     sizes : array, one for each kind
         Logarithm of the factor on the scales that each kind of blocks likes.
     """
-    kinds, G = blocks.schedule.kinds, int(column_groups.max()) + 1
+    kinds = blocks.schedule.kinds
+    G = int(column_groups.max()) + 1
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
@@ -541,23 +555,21 @@ def learn_map(
     array of shape (q, q)
     sizes : array, one for each kind
     """
-    kinds, q = blocks.schedule.kinds, n_mixed
-    Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
+    kinds = blocks.schedule.kinds
+    q = n_mixed
+    Q = len(kinds)
+    ones = np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free, steps = (
-        _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)),
-        EarlyStopping(blocks.schedule),
-    )
+    free = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
         blocks.resize(early=kernel == "laplacian" and steps.left > 1)
         block = blocks.draw(kinds[k], ones)
-        A, size, noise = (
-            entries.x.reshape(q, q),
-            float(np.exp(free.x[k])),
-            free.x[Q + k],
-        )
+        A = entries.x.reshape(q, q)
+        size = float(np.exp(free.x[k]))
+        noise = free.x[Q + k]
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
         steps.note(own.loss)
         entries.step(own.metric[:-1], steps.left)

@@ -106,7 +106,8 @@ class Problem:
         """The same with another fifth of few rows as validation rows; None where
         these tell nothing.
         """
-        rows, former = self.split.of_fold(k), self.validator
+        rows = self.split.of_fold(k)
+        former = self.validator
         if not rows.out.n_rows:
             return None
         validator = Validator(

@@ -120,7 +120,8 @@ def split(
         return None
     row_weight = float(weight[~held_out].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
-    out, counted = held_out[leads], np.flatnonzero(rows.weights > 0)
+    out = held_out[leads]
+    counted = np.flatnonzero(rows.weights > 0)
     fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
     fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
     found = Split(

@@ -120,20 +120,19 @@ class Trace:
         steps: int,
         mix: NDArray | None = None,
     ) -> None:
-        self.equations, self.rows, self.losses_of, self.n_candidates = (
-            equations,
-            rows,
-            losses,
-            n_candidates,
-        )
-        rhs, mean = equations.rhs, equations.target_mean
+        self.equations = equations
+        self.rows = rows
+        self.losses_of = losses
+        self.n_candidates = n_candidates
+        rhs = equations.rhs
+        mean = equations.target_mean
         if mix is not None:
-            rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
-        self.rhs, self.mean = (
-            np.tile(rhs, (n_candidates, 1)),
-            np.tile(mean, n_candidates),
-        )
-        self.n_iter, self.n_done = np.zeros(n_candidates, int), 0
+            rhs = mix.T.astype(equations.dtype) @ rhs
+            mean = mix.T @ mean
+        self.rhs = np.tile(rhs, (n_candidates, 1))
+        self.mean = np.tile(mean, n_candidates)
+        self.n_iter = np.zeros(n_candidates, int)
+        self.n_done = 0
         self.predicted = [np.tile(mean[:, np.newaxis], len(rows.weight))] * n_candidates
         self.losses = [losses(self.predicted[0])] * n_candidates
         self.curves = np.full(
@@ -204,11 +203,9 @@ class Trace:
         """
         if n_iter % SETTLING_STEPS:
             return False
-        former, predicted, weight = (
-            self.predicted[0],
-            self.predict(coef)[0],
-            self.rows.weight,
-        )
+        former = self.predicted[0]
+        predicted = self.predict(coef)[0]
+        weight = self.rows.weight
         self.predicted = [predicted]
         moved = average(np.square(predicted - former).sum(axis=0), weight)
         return moved <= SETTLED**2 * average(self.losses_of(predicted), weight)
@@ -286,21 +283,19 @@ class Validator:
         self, fit: Any, out: Any, classes: bool, seed: int, budget: Budget | None = None
     ) -> None:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
-        self.seed, self.classes, self.targets, self.budget = (
-            seed,
-            classes,
-            targets,
-            budget or Budget(),
-        )
+        self.seed = seed
+        self.classes = classes
+        self.targets = targets
+        self.budget = budget or Budget()
         self.mean, deviation = standardise(y, self.weight)
         self.deviation = np.ones(len(deviation)) if classes else deviation
-        self.y, self.y_out = (
-            (y - self.mean) / self.deviation,
-            (targets - self.mean) / self.deviation,
-        )
+        self.y = (y - self.mean) / self.deviation
+        self.y_out = (targets - self.mean) / self.deviation
         if y.shape[1] > POLICY.mixed_outputs:
             mix = mixture(y.shape[1], POLICY.mixtures)
-            self.y, self.y_out, self.classes = self.y @ mix, self.y_out @ mix, False
+            self.y = self.y @ mix
+            self.y_out = self.y_out @ mix
+            self.classes = False
         self.y = np.ascontiguousarray(self.y)
 
     @property
@@ -417,7 +412,8 @@ class Validator:
     def mapped(self, metric: Metric) -> Validator:
         """The same rows in the coordinates of a metric."""
         rows = copy(self)
-        rows.X, rows.X_out = metric.coordinates(self.X), metric.coordinates(self.X_out)
+        rows.X = metric.coordinates(self.X)
+        rows.X_out = metric.coordinates(self.X_out)
         return rows
 
     def subsample(self, n_rows: int) -> Validator:
@@ -426,7 +422,9 @@ class Validator:
             return self
         sample = self.fitted.sample(n_rows, np.random.default_rng(self.seed))
         few = copy(self)
-        few.X, few.y, few.weight = sample.X, sample.y, sample.weights
+        few.X = sample.X
+        few.y = sample.y
+        few.weight = sample.weights
         return few
 
 
@@ -541,7 +539,8 @@ class HeldOut:
         rows: NDArray | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.ridge, self.budget = ridge, budget or Budget()
+        self.ridge = ridge
+        self.budget = budget or Budget()
         self._has_plateaued = never if ridge.is_dense else has_plateaued
         self.folds = sets_held_out(ridge.design, seed, rows)
         self._rows = [self._stored(mask) for mask in self.folds]
@@ -569,7 +568,8 @@ class HeldOut:
         losses: Losses | None = None,
     ) -> Trace:
         """A trace of the rows of fold k."""
-        equations, rows = self.ridge.equations(~self.folds[k]), self._rows[k]
+        equations = self.ridge.equations(~self.folds[k])
+        rows = self._rows[k]
         losses = losses or partial(squares, rows.y if mix is None else rows.y @ mix)
         return Trace(equations, rows, losses, n_candidates, steps, mix)
 
@@ -589,9 +589,11 @@ class HeldOut:
         -------
         array of shape (A,)
         """
-        K, most = self.ridge.design.source.n_outputs, POLICY.traced_outputs
+        K = self.ridge.design.source.n_outputs
+        most = POLICY.traced_outputs
         mix = mixture(K, most) * np.sqrt(K / most) if most < K else None
-        weights, curves = [rows.weight.sum() for rows in self._rows], []
+        weights = [rows.weight.sum() for rows in self._rows]
+        curves = []
         stops = in_time(self.budget.part(POLICY.scored_share), self._has_plateaued)
         for k in range(len(self.folds)):
             trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
@@ -648,12 +650,10 @@ class HeldOut:
         settled : bool, default=False
             Stop before where the predictions have settled.
         """
-        coefs, offsets, predicted, errors = (
-            list[NDArray](),
-            list[NDArray](),
-            list[NDArray](),
-            list[float](),
-        )
+        coefs = list[NDArray]()
+        offsets = list[NDArray]()
+        predicted = list[NDArray]()
+        errors = list[float]()
         budget = self.budget.part(POLICY.traced_share)
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
@@ -669,7 +669,8 @@ class HeldOut:
             offsets.append(trace.equations.intercept(found.coef))
             predicted.append(trace.predict(found.coef)[0])
             errors.append(max(found.error, tol))
-        ends, error = (coefs, offsets), max(errors) if settled else tol
+        ends = (coefs, offsets)
+        error = max(errors) if settled else tol
         return HeldOutRun(
             POLICY.most_iterations, self._predictions(predicted), *ends, error
         )

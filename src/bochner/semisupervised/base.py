@@ -195,10 +195,8 @@ class Memberships:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Memberships of some rows, shape (b, K)."""
-        found, known = (
-            np.zeros((len(y), len(self.classes))),
-            np.flatnonzero(labelled(y)),
-        )
+        found = np.zeros((len(y), len(self.classes)))
+        known = np.flatnonzero(labelled(y))
         labels = plain(y[known])
         if len(labels):
             found[known, np.searchsorted(self.classes, labels)] = 1.0

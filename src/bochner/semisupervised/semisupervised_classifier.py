@@ -179,7 +179,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         self
         """
         graph = self._fit_graph(X, y, sample_weight)
-        members, factors = graph.targets, self._factors(graph)
+        members = graph.targets
+        factors = self._factors(graph)
         graph.change_targets(lambda targets: targets * factors)
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
@@ -280,7 +281,9 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
-            out, slope, loss = None, SLOPE, np.inf
+            out = None
+            slope = SLOPE
+            loss = np.inf
             if not few and len(self.classes_) > 1:
                 out = left_out(graph, smooth, graph.targets)
             if out is not None:

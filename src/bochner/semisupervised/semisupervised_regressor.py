@@ -125,7 +125,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self
         """
         graph = self._fit_graph(X, y, sample_weight)
-        Y, weight = graph.targets[:, :-1], graph.weight
+        Y = graph.targets[:, :-1]
+        weight = graph.weight
         self.mean_ = np.average(Y, axis=0, weights=weight)
         deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
         self.scale_ = np.where(deviation > 0, deviation, 1.0)

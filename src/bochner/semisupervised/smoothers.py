@@ -168,8 +168,10 @@ def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64
     """Solve positive definite equations for the columns of B, of shape (m, K),
     together by conjugate gradients.
     """
-    X, R = np.zeros_like(B), B.copy()
-    P, squares = R.copy(), (R * R).sum(axis=0)
+    X = np.zeros_like(B)
+    R = B.copy()
+    P = R.copy()
+    squares = (R * R).sum(axis=0)
     least = CG_TOL**2 * squares
     for _ in range(CG_STEPS):
         if (squares <= least).all():
@@ -183,7 +185,8 @@ def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64
         )
         X += step * P
         R -= step * Q
-        before, squares = squares, (R * R).sum(axis=0)
+        before = squares
+        squares = (R * R).sum(axis=0)
         P = (
             R
             + np.divide(squares, before, out=np.zeros_like(squares), where=before > 0)
@@ -276,7 +279,8 @@ class SmoothRidge:
     def fit(self, graph: Graph) -> Smooth:
         """The function of the targets of a graph."""
         values, V = graph.smoothest(self.count)
-        B, weight = graph.labelled @ V, graph.weight
+        B = graph.labelled @ V
+        weight = graph.weight
         roughness = (1 - values) / max(1 - values[-1], 1e-8) + 1e-4
         system = B.T @ (
             B * weight[:, np.newaxis]
@@ -320,16 +324,15 @@ def left_out(
     """
     if smooth.influence is None:
         return None
-    f, h, e = (
-        graph.labelled @ smooth.v,
-        smooth.influence[:, np.newaxis],
-        targets - smooth.origin,
-    )
+    f = graph.labelled @ smooth.v
+    h = smooth.influence[:, np.newaxis]
+    e = targets - smooth.origin
     if smooth.shrinks:
         return (f - h * e) / np.maximum(1 - h, 1e-6)
     found = f - h * e
     if smooth.reach is not None:
-        weight, rest = graph.weight[:, np.newaxis], smooth.reach[:, np.newaxis] - h
+        weight = graph.weight[:, np.newaxis]
+        rest = smooth.reach[:, np.newaxis] - h
         others = weight.sum() - weight
         found += (
             np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest

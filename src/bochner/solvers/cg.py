@@ -143,9 +143,13 @@ def conjugate_gradients(
     """
     operator, penalty, precondition = system
     x, r, progress = _begin(system, rhs, start)
-    p, q, z = np.zeros_like(rhs), np.empty_like(rhs), np.empty_like(rhs)
-    size, left = dots(rhs, rhs), dots(r, r)
-    error, step = 1.0 if size.any() else 0.0, progress.steps
+    p = np.zeros_like(rhs)
+    q = np.empty_like(rhs)
+    z = np.empty_like(rhs)
+    size = dots(rhs, rhs)
+    left = dots(r, r)
+    error = 1.0 if size.any() else 0.0
+    step = progress.steps
     while error > tol:
         ratio = progress.begin(precondition(r, z))
         error = progress.error(tol) if tol > 0 else error
@@ -157,7 +161,8 @@ def conjugate_gradients(
         left = add_scaled(r, q, -step)
         if visit(x, progress.n_iter) or not step.any():
             break
-    n_iter, residual = progress.n_iter, float(np.sqrt(_quotient(left, size)).max())
+    n_iter = progress.n_iter
+    residual = float(np.sqrt(_quotient(left, size)).max())
     if n_iter:
         error = progress.error(tol) if step.any() else min(error, residual)
     if 0 < tol < CHECKED and n_iter:
@@ -201,7 +206,9 @@ class _Progress:
     """
 
     def __init__(self, least: NDArray | None, known: NDArray | float = 0.0) -> None:
-        self.least, self.known, self.gains = least, known, list[NDArray]()
+        self.least = least
+        self.known = known
+        self.gains = list[NDArray]()
         self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(
             0
         )
@@ -244,9 +251,11 @@ class _Progress:
 
     def step(self, curvature: NDArray) -> NDArray:
         """Lengths of the steps along directions of these curvatures."""
-        self.steps, self.bounded = _quotient(self.rho, curvature), False
+        self.steps = _quotient(self.rho, curvature)
+        self.bounded = False
         self.gains.append(self.steps * self.rho)
-        self.former, self.former_gamma = self.rho, self.gamma
+        self.former = self.rho
+        self.former_gamma = self.gamma
         return self.steps
 
     def error(self, tol: float) -> float:

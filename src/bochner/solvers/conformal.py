@@ -72,7 +72,8 @@ class Scores:
 
     def _quantile(self, q: float, k: int) -> float:
         wanted = max(q, 1 - q) * (1 + 1 / self.n_effective) - ROUNDING
-        values, shares = self.values[:, k], self.shares[:, k]
+        values = self.values[:, k]
+        shares = self.shares[:, k]
         if q >= 0.5:
             return float(values[np.searchsorted(shares[:-1], wanted)])
         from_above = 1 - np.concatenate(
@@ -128,7 +129,8 @@ def require_rows(n_effective: float, q: float) -> None:
     """
     needed = rows_needed(q)
     if n_effective * (1 + ROUNDING) < needed:
-        tail, n = min(q, 1 - q), int(n_effective)
+        tail = min(q, 1 - q)
+        n = int(n_effective)
         raise ValueError(
             f"A quantile of {q:g} needs {needed:,} rows that the model has not seen "
             "(effectively, if they have "

@@ -151,14 +151,14 @@ class PrimalFactor(FeatureFactor):
         overwrite: bool = False,
         place: Device | None = None,
     ) -> None:
-        self.n_rows, self.weight, self.trace = (
-            moments.n_rows,
-            moments.weight,
-            moments.centred_trace(),
-        )
+        self.n_rows = moments.n_rows
+        self.weight = moments.weight
+        self.trace = moments.centred_trace()
         centred = moments.centred(overwrite and moments.n_features > LARGE)
-        self.cross, self.total = centred.cross, centred.total
-        self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
+        self.cross = centred.cross
+        self.total = centred.total
+        self.feature_mean = centred.feature_mean
+        self.target_mean = centred.target_mean
         rounding = self.trace * ROUNDING[moments.dtype]
         if place is not None and serves(place, len(centred.gram)):
             self.inverse = DeviceInverse(place, centred.gram, rounding)
@@ -227,12 +227,12 @@ class KernelFactor(Factor):
         precision: DTypeLike = np.float64,
     ) -> None:
         n = self.n_rows = len(y)
-        self.y, self.row_weight = y, weight
-        self.weight, self.trace = float(self.row_weight.sum()), float(np.trace(kernel))
-        share, self.root = (
-            self.row_weight / self.weight,
-            np.sqrt(self.row_weight)[:, np.newaxis],
-        )
+        self.y = y
+        self.row_weight = weight
+        self.weight = float(self.row_weight.sum())
+        self.trace = float(np.trace(kernel))
+        share = self.row_weight / self.weight
+        self.root = np.sqrt(self.row_weight)[:, np.newaxis]
         self.target_mean = share @ y
         self.targets = (y - self.target_mean) * self.root
         self.lift = self.trace / n or 1.0
@@ -439,7 +439,8 @@ class PrimalLeaveOneOut(LeaveOneOut):
     def __init__(
         self, design: Design, factor: FeatureFactor, counts: NDArray | None = None
     ) -> None:
-        self.design, self.factor = design, factor
+        self.design = design
+        self.factor = factor
         self.weight = design.source.weights if counts is None else counts
 
     @property
@@ -458,7 +459,8 @@ class PrimalLeaveOneOut(LeaveOneOut):
         intercepts = self.factor.target_mean @ mix - np.tensordot(
             self.factor.feature_mean, coefs, 1
         )
-        total, done = np.zeros(len(alphas)), 0
+        total = np.zeros(len(alphas))
+        done = 0
         for Z, y, weight in self.design.mapped(
             SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1
         ):

@@ -102,8 +102,10 @@ class IterativeRidge:
         samples: list[Sample | None] | None = None,
     ) -> None:
         features = design.features
-        self.design, self.seed = design, seed
-        self.maps, self.scales = features.parts, features.scales
+        self.design = design
+        self.seed = seed
+        self.maps = features.parts
+        self.scales = features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         packs = (
             design.n_rows
@@ -113,7 +115,8 @@ class IterativeRidge:
         if centres is None:
             X, _, weight = self._sample(CENTRED)
             centres = features.centres(X, weight)
-        self.centres, self._samples = centres, samples
+        self.centres = centres
+        self._samples = samples
         self.blocks = design.store(packs, centres) if blocks is None else blocks
         self.packed = (
             packs and isinstance(self.blocks, list) and design.on_device is None
@@ -144,11 +147,9 @@ class IterativeRidge:
         source = self.design.source
         X, _, own = self._sample(CENTRED)
         part.fit_sample(X, own)
-        centres, others, first = (
-            [*self.centres, *part.centres(X, own)],
-            list[Stored](),
-            0,
-        )
+        centres = [*self.centres, *part.centres(X, own)]
+        others = list[Stored]()
+        first = 0
         for block in self.blocks:
             X = (
                 source.take(slice(first, first + len(block.y)))
@@ -159,11 +160,10 @@ class IterativeRidge:
             first += len(block.y)
         part.finalize()
         features = ConcatenatedFeatures.beside(self.design.features, part, weight)
-        D, scale = int(self.edges[-1]), features.scales[-1]
-        edges, scales = (
-            np.array([0, D, D + part.n_features_out]),
-            np.array([1.0, scale]),
-        )
+        D = int(self.edges[-1])
+        scale = features.scales[-1]
+        edges = np.array([0, D, D + part.n_features_out])
+        scales = np.array([1.0, scale])
         blocks = [
             block._replace(
                 features=StoredTogether([block.features, other], scales, edges)
@@ -342,14 +342,14 @@ class IterativeRidge:
         """
         K, D = solution.coef.shape
         exact = NormalEquations(self.design.again(self.centres), D, K, self.dtype)
-        coef, n_iter, error = solution.coef, solution.n_iter, np.inf
+        coef = solution.coef
+        n_iter = solution.n_iter
+        error = np.inf
         for _ in range(MOST_REFINEMENTS):
             residual = exact.rhs - exact(coef) - system.penalty * coef
             step = conjugate_gradients(system, residual, CORRECTED, max_iter)
-            sizes, gains = (
-                (exact.rhs * coef).sum(axis=1),
-                (residual * step.coef).sum(axis=1),
-            )
+            sizes = (exact.rhs * coef).sum(axis=1)
+            gains = (residual * step.coef).sum(axis=1)
             error = (
                 2
                 * CORRECTED
@@ -359,7 +359,8 @@ class IterativeRidge:
                     ).max()
                 )
             )
-            coef, n_iter = coef + step.coef, n_iter + step.n_iter
+            coef = coef + step.coef
+            n_iter = n_iter + step.n_iter
             if error <= tol:
                 break
         left = np.linalg.norm(residual, axis=1) / np.maximum(
@@ -410,10 +411,12 @@ class IterativeRidge:
         stands for M.
         """
         (sample,), rng = self.samples(), np.random.default_rng(self.seed)
-        dense, scale = self.maps[0].dense, self.scales[0]
+        dense = self.maps[0].dense
+        scale = self.scales[0]
         assert isinstance(sample, SampledRows)
         assert dense is not None
-        weight, weights = self.design.source.total_weight, self.design.source.weights
+        weight = self.design.source.total_weight
+        weights = self.design.source.weights
         V = sample.draw(weight, penalty, SKETCH, rng).astype(self.dtype)
         leverage = np.concatenate(
             [np.square(block.features.forward(V)).mean(axis=0) for block in self.blocks]
@@ -446,7 +449,8 @@ class IterativeRidge:
             if small
             else np.random.default_rng(self.seed + 1).permutation(len(weight))
         )
-        Z, weight = part.rows(X[order]), weight[order] / weight.mean()
+        Z = part.rows(X[order])
+        weight = weight[order] / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
         return SampledGram(Z) if small else SampledRows(Z)
@@ -470,7 +474,9 @@ class Without:
         kept: NDArray,
         targets: NDArray | None = None,
     ) -> None:
-        self.blocks, self.kept, self.targets = blocks, kept, targets
+        self.blocks = blocks
+        self.kept = kept
+        self.targets = targets
 
     def __iter__(self) -> Iterator[StoredRows]:
         first = 0

@@ -113,7 +113,8 @@ def solve_exact(
         free.
     """
     X, y, weight = rows
-    n, free = len(y), available_memory()
+    n = len(y)
+    free = available_memory()
     mean = weight @ y / weight.sum()
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
@@ -163,14 +164,16 @@ def _influence(
 
 def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
     """Coefficients that sum to zero, and the intercepts that make them."""
-    u, v = solved[:, :-1], solved[:, -1:]
+    u = solved[:, :-1]
+    v = solved[:, -1:]
     intercept = u.sum(axis=0) / v.sum()
     return u - v * intercept, intercept
 
 
 def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
     """Lower Cholesky factor of the kernel matrix with a ridge penalty for each row."""
-    n, rounding = X.shape[0], 0.0
+    n = X.shape[0]
+    rounding = 0.0
     for _ in range(SHIFTS):
         K = np.empty((n, n))
         features.rows(X, out=K)
@@ -192,7 +195,8 @@ def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
 
 def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
     """Entries of the diagonal of the inverse: squared lengths of columns of L^-1."""
-    n, diagonal = len(lower), np.empty(len(chosen))
+    n = len(lower)
+    diagonal = np.empty(len(chosen))
     for a in range(0, len(chosen), COLUMNS):
         part = chosen[a : a + COLUMNS]
         unit = np.zeros((n, len(part)))
@@ -229,7 +233,8 @@ def _by_conjugate_gradients(
     """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
     the same for all rows.
     """
-    n, root = X.shape[0], np.sqrt(weight)
+    n = X.shape[0]
+    root = np.sqrt(weight)
     m = min(LANDMARKS, n)
     require_memory(
         8 * n * (3 * m + BLOCK_ROWS),
@@ -247,7 +252,8 @@ def _by_conjugate_gradients(
 
     rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
     penalty = np.full((len(rhs), 1), alpha)
-    apply, tol = preconditioner.at(float(m), penalty[:, 0]), min(tol, LEAST_TOL)
+    apply = preconditioner.at(float(m), penalty[:, 0])
+    tol = min(tol, LEAST_TOL)
     solution = conjugate_gradients(
         System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS
     )
@@ -257,7 +263,8 @@ def _by_conjugate_gradients(
 
 def _multiplier(features: DenseFeatures, X: Rows) -> Callable[[NDArray], NDArray]:
     """Products of the kernel matrix, which is held where it fits the memory."""
-    n, free = X.shape[0], available_memory()
+    n = X.shape[0]
+    free = available_memory()
     if free is None or 8 * n * n <= STORED_SHARE * free:
         K = features.rows(X, out=np.empty((n, n)))
         return lambda B: product(K, np.ascontiguousarray(B))

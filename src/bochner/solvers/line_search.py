@@ -119,7 +119,8 @@ def _walk_downhill(
         lambda log_alpha: float(score(np.exp([log_alpha]))[0])
     )
     low, high = np.log(bounds)
-    best, width = (low + high) / 2, np.log(step)
+    best = (low + high) / 2
+    width = np.log(step)
     while width > np.log(step) / 3:
         lowest = min(
             (min(max(best + shift, low), high) for shift in (0.0, width, -width)),

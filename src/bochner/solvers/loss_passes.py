@@ -82,12 +82,10 @@ class LossSums:
 
     def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
         """The sums at coefficients V, (K, D), over some blocks."""
-        value, weights, slopes, gradient = (
-            0.0,
-            0.0,
-            np.zeros(len(V)),
-            self.sums.zeros(*V.shape),
-        )
+        value = 0.0
+        weights = 0.0
+        slopes = np.zeros(len(V))
+        gradient = self.sums.zeros(*V.shape)
         for features, y, weight in blocks:
             F = features.forward(V).astype(self.sums.dtype, copy=False)
             F += self.offset[:, np.newaxis].astype(F.dtype)
@@ -158,7 +156,9 @@ def minimise_in_passes(
     """
     sums = Sums(np.dtype(ridge.dtype), bool(getattr(ridge.blocks, "many", False)))
     tol, most, max_iter, is_late = limits
-    V, b, n_passes = begun[0].astype(ridge.dtype), begun[1].astype(np.float64), 0
+    V = begun[0].astype(ridge.dtype)
+    b = begun[1].astype(np.float64)
+    n_passes = 0
 
     def at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
@@ -168,11 +168,9 @@ def minimise_in_passes(
         )
         return found.penalised(alpha, V)
 
-    present, share, length = (
-        at(V, b),
-        sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks),
-        1.0,
-    )
+    present = at(V, b)
+    share = sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks)
+    length = 1.0
     share /= present.weight
     while n_passes < most and not is_late():
         problem = Reweighted(

@@ -109,7 +109,8 @@ class Reweighted:
         offset: NDArray,
         dtype: DTypeLike,
     ) -> None:
-        self.loss, self.dtype = loss, np.dtype(dtype)
+        self.loss = loss
+        self.dtype = np.dtype(dtype)
         self.penalty, self.coef = (
             penalty.astype(self.dtype),
             np.ascontiguousarray(coef, self.dtype),
@@ -121,7 +122,8 @@ class Reweighted:
         )
 
     def _rows(self, block: StoredRows) -> _Rows:
-        Y, F = block.y.T.astype(self.dtype), self._forward(block, self.coef)
+        Y = block.y.T.astype(self.dtype)
+        F = self._forward(block, self.coef)
         F += self.offset[:, np.newaxis].astype(self.dtype)
         return _Rows(block, Y, F, self.loss.curvature(Y, F))
 
@@ -133,10 +135,8 @@ class Reweighted:
         given, as those of more rows.
         """
         K = len(self.coef)
-        slopes, bends = (
-            np.zeros(K),
-            sum((self._bends(rows) for rows in self.rows), np.zeros((K, K))),
-        )
+        slopes = np.zeros(K)
+        bends = sum((self._bends(rows) for rows in self.rows), np.zeros((K, K)))
         self._gradient = self.penalty * self.coef
         first = (
             [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows]
@@ -187,7 +187,8 @@ class Reweighted:
         """
         K = len(self.coef)
         changes = self._changes(np.ascontiguousarray(P.reshape(K, -1)))
-        out, total = Q.reshape(K, -1), np.zeros(K)
+        out = Q.reshape(K, -1)
+        total = np.zeros(K)
         constant = self._follow(changes)
         for rows, T in zip(self.rows, changes, strict=True):
             T += constant[:, np.newaxis].astype(self.dtype)
@@ -275,7 +276,8 @@ class Reweighted:
                     dtype=np.float64,
                 )
             )
-        before, length = self.objective([rows.F for rows in self.rows], self.coef), 1.0
+        before = self.objective([rows.F for rows in self.rows], self.coef)
+        length = 1.0
         for _ in range(HALVINGS):
             coef = self.coef + np.asarray(length, self.dtype) * step
             F = [
@@ -292,7 +294,8 @@ class Reweighted:
 
     def move_to(self, coef: NDArray, offset: NDArray, F: list[NDArray]) -> None:
         """Go to coefficients and offsets that give these fitted values."""
-        self.coef, self.offset = coef, offset
+        self.coef = coef
+        self.offset = offset
         self.rows = [
             _Rows(rows.stored, rows.Y, own, self.loss.curvature(rows.Y, own))
             for rows, own in zip(self.rows, F, strict=True)
@@ -329,7 +332,8 @@ def minimise(
         Asked after every iteration and step; a true value ends them.
     """
     n_steps = n_iter = 0
-    error, forcing = np.inf, FORCING
+    error = np.inf
+    forcing = FORCING
     while n_steps < max_steps and error > tol:
         problem.linearise()
         found = _solve(
@@ -340,7 +344,8 @@ def minimise(
             lambda coef, n_iter: is_late(),
         )
         squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
-        n_steps, n_iter = n_steps + 1, n_iter + found.n_iter
+        n_steps = n_steps + 1
+        n_iter = n_iter + found.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
         forcing = float(np.clip(error, STRICT, FORCING))
         if visit(problem, n_steps) or is_late() or not gained:
@@ -377,7 +382,8 @@ def _solve(
     """The equations of a step by conjugate gradients; of outputs that are coupled,
     all in one vector.
     """
-    K, shape = problem.coef.shape[0], problem.coef.shape
+    K = problem.coef.shape[0]
+    shape = problem.coef.shape
     if not problem.loss.coupled:
         return conjugate_gradients(
             System(problem.operator, problem.penalty, inverse),
@@ -409,7 +415,9 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
     ridge : IterativeRidge
         Of whose features the problem is.
     """
-    weights, parts, samples = problem.weights(), list[Preconditioner](), ridge.samples()
+    weights = problem.weights()
+    parts = list[Preconditioner]()
+    samples = ridge.samples()
     diagonal = (
         problem.diagonal([sample is None for sample in samples])
         if None in samples

@@ -111,7 +111,9 @@ def forms_without(
     weight : array of shape (n,)
     fold : int array of shape (n,)
     """
-    D, K, forms = moments.n_features, moments.n_outputs, np.empty(len(Z))
+    D = moments.n_features
+    K = moments.n_outputs
+    forms = np.empty(len(Z))
     for k in np.unique(fold):
         own = np.flatnonzero(fold == k)
         part = Moments(D, K, np.float64, shared=True)
@@ -219,9 +221,13 @@ def fit_log_scale(
     array of shape (n, K)
         Its leave-one-out predictions, clipped.
     """
-    t, share = log_sizes(errors, weight), weight / weight.sum()
-    mean, level, root = share @ Z, share @ t, np.sqrt(weight)[:, np.newaxis]
-    U, b = (Z - mean) * root, (t - level) * root
+    t = log_sizes(errors, weight)
+    share = weight / weight.sum()
+    mean = share @ Z
+    level = share @ t
+    root = np.sqrt(weight)[:, np.newaxis]
+    U = (Z - mean) * root
+    b = (t - level) * root
     with single_threaded_blas():
         s, V = scipy.linalg.eigh(
             gram(U, np.empty((U.shape[1], U.shape[1]))),
@@ -230,9 +236,12 @@ def fit_log_scale(
         )
     s = np.maximum(s, 0.0)
     U = product(U, V)
-    cross, squares, trace = U.T @ b, np.square(U), float(s.sum()) or 1.0
+    cross = U.T @ b
+    squares = np.square(U)
+    trace = float(s.sum()) or 1.0
     best = np.full(t.shape[1], np.inf)
-    coef, left_out = np.zeros((len(V), t.shape[1])), np.tile(level, (len(t), 1))
+    coef = np.zeros((len(V), t.shape[1]))
+    left_out = np.tile(level, (len(t), 1))
     for alpha in trace * PATH:
         shrunk = cross / (s + alpha)[:, np.newaxis]
         leverage = share + squares @ (1 / (s + alpha))
@@ -318,11 +327,13 @@ def _fit_one(
     """Level, slope and signal of one target; None where constant noise is about as
     likely.
     """
-    squares, centre = np.square(errors) / constant, float(weight @ g / weight.sum())
+    squares = np.square(errors) / constant
+    centre = float(weight @ g / weight.sum())
     shifted = g - centre
 
     def loss(p: NDArray) -> tuple[float, NDArray]:
-        noise, signal = np.exp(2 * (p[0] + p[1] * shifted)), np.exp(p[2]) * forms
+        noise = np.exp(2 * (p[0] + p[1] * shifted))
+        signal = np.exp(p[2]) * forms
         total = noise + signal
         by_total = weight * (1 - squares / total) / total / 2
         prior = ((p[1] - SLOPE[0]) ** 2 / SLOPE[1] ** 2 + p[2] ** 2) / 2

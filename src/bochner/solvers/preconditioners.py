@@ -34,7 +34,8 @@ class Preconditioner:
     def __init__(
         self, apply: Callable[[NDArray, NDArray], NDArray], least: NDArray | None = None
     ) -> None:
-        self.apply, self.least = apply, least
+        self.apply = apply
+        self.least = least
 
     def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
         """Write approximate solutions for R into Z; inner products of their rows."""
@@ -153,7 +154,9 @@ class LowRank:
     """
 
     def __init__(self, S: NDArray, products: NDArray, tail: float) -> None:
-        self.S, self.gram, self.tail = S, products, tail
+        self.S = S
+        self.gram = products
+        self.tail = tail
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""

@@ -111,10 +111,8 @@ class Tridiagonal:
         """
 
         def found(shift: float) -> tuple[NDArray, NDArray]:
-            pivots, ratios = (
-                self.diagonal + np.float64(shift),
-                np.zeros(len(self.diagonal)),
-            )
+            pivots = self.diagonal + np.float64(shift)
+            ratios = np.zeros(len(self.diagonal))
             ratios[1:] = self.beside
             algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
@@ -222,14 +220,16 @@ class TridiagonalInverse(ShiftedInverse):
     serves_paths = True
 
     def __init__(self, matrix: NDArray, rounding: float) -> None:
-        self.matrix, self.rounding = Tridiagonal(matrix), rounding
+        self.matrix = Tridiagonal(matrix)
+        self.rounding = rounding
         self._last: tuple[list[float], list[tuple[NDArray, NDArray]]] = ([], [])
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
         """Of each alpha, and kept, as forms and solutions are mostly asked for the
         same ones.
         """
-        asked, last = alphas.tolist(), self._last
+        asked = alphas.tolist()
+        last = self._last
         if asked != last[0]:
             last = self._last = (
                 asked,
@@ -271,11 +271,9 @@ class CholeskyInverse(ShiftedInverse):
 
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         copy_triangle(matrix, below=False)
-        self.matrix, self.rounding, self._diagonal = (
-            matrix,
-            rounding,
-            np.diagonal(matrix).copy(),
-        )
+        self.matrix = matrix
+        self.rounding = rounding
+        self._diagonal = np.diagonal(matrix).copy()
         self._alpha: float | None = None
 
     def _factor(self, alpha: float) -> NDArray:
@@ -328,9 +326,12 @@ class DeviceInverse(ShiftedInverse):
     def __init__(self, place: Device, matrix: NDArray, rounding: float) -> None:
         if not np.isfinite(matrix).all():
             raise LinAlgError("The matrix contains NaN or infinity.")
-        self.place, self.rounding, self.trace = place, rounding, float(np.trace(matrix))
+        self.place = place
+        self.rounding = rounding
+        self.trace = float(np.trace(matrix))
         self.matrix = place.put(matrix)
-        self._alpha, self._lower = np.nan, self.matrix
+        self._alpha = np.nan
+        self._lower = self.matrix
 
     def _factor(self, alpha: float) -> Any:
         if alpha != self._alpha:

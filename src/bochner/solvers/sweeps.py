@@ -165,7 +165,8 @@ def minimise_by_sweeps(
     weight = grids.stored(
         [rows.stored.weight[np.newaxis].astype(F.dtype) for rows in problem.rows]
     )
-    coef, offset = problem.coef.copy(), problem.offset.copy()
+    coef = problem.coef.copy()
+    offset = problem.offset.copy()
     objective = problem.objective([rows.F for rows in problem.rows], coef)
     n_done = 0
     for n_done in range(1, n_sweeps + 1):
@@ -202,7 +203,8 @@ def _descend(
     from bochner.loops.sweeps import descend
 
     Y, F, weight = rows
-    dtype, loss = F.dtype, problem.loss
+    dtype = F.dtype
+    loss = problem.loss
     # 1) The second-order model of the loss, of each output by itself
     gradient = loss.gradient(Y, F) * weight
     curvature = loss.diagonal(loss.curvature(Y, F)) * weight
@@ -213,7 +215,8 @@ def _descend(
     change = np.empty_like(F)
     change[:] = shift[:, np.newaxis]
     # 3) Coefficients, grid by grid; each output on a thread of its own
-    ids, values = grids.ids(group), grids.values[group].astype(dtype)
+    ids = grids.ids(group)
+    values = grids.values[group].astype(dtype)
     columns = np.stack([grids.offsets[group], grids.offsets[group + 1]], axis=1)
     penalty = problem.penalty
     if penalty.shape[1] > 1:

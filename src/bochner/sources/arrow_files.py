@@ -113,10 +113,8 @@ class FilePart(ABC):
             pa.schema([*one.schema, *more.schema])
             for one, more in zip(contents, constants, strict=True)
         ]
-        names, asked = (
-            dict.fromkeys(name for whole in wholes for name in whole.names),
-            pa.schema(schema or ()),
-        )
+        names = dict.fromkeys(name for whole in wholes for name in whole.names)
+        asked = pa.schema(schema or ())
         require(names, selection.exclude)
         require(names, asked.names, "schema: ")
         index = selection.index(
@@ -219,8 +217,11 @@ def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
             and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES)
         ):
             yield first, stop, rows
-            first, rows, size = stop, 0, 0
-        rows, size = rows + more_rows, size + more_size
+            first = stop
+            rows = 0
+            size = 0
+        rows = rows + more_rows
+        size = size + more_size
     if rows:
         yield first, len(one.units), rows
 
@@ -238,7 +239,8 @@ class ParquetPart(FilePart):
     does not matter.
     """
 
-    unit, units = "row group", "row groups"
+    unit = "row group"
+    units = "row groups"
 
     @classmethod
     def contents(cls, path: str | os.PathLike[str]) -> Contents:
@@ -296,10 +298,8 @@ def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
     which equal values may be one.
     """
     widths = {column.name: width_of(column.type) for column in file.schema_arrow}
-    fixed, text = (
-        sum(widths[name] for name in names) // 8,
-        sum(not widths[name] for name in names),
-    )
+    fixed = sum(widths[name] for name in names) // 8
+    text = sum(not widths[name] for name in names)
     if not text:
         return fixed + 1
     facts = file.metadata.row_group(group)
@@ -314,18 +314,22 @@ class IpcPart(FilePart):
     But those that are compressed are held as a whole.
     """
 
-    unit, units = "record batch", "record batches"
+    unit = "record batch"
+    units = "record batches"
 
     @classmethod
     def contents(cls, path: str | os.PathLike[str]) -> Contents:
         """Its record batches, which of a stream are known by reading it from the
         first byte.
         """
-        state, counts = FileState.of(path), []
+        state = FileState.of(path)
+        counts = []
         try:
             mapped = _mapped(state.path)
-            declared, stream = _reader(mapped).schema, not _is_file(mapped)
-            schema, index = bare(declared), tuple(index_columns(declared))
+            declared = _reader(mapped).schema
+            stream = not _is_file(mapped)
+            schema = bare(declared)
+            index = tuple(index_columns(declared))
             # Of a stream one column is decoded, one that is fast to read
             widths = [width_of(column.type) or math.inf for column in schema]
             narrowest = [widths.index(min(widths))] if widths else []
@@ -407,7 +411,8 @@ def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
 
 def _owned(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
-        indices, dictionary = _owned(values.indices), _owned(values.dictionary)
+        indices = _owned(values.indices)
+        dictionary = _owned(values.dictionary)
         return pa.DictionaryArray.from_arrays(
             indices, dictionary, ordered=values.type.ordered
         )
@@ -483,7 +488,8 @@ def open_lazy(
     """
     from polars.exceptions import PolarsError
 
-    selection, folder = selection or Selection(), TemporaryFolder()
+    selection = selection or Selection()
+    folder = TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
     warn(
         f"The LazyFrame is written to {path}; sink it to a file of your own to use "

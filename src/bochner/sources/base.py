@@ -210,7 +210,9 @@ class RowError(SourceError):
 
     def __init__(self, before: str, row: int, after: str = "") -> None:
         super().__init__(f"{before}row {row}{after}")
-        self.before, self.row, self.after = before, row, after
+        self.before = before
+        self.row = row
+        self.after = after
 
     def at(self, place: str) -> str:
         """The message with another name of the row."""

@@ -139,7 +139,8 @@ def errors_at(place: str, cure: str, kinds: Any = Exception) -> Iterator[None]:
 
 def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
     """Yield batches that have rows, each with its place for messages."""
-    batches, number = iter(_iterable(batches, name)), 0
+    batches = iter(_iterable(batches, name))
+    number = 0
     while True:
         number += 1
         place = f"{name}, batch {number}"
@@ -281,7 +282,8 @@ def open_iterator(
         Where there are no rows, a batch is of another kind than the first, the iterator
         fails, or the disk is full.
     """
-    folder, name = TemporaryFolder(), f"the {type(batches).__name__}"
+    folder = TemporaryFolder()
+    name = f"the {type(batches).__name__}"
     path = os.path.join(folder.path, "rows")
     cure = "give a callable that returns a new iterator, to read without a copy"
     warn(f"{name} can be read only once, and is written to {path}; {cure}.")
@@ -360,7 +362,8 @@ def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
         size += piece.n_bytes
         if size >= PART_BYTES:
             yield joined(waiting)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
     if waiting:
         yield joined(waiting)
 
@@ -390,7 +393,8 @@ def _read(file: Any) -> NDArray:
 
 def _write(file: Any, batch: Batch) -> int:
     """Append the arrays of a batch to a file; where they begin."""
-    X, offset = batch.X, file.tell()
+    X = batch.X
+    offset = file.tell()
     if isinstance(X, pa.Table):
         X = np.frombuffer(arrow_bytes(X, "lz4"), np.uint8)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]

@@ -145,7 +145,8 @@ class Odd:
         """Those of an Arrow column of any type, by the name of a kind; see `_early`."""
         import pyarrow.compute as pc
 
-        n, values = len(column), len(column) - column.null_count
+        n = len(column)
+        values = len(column) - column.null_count
         if not is_text(column.type):
             odd = 0 if KINDS[kind][1](column.type) else values
             row = pc.index(column.is_valid(), True).as_py() if odd else None
@@ -234,7 +235,8 @@ class Numbering:
         )
 
     def __add__(self, other: Numbering) -> Numbering:
-        total, whole = (self.total + other.total) % 2**64, self.whole and other.whole
+        total = (self.total + other.total) % 2**64
+        whole = self.whole and other.whole
         return Numbering(
             self.rows + other.rows,
             min(self.low, other.low),

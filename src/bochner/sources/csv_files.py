@@ -106,12 +106,14 @@ class CsvPart(FileRange):
         """Line of the file of one of the rows that are read, which count from 0."""
         if self.selection.where is None:
             return self.line_of_row(row)
-        above, types = 0, {column.name: column.type for column in self.schema}
+        above = 0
+        types = {column.name: column.type for column in self.schema}
         for batch in self.batches(self.schema.names, types, READ_BYTES):
             kept = self.selection.rows(pa.Table.from_batches([batch]))
             if row < len(kept):
                 return self.line_of_row(above + int(kept[row]))
-            row, above = row - len(kept), above + batch.num_rows
+            row = row - len(kept)
+            above = above + batch.num_rows
         raise IndexError(f"{self.name}: no row {row}")
 
     def line_of_row(self, row: int) -> int:
@@ -122,7 +124,8 @@ class CsvPart(FileRange):
         """Yield the line of each row, that of the names too; the first line is 1,
         and blank lines are no rows.
         """
-        left_out, above = {row.start for row in self.without}, self.lines_above()
+        left_out = {row.start for row in self.without}
+        above = self.lines_above()
         with self.opened_bytes() as stream:
             for row in rows_of(stream, self.separator):
                 if row.start + self.start not in left_out:
@@ -170,16 +173,13 @@ class CsvPart(FileRange):
         require_addresses(
             "Reading a CSV file"
         )  # its threads are waited for, also where they cannot begin
-        block, done = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES), 0
+        block = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES)
+        done = 0
         while True:
-            skip, known = (
-                done,
-                {
-                    name: kind
-                    for name, kind in types.items()
-                    if name in (columns or types)
-                },
-            )
+            skip = done
+            known = {
+                name: kind for name, kind in types.items() if name in (columns or types)
+            }
             try:
                 with self.opened() as stream:
                     reader = csv.open_csv(
@@ -250,7 +250,8 @@ def whole_file(path: Path) -> CsvPart:
     """All rows of a file, of which only the first line is read; SourceError where it
     is no CSV.
     """
-    file, compression = FileState.of(path), compression_of(path)
+    file = FileState.of(path)
+    compression = compression_of(path)
     whole = CsvPart(file, compression, 0, file.size, "\t")
     with whole.problems(), whole.opened_bytes() as stream:
         head = stream.read(HEAD)
@@ -314,10 +315,12 @@ def csv_parts(
         found = ScannedCsv.of(parts, checked.names, known)
         if not found.total.n_rows:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
-        reasons, index = found.reasons, selection.index(found.index_columns())
+        reasons = found.reasons
+        index = selection.index(found.index_columns())
         for sentence in found.remarks(index, selection.columns or selection.named):
             warn(sentence)
-        parts, selection = found.parts, selection.without(index)
+        parts = found.parts
+        selection = selection.without(index)
         checked = pa.schema([(name, found.total.types[name]) for name in checked.names])
     for sentence in _names_left_out(parts):
         warn(sentence)
@@ -486,10 +489,8 @@ class ScannedCsv:
             files[part.file.path] = (
                 files[part.file.path] + one if part.file.path in files else one
             )
-        each, names = (
-            [one.values for one in files.values() if one.n_rows],
-            self.parts[0].names,
-        )
+        each = [one.values for one in files.values() if one.n_rows]
+        names = self.parts[0].names
         return sorted(
             {
                 *numbered_columns(names, self.total.values),
@@ -594,7 +595,8 @@ def _scan(
     """Rows, types and values of a part, whose types are those of its first block, or
     of the text in each batch.
     """
-    rows, unnamed = 0, unnamed_first(part.names)
+    rows = 0
+    unnamed = unnamed_first(part.names)
     values = {name: Values() for name in columns if name not in known}
     types = {name: known.get(name, pa.null()) for name in columns}
     asked = (
@@ -725,10 +727,8 @@ def _names_left_out(parts: Sequence[CsvPart]) -> Iterator[str]:
             if part.file.path == path
             for row in part.without
         ]
-        place, more = (
-            f" of {Path(path).name}" if _are_several(parts) else "",
-            len(lines) - SHOWN_LINES,
-        )
+        place = f" of {Path(path).name}" if _are_several(parts) else ""
+        more = len(lines) - SHOWN_LINES
         if len(lines) == 1:
             yield f"Line {lines[0]}{place} repeats the column names, and is left out."
         elif lines:
@@ -753,9 +753,11 @@ def _problem(
     line_of : callable
         Line of a row, which counts from 0 where Arrow began to read.
     """
-    text, place = reason(error).removeprefix("CSV parse error: "), list[str]()
+    text = reason(error).removeprefix("CSV parse error: ")
+    place = list[str]()
     if found := re.match(r"In CSV column #(\d+): ", text):
-        k, text = int(found[1]), text[found.end() :]
+        k = int(found[1])
+        text = text[found.end() :]
         place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
     if found := re.match(r"Row #(\d+): ", text):
         text = text[found.end() :]

@@ -201,7 +201,8 @@ def _apart(delayed: list[Any]) -> list[Any]:
         cull(whole[id(graph)], [one.key])[0]
         for one, graph in zip(delayed, graphs, strict=True)
     ]
-    needed, all_keys = sum(map(len, own)), len(set().union(*own))
+    needed = sum(map(len, own))
+    all_keys = len(set().union(*own))
     if needed <= SHARED * all_keys:
         return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
     if not active_engine().is_remote:
@@ -359,7 +360,8 @@ class CollectionPart:
         batch = as_batch((values[0], *map(plain, values[1:])), self.name)
         if not batch.X.shape[0]:
             return
-        found, wanted = _what(Layout.of(Batch(batch.X))), _what(self.columns.layout)
+        found = _what(Layout.of(Batch(batch.X)))
+        wanted = _what(self.columns.layout)
         if found != wanted:
             raise SourceError(
                 f"{self.name}: {found}, but Dask declares {wanted}; give all "
@@ -415,7 +417,8 @@ def open_collection(
             f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give "
             "rows and columns"
         )
-    kind, frame = kind_of(X), is_frame_of_dask(X)
+    kind = kind_of(X)
+    frame = is_frame_of_dask(X)
     if is_collection(X) and X.shape[1] == 0:
         raise SourceError(f"the {kind} has no columns; give at least one")
     if frame:

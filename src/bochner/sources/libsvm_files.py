@@ -68,14 +68,14 @@ class LibsvmPart(FileRange):
         """Number of rows and range of the indices, by a pass over the rows;
         SourceError where a line is not valid.
         """
-        n_rows, least, greatest = 0, MOST_FEATURES, -1
+        n_rows = 0
+        least = MOST_FEATURES
+        greatest = -1
         for X, y in self._blocks(SCAN_BYTES, MOST_FEATURES):
             n_rows += len(y)
             if X.nnz:
-                least, greatest = (
-                    min(least, int(X.indices.min())),
-                    max(greatest, int(X.indices.max())),
-                )
+                least = min(least, int(X.indices.min()))
+                greatest = max(greatest, int(X.indices.max()))
         return Extent(n_rows, least, greatest)
 
     def _blocks(self, n_bytes: int, n_features: int) -> Iterator[Any]:

@@ -255,10 +255,8 @@ class ArrayPart:
         """
         step = max(n_bytes // _row_bytes(self.rows.X), 1)
         for start in range(0, self.rows.X.shape[0], step):
-            batch, place = (
-                self.rows.take(slice(start, start + step)),
-                f"rows {self.first + start:,} and after",
-            )
+            batch = self.rows.take(slice(start, start + step))
+            place = f"rows {self.first + start:,} and after"
             if self.schema is not None:
                 batch = batch._replace(X=as_table(batch.X, self.schema, place))
             yield self.columns.take(batch, place)
@@ -327,7 +325,8 @@ def of_arrays(
         values_beside(values, n, name)
         for values, name in ((y, "y"), (weight, "sample_weight"))
     )
-    frame, what = None, "a sparse matrix" if sp.issparse(X) else "an array of "
+    frame = None
+    what = "a sparse matrix" if sp.issparse(X) else "an array of "
     if is_frame(X):
         frame = frame_schema(X)
         what = f"a data frame of {type(X).__module__.partition('.')[0]}"
@@ -346,10 +345,8 @@ def of_arrays(
         if frame and isinstance(types, pa.Schema)
         else None
     )
-    rows, step = (
-        Batch(X, y, weight),
-        max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1),
-    )
+    rows = Batch(X, y, weight)
+    step = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
     parts = [
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
         for start in range(0, n, step)

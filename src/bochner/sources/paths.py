@@ -177,7 +177,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
             f"{path}: a Feather file of version 1; write it again in version 2, or "
             "as Parquet"
         )
-    content, named = kind_by_content(head), kind_by_name(path)
+    content = kind_by_content(head)
+    named = kind_by_name(path)
     if content in ("parquet", "arrow"):
         return content
     if content != "text" and content not in COMPRESSED:

@@ -169,7 +169,8 @@ class Roles:
             Where a target is missing, infinite or a date, or a weight is negative; and
             for columns that are not there.
         """
-        X, number = batch.X, np.arange(first, first + batch.X.shape[0])
+        X = batch.X
+        number = np.arange(first, first + batch.X.shape[0])
         y, bad = self._targets(batch)
         weight = self._weights(batch, first)
         if isinstance(X, pa.Table):
@@ -195,7 +196,8 @@ class Roles:
                 "the rows come with their own targets; leave out the name "
                 f"{self.target[0]!r}"
             )
-        columns, missing = [], []
+        columns = []
+        missing = []
         for name in self.target:
             values, gaps = _read_target(_column(batch.X, name), name)
             # What is kept has NaN, or None among what are no numbers, in the gaps
@@ -305,9 +307,11 @@ def _read_target(
     """Values of a column of targets, and where there are none."""
     import pyarrow.compute as pc
 
-    is_a, kind = pa.types, column.type
+    is_a = pa.types
+    kind = column.type
     if is_a.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+        column = column.cast(kind.value_type)
+        kind = kind.value_type
     if is_a.is_temporal(kind):
         raise SourceError(f"column {name!r}: {DATES}")
     if is_a.is_floating(kind) or is_a.is_decimal(kind):
@@ -416,7 +420,8 @@ def part_rows(
 
 def _located(part: Part, error: ValueError) -> SourceError:
     """What is wrong in a part, with the line of the file where there are lines."""
-    line, file = getattr(part, "line", None), getattr(part, "file", None)
+    line = getattr(part, "line", None)
+    file = getattr(part, "file", None)
     if line is None or file is None or not isinstance(error, RowError):
         return SourceError(f"{part.name}: {error}")
     return SourceError(f"{file.path}: {error.at(f'line {line(error.row)}')}")
@@ -490,12 +495,15 @@ def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
     held: list[Rows] = []
     count = 0
     for batch in batches:
-        start, stop = 0, len(batch.number)
+        start = 0
+        stop = len(batch.number)
         while stop - start >= size - count:
             end = start + size - count
             held.append(batch.take(slice(start, end)))
             yield joined(held)
-            held, count, start = [], 0, end
+            held = []
+            count = 0
+            start = end
         if start < stop:
             held.append(batch.take(slice(start, stop)))
             count += stop - start

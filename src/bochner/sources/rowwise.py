@@ -100,7 +100,8 @@ def rowwise(
     """
 
     def decorate(method: Method) -> Method:
-        in_memory, has_out = any_arrays(method), "out" in signature(method).parameters
+        in_memory = any_arrays(method)
+        has_out = "out" in signature(method).parameters
 
         @wraps(in_memory)
         @once()
@@ -229,7 +230,8 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             for values in (y, sample_weight)
         )
         found, y, sample_weight = dask.compute(found, y, sample_weight)
-    y, sample_weight = values_of(y), unmasked(sample_weight)
+    y = values_of(y)
+    sample_weight = unmasked(sample_weight)
     return float(
         (accuracy_score if is_classifier(self) else r2_score)(
             y, found, sample_weight=sample_weight
@@ -296,7 +298,8 @@ def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, N
     found : dict of str to array of shape (n,) or (n, K)
         Predictions and what goes with them, by what they are.
     """
-    start, columns = "" if name is None else f"{name}_", dict[str, NDArray]()
+    start = "" if name is None else f"{name}_"
+    columns = dict[str, NDArray]()
     several = [values for values in found.values() if values.ndim > 1]
     for k in range(several[0].shape[1] if several else 1):
         for what, values in found.items():
@@ -413,7 +416,8 @@ def dask_map(
     row = np.zeros((1, int(X.shape[1])), X.dtype)
     empty = call(sp.csr_matrix(row) if sp.issparse(X._meta) else row)[:0]
     axes = {k: size for k, size in enumerate(empty.shape) if k}
-    axes_in, axes_out = (0, len(empty.shape)), (0, *axes)
+    axes_in = (0, len(empty.shape))
+    axes_out = (0, *axes)
     pairs = (X, axes_in, model, None, empty, None)
     alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False}
     return blockwise(

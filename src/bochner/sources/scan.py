@@ -62,10 +62,8 @@ class RowSample:
     """
 
     def __init__(self, size: int, seed: int, n_rows: int | None = None) -> None:
-        self.size, self.salt = (
-            size,
-            np.random.default_rng(seed).integers(2**63, dtype=np.uint64),
-        )
+        self.size = size
+        self.salt = np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
         self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
         self._pieces: list[Rows] = []
         self._hashes: list[NDArray[np.uint64]] = []
@@ -109,11 +107,16 @@ class RowSample:
 
     def _shrink(self) -> None:
         """Make one piece of all, and leave out what is not among the smallest."""
-        rows, hashes = joined(self._pieces, copied=True), np.concatenate(self._hashes)
-        self._pieces, self._hashes, self._count = [rows], [hashes], len(hashes)
+        rows = joined(self._pieces, copied=True)
+        hashes = np.concatenate(self._hashes)
+        self._pieces = [rows]
+        self._hashes = [hashes]
+        self._count = len(hashes)
         if len(hashes) > self.size:
             self.limit = np.partition(hashes, self.size - 1)[self.size - 1]
-            self._pieces, self._hashes, self._count = [], [], 0
+            self._pieces = []
+            self._hashes = []
+            self._count = 0
             self._keep(rows, hashes, hashes <= self.limit)
 
 
@@ -220,10 +223,8 @@ class TableSummary:
             self._add_labels(other.classes)
         self.counts += other.counts
         self.checksums += other.checksums
-        self.n_seen, self.n_dropped = (
-            self.n_seen + other.n_seen,
-            self.n_dropped + other.n_dropped,
-        )
+        self.n_seen = self.n_seen + other.n_seen
+        self.n_dropped = self.n_dropped + other.n_dropped
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
@@ -272,7 +273,8 @@ def label_weights(y: NDArray, weight: NDArray) -> dict[Any, float]:
         place = {label: i for i, label in enumerate(labels)}
         codes = np.array([place[label] for label in y.tolist()])
     else:
-        labels, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        labels = encoded.dictionary.to_pylist()
+        codes = encoded.indices.to_numpy()
     return dict(
         zip(labels, np.bincount(codes, weight, len(labels)).tolist(), strict=True)
     )
@@ -406,7 +408,8 @@ def scan(
         can be learned, and where there are no rows.
     """
     left = inputs(source.schema, roles)
-    counts, partly = [part.n_rows for part in source.parts], source.sample is not None
+    counts = [part.n_rows for part in source.parts]
+    partly = source.sample is not None
     apart = not partly and None not in counts
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
     firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]

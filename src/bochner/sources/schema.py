@@ -293,7 +293,8 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
 
 
 def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> None:
-    there, wanted = set(other.names), set(schema.names)
+    there = set(other.names)
+    wanted = set(schema.names)
     missing = [column for column in schema.names if column not in there]
     if missing:
         raise SourceError(
@@ -313,7 +314,8 @@ def _wider(
     """A field of the type that holds the values of two, the first of which is plain."""
     b, empty = plain(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
-        a, b = value_type(a), value_type(b)
+        a = value_type(a)
+        b = value_type(b)
     try:
         if empty or _is_bytes(a) == _is_bytes(b):
             one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
@@ -415,7 +417,8 @@ class Columns:
         """Those of batches with the layout of the first; SourceError where some are
         wanted of arrays.
         """
-        selection, schema = selection or Selection(), layout.schema
+        selection = selection or Selection()
+        schema = layout.schema
         if isinstance(schema, pa.Schema):
             require(schema.names, pa.schema(asked or ()).names, "schema: ")
             asked = pa.schema(asked or ())
@@ -462,7 +465,9 @@ class Columns:
         if isinstance(self.types, int):
             return batch
         # The columns that are needed, in types that hold the values of both batches
-        table, types, there = batch.X, self.types, []
+        table = batch.X
+        types = self.types
+        there = []
         for k, name in enumerate(table.column_names):
             if name in types.names and table[k].null_count == len(table):
                 nulls = pa.nulls(len(table), types.field(name).type)

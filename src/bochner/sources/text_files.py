@@ -85,7 +85,8 @@ def line_starts(path: str, size: int, step: int) -> list[int]:
     They depend on the file alone. A file of one line, or of none that ends soon, is not
     cut.
     """
-    step, starts = max(step, -(-size // MOST_CUTS)), [0]
+    step = max(step, -(-size // MOST_CUTS))
+    starts = [0]
     with open(path, "rb") as file:
         for position in range(step, size, step):
             if position > starts[-1]:
@@ -134,10 +135,16 @@ def rows_of(stream: Any, separator: str) -> Iterator[Row]:
     quoted fields, without blank lines.
     """
     opening = re.compile(rb'(?:^|%s)"' % re.escape(separator.encode()))
-    position, text, open_quote, line, start = 0, b"", False, 1, 0
+    position = 0
+    text = b""
+    open_quote = False
+    line = 1
+    start = 0
     for number, more in enumerate(io.BufferedReader(stream, ROW_CHUNK), 1):
         if not open_quote:
-            text, line, start = b"", number, position
+            text = b""
+            line = number
+            start = position
         position += len(more)
         text += more
         open_quote = _ends_open(
@@ -162,7 +169,8 @@ def _ends_open(line: bytes, open_quote: bool, opening: re.Pattern[bytes]) -> boo
         )
         if found is None:
             return open_quote
-        place, open_quote = found.end(), not open_quote
+        place = found.end()
+        open_quote = not open_quote
 
 
 class Without(io.RawIOBase):
@@ -171,7 +179,9 @@ class Without(io.RawIOBase):
     """
 
     def __init__(self, stream: Any, gaps: Iterable[tuple[int, int]]) -> None:
-        self._stream, self._gaps, self._position = stream, sorted(gaps, reverse=True), 0
+        self._stream = stream
+        self._gaps = sorted(gaps, reverse=True)
+        self._position = 0
 
     def readable(self) -> bool:
         """True."""

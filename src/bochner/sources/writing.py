@@ -48,9 +48,9 @@ def write_table(
                 columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
             )
             if writer is None:
-                schema, writer = (
-                    table.schema,
-                    _opened(file, kind, Path(path).suffix.lower(), table.schema, stack),
+                schema = table.schema
+                writer = _opened(
+                    file, kind, Path(path).suffix.lower(), table.schema, stack
                 )
             if table.column_names != schema.names:
                 raise ValueError(

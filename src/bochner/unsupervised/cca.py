@@ -196,7 +196,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             other.encoder,
             self._map(other, (self.y_features, self.y_kernel), seed + 1),
         )
-        pairs, maps = Pairs(x.source, other.source), (self.features_, self.y_features_)
+        pairs = Pairs(x.source, other.source)
+        maps = (self.features_, self.y_features_)
         with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
             halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
         distinct = x.sample.row_hashes()[x.sample.weights > 0]
@@ -210,12 +211,11 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         are few.
         """
         if first.stream is None or second.stream is None:
-            X, y = checked_rows(self, first.X, reset=True), second.X
+            X = checked_rows(self, first.X, reset=True)
+            y = second.X
             check_consistent_length(X, y)
-            weight, dtype = (
-                checked_weight(first.weight, X),
-                np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4"),
-            )
+            weight = checked_weight(first.weight, X)
+            dtype = np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
             return *self._encoded(
                 CheckedRows(X, weight=weight), CheckedRows(y, weight=weight), dtype
             ), dtype
@@ -258,7 +258,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """Choose the ridge penalty by the halves, if there are enough rows, and
         solve for all rows.
         """
-        first, second, alpha = halves.first, halves.second, self.alpha
+        first = halves.first
+        second = halves.second
+        alpha = self.alpha
         moments = first + second
         known = Covariances.of(moments)
         for name, C, mean in (
@@ -280,12 +282,12 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         found = CanonicalPairs(known, moments.dtype).directions(
             alpha, self.n_components
         )
-        self.alpha_, self.x_mean_, self.y_mean_ = alpha, known.x_mean, known.y_mean
+        self.alpha_ = alpha
+        self.x_mean_ = known.x_mean
+        self.y_mean_ = known.y_mean
         self.correlations_ = known.correlations(*found)
-        self.x_weights_, self.y_weights_ = (
-            found.x.astype(moments.dtype),
-            found.y.astype(moments.dtype),
-        )
+        self.x_weights_ = found.x.astype(moments.dtype)
+        self.y_weights_ = found.y.astype(moments.dtype)
 
     @any_arrays
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -309,7 +311,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     @rowwise()
     def _x_transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows of the first table."""
-        w, mean = self.x_weights_, self.x_mean_
+        w = self.x_weights_
+        mean = self.x_mean_
         return self._mapped(X, lambda x: self.features_.dot(x, w) - mean @ w, w.dtype)
 
     @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
@@ -317,7 +320,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """Scores of rows of the second table."""
         y = second_table(y)
         self.y_encoder_.caution_unseen(y)
-        w, mean = self.y_weights_, self.y_mean_
+        w = self.y_weights_
+        mean = self.y_mean_
         rows = rows_to_map(self.y_encoder_, y, w.dtype).blocks(1 << 16)
         return np.concatenate(
             [self.y_features_.dot(block.X, w) - mean @ w for block in rows]
@@ -379,7 +383,8 @@ class Covariances(NamedTuple):
     @classmethod
     def of(cls, moments: Moments) -> Covariances:
         """Those of the features and the targets of moments."""
-        D, mean = moments.n_features, moments.matrix[-1, :-1] / moments.weight
+        D = moments.n_features
+        mean = moments.matrix[-1, :-1] / moments.weight
         whole = moments.matrix[:-1, :-1] / moments.weight - np.outer(mean, mean)
         return cls(whole[:D, :D], whole[D:, D:], whole[:D, D:], mean[:D], mean[D:])
 
@@ -406,11 +411,9 @@ class Whitened:
     def __init__(self, covariance: NDArray, rounding: float) -> None:
         values, vectors = eigh(covariance)
         kept = values > rounding * max(float(values[-1]), 0.0)
-        self.values, self.vectors, self.mean_variance = (
-            values[kept],
-            vectors[:, kept],
-            max(values.mean(), 0.0),
-        )
+        self.values = values[kept]
+        self.vectors = vectors[:, kept]
+        self.mean_variance = max(values.mean(), 0.0)
 
     def root(self, alpha: float) -> NDArray[np.float64]:
         """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D,
@@ -447,7 +450,8 @@ class CanonicalPairs:
         """The leading pairs, of regularised variance 1, the largest entry of each x
         positive.
         """
-        x_root, y_root = self.x.root(alpha), self.y.root(alpha)
+        x_root = self.x.root(alpha)
+        y_root = self.y.root(alpha)
         M = x_root.T @ self.covariances.xy @ y_root
         K = min(n_components, *M.shape)
         turned = M.shape[0] > M.shape[1]
@@ -456,7 +460,8 @@ class CanonicalPairs:
         other = A.T @ own
         lengths = np.linalg.norm(other, axis=0)
         other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
-        x, y = x_root @ (other if turned else own), y_root @ (own if turned else other)
+        x = x_root @ (other if turned else own)
+        y = y_root @ (own if turned else other)
         signs = (
             np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)]) if len(x) else np.ones(K)
         )

@@ -262,14 +262,13 @@ class SpectralClustering(Clusterer):
                 graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
             )
             return
-        total, weights = np.zeros(features.n_features_out), 0.0
+        total = np.zeros(features.n_features_out)
+        weights = 0.0
         for Z, weight in mapped(rows, features):
             total += Z.T @ weight.astype(np.float64)
             weights += float(weight.sum())
-        least, gram = (
-            LEAST_DEGREE * float(total @ total) / weights,
-            np.zeros((len(total), len(total))),
-        )
+        least = LEAST_DEGREE * float(total @ total) / weights
+        gram = np.zeros((len(total), len(total)))
         for Z, weight in mapped(rows, features):
             gram += _gram(Z, weight / np.maximum(Z @ total, least))
         self.eigenvalues_, vectors = leading(gram, k)
@@ -367,11 +366,9 @@ class KernelKMeans(Clusterer):
         if features.dense is not None or hashed_bins(features) is not None:
             moments = design.moments()
             return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
-        gram, sums, total = (
-            np.zeros((features.n_features_out,) * 2),
-            np.zeros(features.n_features_out),
-            0.0,
-        )
+        gram = np.zeros((features.n_features_out,) * 2)
+        sums = np.zeros(features.n_features_out)
+        total = 0.0
         for Z, weight in mapped(rows, features):
             gram += _gram(Z, weight)
             sums += Z.T @ weight.astype(np.float64)

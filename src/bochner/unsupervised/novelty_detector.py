@@ -245,7 +245,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         one = np.minimum(weight, 1.0)
         forms = self.leverage_.forms(self.features_, sample)
         left = np.maximum(1 - one * forms, LEAST_LEFT)
-        stored, total = self.bins_.store(sample), np.zeros(len(weight))
+        stored = self.bins_.store(sample)
+        total = np.zeros(len(weight))
         for own, first in zip(stored.ids, stored.offsets[:-1], strict=True):
             total += familiarity(np.maximum(counts[first + own] - one, 0.0))
         return np.log(forms / left), -total / len(stored.ids)
@@ -380,7 +381,8 @@ class Leverage:
         """Forms of the rows' features, shape (n,): half of a product with all of the
         factor.
         """
-        D, found = len(self.root), np.full(X.shape[0], 1 / self.weight)
+        D = len(self.root)
+        found = np.full(X.shape[0], 1 / self.weight)
         for a in range(0, X.shape[0], BLOCK_ROWS):
             Z = features.rows(X[a : a + BLOCK_ROWS])
             for j in range(0, D, PANEL):
@@ -404,7 +406,8 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
     weight : array of shape (n,)
         A weight of w counts as w equal rows.
     """
-    values, weight = values[weight > 0], weight[weight > 0]
+    values = values[weight > 0]
+    weight = weight[weight > 0]
     unit = (
         max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max()))
         or 1.0
@@ -412,14 +415,16 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
     own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    own, log_share = -own, np.log(middle)
+    own = -own
+    log_share = np.log(middle)
     if len(own) > KNOTS:
         edges = np.linspace(log_share[0], log_share[-1], KNOTS)
         ranks = np.linspace(0, len(own) - 1, KNOTS).astype(int)
         kept = np.unique(
             [*np.searchsorted(log_share, edges).clip(0, len(own) - 1), *ranks]
         )
-        own, log_share = own[kept], log_share[kept]
+        own = own[kept]
+        log_share = log_share[kept]
     return np.column_stack([own, log_share])[::-1].copy()
 
 
@@ -433,7 +438,8 @@ def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
     """
     t, log_share = table.T
     found = np.interp(values, t, log_share)
-    over, under = np.maximum(values - t[-1], 0.0), np.maximum(t[0] - values, 0.0)
+    over = np.maximum(values - t[-1], 0.0)
+    under = np.maximum(t[0] - values, 0.0)
     if len(t) == 1:
         return found - over - log_share[0] * under / (1 + under)
     start = min(int(np.searchsorted(-log_share, -np.log(TAIL))), len(t) - 2)

@@ -234,7 +234,8 @@ class Halves:
                 if workspace is None
                 else workspace
             )
-            in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
+            in_first = uniform(block.hashes, self.seed) < 0.5
+            counted = block.weight > 0
             for moments, own in (
                 (self.first, in_first & counted),
                 (self.second, ~in_first & counted),
@@ -276,12 +277,11 @@ def sum_halves(
         Design(pairs, features, dtype, advance, engine=engine) for features in maps
     ]
     sizes = maps[0].n_features_out, maps[1].n_features_out
-    columns, size = sum(sizes) + 1, dtype.itemsize
+    columns = sum(sizes) + 1
+    size = dtype.itemsize
     wide = max(designs, key=lambda design: design.features.n_features_out)
-    spans, rows = (
-        wide.spans(),
-        max(256, min(design.block_rows for design in designs) // 2),
-    )
+    spans = wide.spans()
+    rows = max(256, min(design.block_rows for design in designs) // 2)
     n_bytes = factor_bytes(
         columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length()
     )

@@ -263,7 +263,8 @@ class KernelPCA(
 
     def _begin(self) -> None:
         super()._begin()
-        self._first, self._has_cautioned = None, False
+        self._first = None
+        self._has_cautioned = False
 
     @rowwise()
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -329,12 +330,12 @@ class KernelPCA(
     def _take(self, moments: Moments, design: Design) -> None:
         """Keep the sums, and what follows from them."""
         found = principal_components(moments, design.features, self.n_components)
-        self.features_, self.kernel_ = (
-            design.features,
-            getattr(design.features, "kernel", None),
-        )
-        self.sums_, self.n_samples_seen_ = moments.matrix, moments.n_rows
-        self.mean_, self.explained_variance_ = found.mean, found.variances
+        self.features_ = design.features
+        self.kernel_ = getattr(design.features, "kernel", None)
+        self.sums_ = moments.matrix
+        self.n_samples_seen_ = moments.n_rows
+        self.mean_ = found.mean
+        self.explained_variance_ = found.variances
         self.explained_variance_ratio_ = found.variances / (found.total or 1.0)
         self.components_ = found.vectors.astype(design.dtype)
 
@@ -396,11 +397,13 @@ def principal_components(
     values, vectors = eigh(
         covariance, subset_by_index=(D - wanted, D - 1), overwrite_a=True
     )
-    values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
+    values = np.maximum(values[::-1], 0.0)
+    vectors = vectors.T[::-1]
     least = ROUNDING[moments.dtype] * values[0]
     if n_components is None:
         some = max(int(np.count_nonzero(values > least)), 1)
-        values, vectors = values[:some], vectors[:some]
+        values = values[:some]
+        vectors = vectors[:some]
     values = np.where(values > least, values, 0.0)
     largest = vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)]
     return Components(

@@ -84,12 +84,10 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     """Solve by conjugate gradients; what the problem leaves open is chosen on
     validation rows.
     """
-    features, source, needs, visit = (
-        design.features,
-        design.source,
-        problem.needs,
-        problem.ends,
-    )
+    features = design.features
+    source = design.source
+    needs = problem.needs
+    visit = problem.ends
     if needs.error_scale:
         problem = replace(problem, budget=problem.budget.part(POLICY.spread_share))
     searched = not isinstance(problem.stopping, ValidationOutcome) and (
@@ -115,13 +113,15 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     )
     if stop.tol and not problem.budget.is_over:
         solution.warn(stop.tol)
-    least, run = float(penalty.of_maps.min()), stop.run
+    least = float(penalty.of_maps.min())
+    run = stop.run
     n_iter = (
         run.n_done if run is not None and stop.start is not None else 0
     ) or solution.n_iter
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.of_maps)
-    calibration, predictions = None, None if run is None else run.predictions
+    calibration = None
+    predictions = None if run is None else run.predictions
     if held_out is not None and needs.observations and needs.out_of_sample:
         rows = CalibrationRows.of(source, problem.seed, problem.held_out)
         own = number[rows.observations.row]
@@ -226,7 +226,9 @@ def merged(
     Returns the design, its validation rows if they are decided, and for each row the
     number of its row in the design.
     """
-    source, held_out, stopping = design.source, problem.held_out, problem.stopping
+    source = design.source
+    held_out = problem.held_out
+    stopping = problem.stopping
     many = (
         held_out is None
         and not design.features.is_dense
@@ -287,7 +289,8 @@ def _by_leverage(
     """Whether rows of the preconditioner are better drawn by their leverage."""
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
-    source, selected = ridge.design.source, problem.penalty_selected or problem.is_open
+    source = ridge.design.source
+    selected = problem.penalty_selected or problem.is_open
     counts = source.n_rows, source.n_outputs, source.total_weight
     size = ProblemSize(
         *counts, penalty.of_maps, problem.needs.out_of_sample, penalty_selected=selected
@@ -315,7 +318,8 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
     ==========================================
     ===================================================================
     """
-    stopping, alphas = problem.stopping, problem.alphas
+    stopping = problem.stopping
+    alphas = problem.alphas
     if isinstance(stopping, ValidationOutcome):
         assert held_out is not None
         return _half_as_many(held_out.trace(penalty, 0.0, stopping.losses))
@@ -323,11 +327,9 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
         if stopping.then_half and held_out is not None and held_out.folds:
             return _half_as_many(held_out.trace(penalty, 0.0, steps=stopping.n_iter))
         return Stop(0.0, stopping.n_iter)
-    tol, most = (
-        problem.tol,
-        round(
-            POLICY.most_iterations * max(1.0, np.log(problem.tol) / np.log(USUAL_TOL))
-        ),
+    tol = problem.tol
+    most = round(
+        POLICY.most_iterations * max(1.0, np.log(problem.tol) / np.log(USUAL_TOL))
     )
     if (
         held_out is not None
@@ -391,7 +393,8 @@ def calibrate_iteratively(
     visit
         See `conjugate_gradients`.
     """
-    ridge, folds = held_out.ridge, held_out.folds
+    ridge = held_out.ridge
+    folds = held_out.folds
     source = ridge.design.source
     counted = source.weights > 0
     predicted = np.full((source.n_rows, source.n_outputs), np.nan)
@@ -402,7 +405,8 @@ def calibrate_iteratively(
         return (rows.all_calibrating() if rows.few else rows).with_predictions(
             predicted[number]
         )
-    calibrating, others = folds[0] & counted, counted & ~folds[0]
+    calibrating = folds[0] & counted
+    others = counted & ~folds[0]
     rows = replace(rows, calibrating=calibrating[number])
     equations = ridge.equations(others)
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
@@ -487,7 +491,8 @@ def solve_from_sample(
     """
     seen = Design(sample, design.features, design.dtype)
     share = seen.source.total_weight / design.source.total_weight
-    dense, alphas = design.features.is_dense, problem.alphas
+    dense = design.features.is_dense
+    alphas = problem.alphas
     first = solve_iteratively(
         seen,
         problem
@@ -523,7 +528,8 @@ def go_on(design: Design, problem: RidgeProblem, start: NDArray) -> RidgeSolutio
     """Solve for the rows of a stream from coefficients, (D, K), with the map and the
     penalty that gave them.
     """
-    stopping, most = problem.stopping, POLICY.most_iterations
+    stopping = problem.stopping
+    most = POLICY.most_iterations
     stop = Stop(
         0.0,
         stopping.n_iter if isinstance(stopping, Iterations) else most,

@@ -93,7 +93,8 @@ def solve_directly(
         factor = PrimalFactor(
             moments, problem.n_alphas, overwrite=overwrite, place=design.place
         )
-    needs, by_gcv = problem.needs, problem.criterion == "gcv"
+    needs = problem.needs
+    by_gcv = problem.criterion == "gcv"
     loo: LeaveOneOut | None = None
     if (problem.is_open and not by_gcv) or (
         needs.out_of_sample and not needs.observations
@@ -134,13 +135,16 @@ def _evaluated(
     """Some distinct rows, each left out by itself: those that the map was not
     learned from, if it was by others.
     """
-    source, name, held_out = design.source, LEFT_OUT, problem.held_out
+    source = design.source
+    name = LEFT_OUT
+    held_out = problem.held_out
     if (
         held_out is not None
         and held_out.sum() >= POLICY.evaluated_rows[0]
         and not _is_linear(design)
     ):
-        source, name = source.take(np.flatnonzero(held_out)), HELD_OUT
+        source = source.take(np.flatnonzero(held_out))
+        name = HELD_OUT
     rows, counts = _with_copies(
         source,
         _n_evaluated(factor.n_rows, design.features.n_features_out, problem),
@@ -206,15 +210,14 @@ def scored_rows(
     Below a time limit of one second they are fewer in proportion, for many outputs of
     two. All rows of equal inputs are left out together, those that were not drawn too.
     """
-    source, held_out = design.source, problem.held_out
+    source = design.source
+    held_out = problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
     seconds = problem.budget.seconds
     values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
-    most, fewest = (
-        SCORED_ROWS * np.clip(seconds, 0.125, 1),
-        FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1),
-    )
+    most = SCORED_ROWS * np.clip(seconds, 0.125, 1)
+    fewest = FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
     few = int(min(most, max(values / source.n_outputs, fewest)))
     rows, counts = _with_copies(
         source, source.n_rows if problem.criterion == "loo" else few, problem.seed
@@ -236,7 +239,9 @@ def _with_copies(
     hashes = source.row_hashes()
     if len(rows) < source.n_rows:
         copies = np.flatnonzero(np.isin(hashes, hashes[rows]))
-        source, hashes, counts = source.take(copies), hashes[copies], counts[copies]
+        source = source.take(copies)
+        hashes = hashes[copies]
+        counts = counts[copies]
     first_duplicate = source.first_duplicates(hashes)
     distinct, leads = source.merged(first_duplicate, most=1.0)
     return distinct, np.bincount(first_duplicate, counts, len(counts)).astype(
@@ -266,10 +271,8 @@ def calibrate_directly(
     size = int(
         np.clip(SCORED_WORK // design.features.n_features_out**2, *CALIBRATING_ROWS)
     )
-    calibrating, others = (
-        _some(rows.calibrating, size, rng),
-        _some(~rows.calibrating, LEARNED_ROWS, rng),
-    )
+    calibrating = _some(rows.calibrating, size, rng)
+    others = _some(~rows.calibrating, LEARNED_ROWS, rng)
     exact = (
         np.concatenate([calibrating, others])
         if isinstance(factor, DualFactor)
@@ -289,7 +292,8 @@ def _nearly_left_out(
     """Approximate leave-one-out errors of some rows, shape (m, K), by estimated
     leverages.
     """
-    weight, D = design.source.weights, len(factor.feature_mean)
+    weight = design.source.weights
+    D = len(factor.feature_mean)
     normal = rng.standard_normal((len(weight), SKETCH)) / np.sqrt(weight)[:, np.newaxis]
     drawn = _cross(design, factor, normal) * np.sqrt(factor.weight / weight.sum())
     V = factor.applied(alpha, drawn + np.sqrt(alpha) * rng.standard_normal((D, SKETCH)))
@@ -310,7 +314,8 @@ def _cross(
     """Weighted moments of the features, about the mean of all rows, and targets of
     the rows, shape (D, K).
     """
-    total, done = np.zeros((len(factor.feature_mean), targets.shape[1])), 0
+    total = np.zeros((len(factor.feature_mean), targets.shape[1]))
+    done = 0
     for Z, _, weight in design.mapped():
         T = targets[done : done + len(Z)] * weight[:, np.newaxis]
         total += Z.T @ T.astype(Z.dtype)
@@ -328,8 +333,10 @@ def left_out(
 ) -> NDArray[np.float64]:
     """Leave-one-out predictions of some of the observations, (m, K), exact."""
     if isinstance(factor, DualFactor):
-        own, number = rows.observations, distinct_numbers(design.source)
-        targets, number = rows.targets[some], number[own.row[some]]
+        own = rows.observations
+        number = distinct_numbers(design.source)
+        targets = rows.targets[some]
+        number = number[own.row[some]]
         return targets - DualLeaveOneOut(factor).errors_of_parts(
             alpha, number, targets, own.weight[some]
         )
@@ -360,7 +367,8 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     errors of an exact machine of these: like the variance of noise, which it stands
     for, it is no matter of the number of rows. Of 2,048 and less "gcv" is what it says.
     """
-    counted, needs = design.counted(), problem.needs
+    counted = design.counted()
+    needs = problem.needs
     source = counted.source.distinct()
     distinct = source.whole()
     X, y, weight = distinct
@@ -396,9 +404,13 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         predictions = solve_directly(design, same).held_out_predictions
     unseen = None
     if evaluated is not None and found.influence is not None:
-        X, y, weight = X[evaluated], y[evaluated], weight[evaluated] * own
-        function, name = LinearPredictor(found.coef, found.intercept), LEFT_OUT
-        fold, influence = np.zeros(len(evaluated), np.intp), Influence(*found.influence)
+        X = X[evaluated]
+        y = y[evaluated]
+        weight = weight[evaluated] * own
+        function = LinearPredictor(found.coef, found.intercept)
+        name = LEFT_OUT
+        fold = np.zeros(len(evaluated), np.intp)
+        influence = Influence(*found.influence)
         unseen = UnseenRows(
             ArraySource(X, y, weight),
             features,
@@ -461,17 +473,17 @@ def _of_distinct_rows(
         *distinct.y.shape,
     )
     rows = rows.all_calibrating() if rows.few else rows
-    errors, left, factors = np.full((n, K), np.nan), np.ones(n), np.ones(n)
+    errors = np.full((n, K), np.nan)
+    left = np.ones(n)
+    factors = np.ones(n)
     errors[scored], left[scored], factors[scored] = (
         found.errors,
         found.left,
         scored_factors,
     )
     number = distinct_numbers(design.source)[rows.observations.row]
-    share, deviation = (
-        rows.weight / distinct.weight[number],
-        rows.targets - distinct.y[number],
-    )
+    share = rows.weight / distinct.weight[number]
+    deviation = rows.targets - distinct.y[number]
     rows = rows.with_predictions(
         rows.targets - errors_of_parts(errors[number], left[number], deviation, share)
     )

@@ -65,10 +65,8 @@ class Observations:
     def of(cls, source: ArraySource) -> Observations:
         """Those of a source."""
         row = np.flatnonzero(source.weights)
-        weight, inputs = (
-            np.asarray(source.weights, np.float64)[row],
-            source.row_hashes()[row],
-        )
+        weight = np.asarray(source.weights, np.float64)[row]
+        inputs = source.row_hashes()[row]
         hashes = observation_hashes(inputs, source.y[row].reshape(len(row), -1))
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
         if len(first) == len(row) or _equal_by_chance(
@@ -76,7 +74,8 @@ class Observations:
         ):
             first = group = np.arange(len(row))
         rank = np.argsort(np.argsort(first))  # in the order of the rows
-        group, first = rank[group], np.sort(first)
+        group = rank[group]
+        first = np.sort(first)
         number = np.full(source.n_rows, -1)
         number[row] = group
         weight = np.bincount(group, weight, len(first)).astype(np.float64)
@@ -158,7 +157,8 @@ def scale_map(
         n_components=POLICY.scale_features,
         fewest_rows=POLICY.fewest_scale_rows,
     )
-    problem, d = None, rows.X.shape[1]
+    problem = None
+    d = rows.X.shape[1]
     held = abs(rows.encoded(np.float64).X).max() < FARTHEST
     if held and d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
         problem = prepare(
@@ -349,7 +349,8 @@ def fit_error_scale(
         The map of the scale, where one has been chosen before.
     """
     seen = np.isfinite(rows.predicted).all(axis=1)
-    errors, limits = rows.targets - rows.predicted, limits_of(rows.targets, rows.weight)
+    errors = rows.targets - rows.predicted
+    limits = limits_of(rows.targets, rows.weight)
     learned = np.flatnonzero(seen & ~rows.calibrating)
     calibrating = np.flatnonzero(seen & rows.calibrating)
     if len(learned) < FEWEST_ROWS:
@@ -383,7 +384,8 @@ def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
     """Ridge regression with the penalty of the least leave-one-out error of some of
     the rows.
     """
-    factor, source = factorise(design, 2), design.source
+    factor = factorise(design, 2)
+    source = design.source
     rows, factors = draw_rows(source.weights, n_scored, np.random.default_rng(seed))
     scored = design.of(source.take(rows))
     counts = (
@@ -416,7 +418,8 @@ def limits_of(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
     interval. A new row lies beyond all n others at one end with a probability of at
     most 1 / (n + 1), so that no more coverage is lost.
     """
-    counted, own = targets[weight > 0], weight[weight > 0]
+    counted = targets[weight > 0]
+    own = weight[weight > 0]
     ends = np.stack([counted.min(axis=0), counted.max(axis=0)])
     there = [counted == end for end in ends]
     heavy = np.stack([own @ rows >= LIMIT_SHARE * own.sum() for rows in there])

@@ -116,10 +116,8 @@ class UnseenRows:
         """
         if self.influence is not None:
             return self._less_influence(Z, rows)
-        fold, found = (
-            self.fold[rows],
-            np.empty((Z.shape[0], len(self.functions[0].intercept))),
-        )
+        fold = self.fold[rows]
+        found = np.empty((Z.shape[0], len(self.functions[0].intercept)))
         for k in np.unique(fold):
             own = np.flatnonzero(fold == k)
             found[own] = self._design(Z[own]).predict(
