@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.arrays import Indices, Mask
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import are_one, are_unit, draw_rows, unit_weights, weights_of
 from bochner.engines.local import in_threads
@@ -225,8 +226,8 @@ class ArraySource:
         return source.merged(source.first_duplicates(source.row_hashes()), most=1.0)[0]
 
     def merged(
-        self, first_duplicate: NDArray[np.intp], most: float = DISTINCT_SHARE
-    ) -> tuple[ArraySource, NDArray[np.bool_]]:
+        self, first_duplicate: Indices, most: float = DISTINCT_SHARE
+    ) -> tuple[ArraySource, Mask]:
         """Return a source in which equal rows are one, with their weight and mean
         target, where that saves much.
 
@@ -283,9 +284,7 @@ class ArraySource:
             or [np.empty(0, np.uint64)]
         )
 
-    def first_duplicates(
-        self, hashes: NDArray, apart: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.intp]:
+    def first_duplicates(self, hashes: NDArray, apart: Mask | None = None) -> Indices:
         """Return the first of the rows that are equal to each, shape (n,).
 
         Parameters
@@ -310,10 +309,10 @@ class ArraySource:
             first_duplicate[other] = other
         return first_duplicate
 
-    def _encoded(self, part: slice | NDArray[np.intp]) -> Any:
+    def _encoded(self, part: slice | Indices) -> Any:
         return self.encode(rows_of(self.X, part))
 
-    def take(self, rows: slice | NDArray[np.intp]) -> ArraySource:
+    def take(self, rows: slice | Indices) -> ArraySource:
         """Return a source of some of the rows, in the order of their numbers."""
         weights = weights_of(self.weights, rows)
         content = rows_of(self.content, rows)
@@ -327,7 +326,7 @@ class ArraySource:
         )
 
 
-def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
+def rows_of(X: Any, part: slice | Indices) -> Any:
     """Rows of an array, a sparse matrix or a data frame of any library that narwhals
     knows.
     """
@@ -338,6 +337,6 @@ def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
     return nw.from_native(X, eager_only=True)[part].to_native()
 
 
-def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> NDArray[np.bool_]:
+def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> Mask:
     """Whether rows of the two are equal, shape (n,)."""
     return np.asarray((A != B).sum(axis=1)).ravel() == 0

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.columns import is_missing
 from bochner.data.outliers import RANGED_ROWS, drawn
 from bochner.engines.local import for_rows
@@ -60,7 +61,7 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
     return mixed(sums)
 
 
-def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, NDArray]:
+def distinct_rows(X: Any, weight: NDArray) -> tuple[Indices | slice, NDArray]:
     """Numbers of rows in their order, of equal ones the first, and the weight of all
     that are equal to each.
     """
@@ -71,7 +72,7 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, ND
     return first[order], np.bincount(of, weight)[order]
 
 
-def near_copies(X: Any) -> NDArray[np.intp] | None:
+def near_copies(X: Any) -> Indices | None:
     """Number of the first row that agrees with each in all columns, but for numbers
     that are very near; (n,).
 
@@ -144,7 +145,7 @@ def _as_numbers(column: Any) -> NDArray:
     return _column_bits(column) if is_series else _object_bits(column)
 
 
-def _rounded(values: NDArray, some: NDArray[np.intp]) -> NDArray[np.float64]:
+def _rounded(values: NDArray, some: Indices) -> Floats:
     """Numbers of a column rounded to a millionth of the interquartile range of some;
     as they are where it is zero.
     """
@@ -159,7 +160,7 @@ def _rounded(values: NDArray, some: NDArray[np.intp]) -> NDArray[np.float64]:
         return np.rint((values - lower) / unit)
 
 
-def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
+def uniform(hashes: NDArray[np.uint64], seed: int) -> Floats:
     """Numbers from 0 to 1 that the hashes and a seed decide, as good as random;
     shape (n,).
     """
@@ -213,7 +214,7 @@ def _object_bits(values: NDArray) -> NDArray[np.uint64]:
     return _column_bits(nw.from_native(column, series_only=True))
 
 
-def _text_bits(values: list, places: NDArray[np.intp]) -> NDArray[np.uint64]:
+def _text_bits(values: list, places: Indices) -> NDArray[np.uint64]:
     """Hashes of the texts of different values at their places; zero where one is
     missing.
     """
@@ -224,7 +225,7 @@ def _text_bits(values: list, places: NDArray[np.intp]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
 
 
-def _as_floats(column: Any) -> NDArray[np.float64]:
+def _as_floats(column: Any) -> Floats:
     """Numbers in double precision, to which Arrow rounds whole ones only where it is
     told to.
     """
@@ -237,7 +238,7 @@ def _as_floats(column: Any) -> NDArray[np.float64]:
     return column.cast(nw.Float64).to_numpy().astype(np.float64)
 
 
-def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
+def _different(column: Any) -> tuple[list, Indices]:
     """The different values of a column, and the place of each row's among them; -1
     of those that are missing.
     """
@@ -255,7 +256,7 @@ def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
     ).to_numpy(zero_copy_only=False)
 
 
-def _texts(values: list) -> tuple[list, NDArray[np.intp]]:
+def _texts(values: list) -> tuple[list, Indices]:
     """The different texts of objects of several kinds, and their places as of
     `_different`.
     """

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from bochner.arrays import Floats
+
 ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
 # Of the targets, along which the means of categories vary most
 MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64
@@ -62,8 +64,8 @@ class LevelMeans:
     """
 
     keys: NDArray[np.uint64]
-    values: NDArray[np.float64]
-    directions: NDArray[np.float64]
+    values: Floats
+    directions: Floats
 
     @property
     def n_outputs(self) -> int:
@@ -72,7 +74,7 @@ class LevelMeans:
 
     def of(
         self, codes: NDArray, labels: Sequence[str], fold: NDArray | int = 0
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
         T).
         """
@@ -80,9 +82,7 @@ class LevelMeans:
         keys = _keys(used, labels)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        found: NDArray[np.float64] = self.values[
-            np.minimum(fold, len(self.values) - 1), place[row]
-        ]
+        found: Floats = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
         return found
 
     def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
@@ -173,12 +173,12 @@ def level_means(
     )
 
 
-def _level_sums(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def _level_sums(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Weighted sums of targets over the rows of each level, shape (L, K)."""
     return np.stack([np.bincount(place, weight * own) for own in y.T], axis=1)
 
 
-def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Variances of the mean targets of levels, (K,), without what the spread within
     them adds: 0 where it is all.
 
@@ -210,7 +210,7 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.f
     )
 
 
-def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Combinations of centred targets along which the means of categories vary most,
     means of unit spread; (K, T).
     """
@@ -282,7 +282,7 @@ class OrderTest(NamedTuple):
         )
 
 
-def few_integers(values: NDArray) -> NDArray[np.float64] | None:
+def few_integers(values: NDArray) -> Floats | None:
     """The different numbers of a column with NaN, ascending; None where these are no
     3 to 32 integers.
     """
@@ -343,7 +343,7 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
 
 def _explained_by_polynomial(
     numbers: NDArray, means: NDArray, weight: NDArray, degree: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Weighted sum of squares of the best polynomials of some numbers for means, (L,
     K), of mean zero; shape (K,).
     """

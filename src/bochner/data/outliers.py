@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
+
 # Of the values beyond either end of a range, the first of which is above zero
 SHARES = (0.25, 0.1, 0.05, 0.01)
 # Ranges beyond the quartiles, from which a value is a far outlier of its column
@@ -34,7 +36,7 @@ class Bounds(NamedTuple):
     scale: float
 
 
-def drawn(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+def drawn(rows: Indices, most: int) -> Indices:
     """Some of many rows, drawn by chance: rows at equal distances may be alike. All
     of few.
     """
@@ -45,7 +47,7 @@ def drawn(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
 
 def outer_fences(
     values: NDArray, weight: NDArray | None, reach: float = FENCE
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Least and greatest values that are no outliers, each of shape (K,); infinite
     where nothing tells.
 
@@ -75,7 +77,7 @@ def outer_fences(
     return low, high
 
 
-def farthest_fences(values: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def farthest_fences(values: NDArray) -> tuple[Floats, Floats]:
     """Values beyond which others of the same column would hide all differences, by some
     rows of it; each (K,).
 

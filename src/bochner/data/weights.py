@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.columns import unmasked
 from bochner.scores.measures import require_scale
 
 NEGLIGIBLE = 1e-30  # of the largest weight: no sum over rows differs by less
 
 
-def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+def checked_weight(sample_weight: Any, X: Any) -> Floats | None:
     """Weights of the rows, or None; those that no sum would show are zero.
 
     Raises
@@ -45,7 +46,7 @@ def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return np.where(negligible, 0.0, weight) if negligible.any() else weight
 
 
-def unit_weights(n_rows: int) -> NDArray[np.float64]:
+def unit_weights(n_rows: int) -> Floats:
     """Weights of one, shape (n_rows,), read-only: a single number in memory."""
     return np.broadcast_to(np.float64(1.0), (n_rows,))
 
@@ -75,7 +76,7 @@ def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
 
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
+) -> tuple[NDArray[np.intp], Floats | None]:
     """Draw rows without replacement, each with a probability in proportion to its
     weight, at most 1.
 
@@ -114,7 +115,7 @@ def draw_rows(
     return counted[drawn], size / len(counted) / share[drawn]
 
 
-def _probabilities(weight: NDArray, size: int) -> NDArray[np.float64]:
+def _probabilities(weight: NDArray, size: int) -> Floats:
     """Probabilities that sum to `size`, in proportion to weights of 1 at most but
     for rows that are certain.
     """

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import Block
 from bochner.design.design import Design
 from bochner.design.reductions import SumOverRows
@@ -44,7 +45,7 @@ class GraphSums:
 
     n_rows: int
     gram: Any
-    degree: NDArray[np.float64]
+    degree: Floats
     features: list[Any] | None = None
 
     @classmethod
@@ -156,9 +157,7 @@ class AnchorGraph:
 
     _found: tuple[int, NDArray, NDArray] | None = None
 
-    def eigenvectors(
-        self, count: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def eigenvectors(self, count: int) -> tuple[Floats, Floats]:
         """The largest eigenvalues of A'A, descending from one, and their vectors,
         shape (m, count); found once.
         """

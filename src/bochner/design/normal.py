@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.data.weights import are_unit
 from bochner.design.passes import Groups, summed
 from bochner.design.vector_arithmetic import add_scaled, dots
@@ -51,7 +52,7 @@ class Products:
     """
 
     product: NDArray
-    squares: NDArray[np.float64]
+    squares: Floats
 
     def __iadd__(self, other: Products) -> Products:
         self.product += other.product
@@ -153,7 +154,7 @@ class Centred:
         self.weight = weight
         self.sums = sums
 
-    def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+    def add(self, V: NDArray, Q: NDArray) -> Floats:
         """Add the product of V to Q, and return the inner products of the rows of V and
         the product, shape (K,).
 

@@ -9,13 +9,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.engines.local import fold, shards
 
 ENTRIES = 1 << 16  # of a piece at the least
 SHORT = 1 << 13  # entries of vectors that NumPy combines as fast as compiled loops
 
 
-def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
+def dots(a: NDArray, b: NDArray) -> Floats:
     """Inner products of corresponding rows, shape (K,), summed in double precision."""
     if _is_short(a):
         return _short_dots(a, b)
@@ -24,7 +25,7 @@ def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
     return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
 
 
-def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
+def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> Floats:
     """Add factors_k b_k to each row a_k; b has K rows or one. Squared lengths of the
     sums, shape (K,).
     """
@@ -33,7 +34,7 @@ def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
 
 def update_direction(
     p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray
-) -> NDArray[np.float64]:
+) -> Floats:
     """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or
     (K, 1); products p_k'q_k.
     """
@@ -44,9 +45,7 @@ def update_direction(
     return dots(p, q)
 
 
-def _combine(
-    a: NDArray, shares: NDArray, b: NDArray, factors: NDArray
-) -> NDArray[np.float64]:
+def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> Floats:
     if _is_short(a):
         a *= shares[:, np.newaxis]
         a += factors[:, np.newaxis] * b
@@ -64,7 +63,7 @@ def _combine(
     )
 
 
-def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:
+def scale(r: NDArray, factors: NDArray, z: NDArray) -> Floats:
     """Write the products of r and factors, of K rows or one, into z; inner products
     of the rows of r and z.
     """
@@ -85,14 +84,14 @@ def _is_short(a: NDArray) -> bool:
     return a.dtype == np.float64 and a.size <= SHORT
 
 
-def _short_dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
+def _short_dots(a: NDArray, b: NDArray) -> Floats:
     return np.einsum("kd,kd->k", a, b)
 
 
-def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64]:
+def _each(work: Callable[[int, slice], float], a: NDArray) -> Floats:
     """Sums over the pieces of each row of what `work(row, piece)` returns."""
 
-    def piece(share: tuple[int, int]) -> NDArray[np.float64]:
+    def piece(share: tuple[int, int]) -> Floats:
         return np.array([work(k, slice(*share)) for k in range(len(a))], np.float64)
 
     if a.shape[1] < 2 * ENTRIES:  # one piece, by compiled loops alone

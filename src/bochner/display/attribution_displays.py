@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing as take
 
+from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import SINGLE, Array, Axes, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
@@ -499,7 +500,7 @@ def _shown(value: Any) -> str:
     return cut(value, VALUE_WIDTH)
 
 
-def _places(column: NDArray) -> NDArray[np.float64]:
+def _places(column: NDArray) -> Floats:
     """Place of each number among all, from 0 to 1; NaN for what is none."""
     try:
         numbers = column.astype(np.float64)
@@ -509,7 +510,7 @@ def _places(column: NDArray) -> NDArray[np.float64]:
     return ranks / max(np.nanmax(ranks, initial=0.0), 1.0)
 
 
-def swarm(values: NDArray, edges: NDArray) -> NDArray[np.float64]:
+def swarm(values: NDArray, edges: NDArray) -> Floats:
     """Offsets of points across the axis, so that points of one place stand beside
     one another.
     """

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Indices
 from bochner.display import canvas
 from bochner.display.base import Array, Axes, Block, Display
 from bochner.display.canvas import BLUE, GREY
@@ -19,14 +20,14 @@ BAR_HEIGHT, SIDES, FEWEST = 0.28, 1.1, 5  # inches; bars
 LINE = 30  # characters of a name
 
 
-def largest(sizes: NDArray, max_columns: int) -> NDArray[np.intp]:
+def largest(sizes: NDArray, max_columns: int) -> Indices:
     """Positions of the largest sizes, in their order; ValueError for none of them."""
     if max_columns < 1:
         raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
     return np.argsort(-sizes, kind="stable")[:max_columns]
 
 
-def name_rows(ax: Axes, names: Sequence[str]) -> NDArray[np.intp]:
+def name_rows(ax: Axes, names: Sequence[str]) -> Indices:
     """Write names along the vertical axis, the first on top; their places."""
     places = np.arange(len(names))
     lines = [canvas.wrapped(name, LINE) for name in canvas.shortened_all(names)]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
+from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import Array, Axes, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
@@ -184,7 +185,7 @@ class KernelDisplay(Display):
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
 
 
-def estimates_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:
+def estimates_from_first(features: Any, line: NDArray) -> Floats:
     """z(x)'z(y) of the first row x and every row y."""
     Z = features.transform(line)
     return dense(Z @ Z[:1].T).ravel()
@@ -585,7 +586,7 @@ class ErrorDisplay(Display):
         canvas.add_legend(ax, keys)
 
 
-def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
+def _bound(bound: Any, sizes: Sequence[int]) -> Floats:
     values = np.array(
         [bound(size) for size in sizes] if callable(bound) else bound, np.float64
     )

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack, eigh
 
+from bochner.arrays import Floats
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 
@@ -438,7 +439,7 @@ SMALLEST = 1e-12  # eigenvalue that tells of a direction, over the largest
 
 
 @single_threaded_blas()
-def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def leading(matrix: Any, count: int) -> tuple[Floats, Floats]:
     """Largest eigenvalues of a matrix that has none below zero, and their vectors;
     fewer where others are zero.
 
@@ -471,9 +472,7 @@ def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     )
 
 
-def _filtered(
-    matrix: Any, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _filtered(matrix: Any, count: int) -> tuple[Floats, Floats]:
     """Leading eigenpairs by filtered subspace iteration, the smallest first.
 
     Each round damps what is below the least of the block by a Chebyshev polynomial

@@ -18,6 +18,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
+from bochner.arrays import Floats
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
@@ -30,9 +31,7 @@ LARGEST_SCORE, BEYOND = 2.0, 1e-6
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
-def fit_curve(
-    scores: NDArray, members: NDArray, weight: NDArray
-) -> NDArray[np.float64]:
+def fit_curve(scores: NDArray, members: NDArray, weight: NDArray) -> Floats:
     """Fit a curve by isotonic regression to the scores of all classes.
 
     Parameters
@@ -55,7 +54,7 @@ def fit_curve(
     return np.stack([curve.X_thresholds_, curve.y_thresholds_])
 
 
-def curve_probabilities(scores: NDArray, curve: NDArray) -> NDArray[np.float64]:
+def curve_probabilities(scores: NDArray, curve: NDArray) -> Floats:
     """Class probabilities, shape (n, K), of scores of shape (n, K)."""
     clipped = np.clip(scores, *curve[0, [0, -1]])
     p = np.interp(clipped, *curve) + SLOPE * (scores - curve[0, 0])
@@ -69,7 +68,7 @@ def curve_if_better(
     weight: NDArray,
     probabilities: NDArray,
     most: float = MOST_SCORES,
-) -> NDArray[np.float64] | None:
+) -> Floats | None:
     """A curve, where its log loss on rows that it was not fitted to is clearly less;
     else None.
 
@@ -103,7 +102,7 @@ def curve_if_better(
     return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
 
 
-def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
     """Fit p = softmax(a f + b f^3), f one score per class, to held-out scores by
     maximum likelihood.
 
@@ -132,9 +131,7 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     )
 
 
-def fit_temperature(
-    scores: NDArray, targets: NDArray, weight: NDArray
-) -> NDArray[np.float64]:
+def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
     """Fit p = softmax(a f) to held-out scores by maximum likelihood: what `fit_link`
     finds, with b = 0.
 
@@ -156,9 +153,7 @@ def fit_temperature(
     return np.array([np.exp(found.x), 0.0])
 
 
-def fit_stack(
-    squared: HeldOutPredictions, logistic: HeldOutPredictions
-) -> NDArray[np.float64]:
+def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> Floats:
     """Fit p = softmax(a f + b f^3 + c g), f and g scores of the same rows by two
     losses, by maximum likelihood.
 
@@ -184,7 +179,7 @@ def _most_likely(
     weight: NDArray,
     start: list[float],
     bounds: list[tuple[float, float]],
-) -> NDArray[np.float64]:
+) -> Floats:
     """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p
     = softmax of it; shape (B,).
     """
@@ -199,7 +194,7 @@ def _most_likely(
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
-def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
+def stacked_scores(both: NDArray, stack: NDArray) -> Floats:
     """Log-odds scores, shape (n, K), of the scores by both losses side by side,
     shape (n, 2K); see `fit_stack`.
     """
@@ -211,7 +206,7 @@ def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
     return unit * (stack[0] * f + stack[1] * f**3) + stack[2] * logistic
 
 
-def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def _doubted(targets: NDArray, weight: NDArray) -> Floats:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared
     by all classes.
     """
@@ -224,7 +219,7 @@ def probabilities(
     link: NDArray,
     curve: NDArray | None = None,
     largest: float = LARGEST_SCORE,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Class probabilities, shape (n, K), of scores of shape (n, K), by a curve where
     there is one.
 
@@ -235,7 +230,7 @@ def probabilities(
     return softmax(_logits(scores, link, largest), axis=1)
 
 
-def _logits(scores: NDArray, link: NDArray, largest: float) -> NDArray[np.float64]:
+def _logits(scores: NDArray, link: NDArray, largest: float) -> Floats:
     """Logarithms of the probabilities, but for a constant of each row, (n, K)."""
     f = np.clip(scores, -largest, largest)
     rest = BEYOND * (
@@ -244,9 +239,7 @@ def _logits(scores: NDArray, link: NDArray, largest: float) -> NDArray[np.float6
     return link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest
 
 
-def link_of(
-    predictions: HeldOutPredictions | None, n_classes: int
-) -> NDArray[np.float64]:
+def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> Floats:
     """The link of scores and probabilities that suits predictions for rows left out;
     a common one without such.
     """
@@ -261,7 +254,7 @@ def curve_of(
     n_classes: int,
     largest: float = LARGEST_SCORE,
     limit: float = np.inf,
-) -> NDArray[np.float64] | None:
+) -> Floats | None:
     """The curve of scores and probabilities where that is better than the link for rows
     left out; else None.
 
@@ -286,7 +279,7 @@ def set_thresholds_of(
     link: NDArray,
     curve: NDArray | None,
     largest: float = LARGEST_SCORE,
-) -> NDArray[np.float64] | None:
+) -> Floats | None:
     """Thresholds of sets of classes (see `bochner.solvers.conformal`); None without
     predictions for rows left out.
 
@@ -321,7 +314,7 @@ def by_class(predictions: HeldOutPredictions) -> ByClass:
 
 def log_losses(
     predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE
-) -> NDArray[np.float64]:
+) -> Floats:
     """Log loss of each row, shape (n,)."""
     scores, targets, _ = by_class(predictions)
     return -(
@@ -329,7 +322,7 @@ def log_losses(
     ).sum(axis=1)
 
 
-def log_loss_of_rows(targets: NDArray, p: NDArray) -> NDArray[np.float64]:
+def log_loss_of_rows(targets: NDArray, p: NDArray) -> Floats:
     """Log loss of each row, shape (n,), by targets from -1 to 1 and probabilities of
     the classes, (n, C).
     """

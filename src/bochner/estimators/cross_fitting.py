@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
@@ -32,7 +33,7 @@ class CrossFitted(NamedTuple):
 def cross_fitted(
     machine: KernelMachine,
     X: Any,
-    y: NDArray[np.float64],
+    y: Floats,
     weight: NDArray | None,
     source: ArraySource,
     seed: int,
@@ -78,7 +79,7 @@ def cross_fitted(
     if budget.limit is not None:
         options["time_limit"] = seconds
 
-    def predicted(k: int) -> NDArray[np.float64]:
+    def predicted(k: int) -> Floats:
         kept = np.flatnonzero(of_rows != k)
         left = observations.row[fold == k]
         one = machine.for_part(**options)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.encodings import TextColumn
 from bochner.data.hashes import row_hashes
@@ -49,8 +50,8 @@ class ExplainedFunction(NamedTuple):
         Whether there are several outputs, so that arrays have an axis for them.
     """
 
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    coef: Floats
+    intercept: Floats
     unit: str
     names: tuple[str, ...]
     has_outputs: bool

@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
@@ -75,7 +76,7 @@ def check_half_life(half_life: Any) -> None:
         )
 
 
-def decay_of(n_rows: int, half_life: float | None) -> NDArray[np.float64]:
+def decay_of(n_rows: int, half_life: float | None) -> Floats:
     """What is left of the weight of each row of a batch, all of that of the last
     one.
     """
@@ -92,9 +93,7 @@ def left_after(n_rows: int, half_life: float | None) -> float:
     return float(decay_of(n_rows + 1, half_life)[0])
 
 
-def decayed(
-    weight: NDArray[np.float64] | None, decay: NDArray[np.float64], X: Any
-) -> NDArray[np.float64] | None:
+def decayed(weight: Floats | None, decay: Floats, X: Any) -> Floats | None:
     """Weights of rows times what is left of them by their age.
 
     Raises
@@ -131,7 +130,7 @@ class FirstRows(NamedTuple):
     y: Any
     weight: Any
     n_fixed: int
-    decay: NDArray[np.float64]
+    decay: Floats
 
     @classmethod
     def after(
@@ -339,9 +338,9 @@ class ValidationSample:
     """
 
     X: Any
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    place: NDArray[np.float64]
+    y: Floats
+    weight: Floats
+    place: Floats
 
     @classmethod
     def of(cls, source: ArraySource, seed: int) -> ValidationSample:
@@ -433,7 +432,7 @@ class PartialFitState:
         Of all that was chosen before.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Floats
     n_rows: int
     single: bool
     validation: ValidationSample

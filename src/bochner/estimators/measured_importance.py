@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.arrays import Floats, Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
@@ -26,7 +27,7 @@ from bochner.selection.policy import POLICY
 TRAINED, MOST_REPEATS = "training rows", 5
 # Of a column of a row, from which on a bar tells how long the rest takes
 MANY_CHANGES = 1_000_000
-Scores = Callable[[Rows, NDArray[np.intp]], NDArray[np.float64]]
+Scores = Callable[[Rows, Indices], Floats]
 
 
 class RowLoss(NamedTuple):
@@ -35,7 +36,7 @@ class RowLoss(NamedTuple):
     """
 
     name: str
-    of: Callable[[NDArray, NDArray], NDArray[np.float64]]
+    of: Callable[[NDArray, NDArray], Floats]
 
 
 def row_loss(model: Any) -> RowLoss:
@@ -197,7 +198,7 @@ def _evaluated(
     held_out = unseen.sample(size, seed)
     stack = getattr(model, "stack_", None)
 
-    def scores(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+    def scores(Z: Rows, numbers: Indices) -> Floats:
         found = held_out.scores(Z, numbers)
         return found if stack is None else stacked_scores(found, stack)
 
@@ -238,7 +239,7 @@ def _measured(
 
     with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
 
-        def losses(Z: Rows, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        def losses(Z: Rows, numbers: Indices) -> Floats:
             advance(len(numbers))
             return loss.of(T[numbers], scores(Z, numbers))
 
@@ -249,7 +250,7 @@ def _measured(
     return Importance(input_names(model), values, errors, *facts)
 
 
-def scores_at(model: Any, Z: Rows) -> NDArray[np.float64]:
+def scores_at(model: Any, Z: Rows) -> Floats:
     """The fitted function at encoded rows, shape (n, K): standardised targets, or
     scores of classes.
     """

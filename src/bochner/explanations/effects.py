@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.data.array_source import rows_of
 from bochner.data.columns import PARTS, is_missing, read_column
 from bochner.data.encodings import CodeColumn
@@ -365,7 +365,7 @@ class Grid(NamedTuple):
 
     numbers: Floats
     points: Floats
-    donors: NDArray[np.intp]
+    donors: Indices
     is_level: bool
     unit: str
 
@@ -374,7 +374,7 @@ class Grid(NamedTuple):
         """Number of points without the missing value."""
         return int(np.count_nonzero(~np.isnan(self.points)))
 
-    def places(self) -> NDArray[np.intp]:
+    def places(self) -> Indices:
         """The nearest point of each row, the same one of levels; -1 for none."""
         known = self.points[: self.n_known]
         order = np.argsort(self.points[: self.n_known])
@@ -621,7 +621,7 @@ def _accumulated(
     ), None if fitted.variances is None else fitted.variances(rows, A)
 
 
-def _steps(grid: Grid) -> list[NDArray[np.intp]]:
+def _steps(grid: Grid) -> list[Indices]:
     """Rows between each point and the next one; of levels those that have one of the
     two.
     """
@@ -640,9 +640,7 @@ def _steps(grid: Grid) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(within & (step == k)) for k in range(len(grid.points) - 1)]
 
 
-def _similar_order(
-    X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int
-) -> NDArray[np.intp]:
+def _similar_order(X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int) -> Indices:
     """Levels in an order in which neighbours have similar rows: by the first
     principal component of their means.
     """

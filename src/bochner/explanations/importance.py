@@ -25,12 +25,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.features.base import Rows
 from bochner.markup import cut_named, named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
-RowLosses = Callable[[Rows, NDArray[np.intp]], Floats]
+RowLosses = Callable[[Rows, Indices], Floats]
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,7 +239,7 @@ def growths(
     losses: RowLosses,
     X: Any,
     weight: NDArray,
-    sources: NDArray[np.intp],
+    sources: Indices,
     n_columns: int,
     n_repeats: int,
     seed: int,
@@ -295,7 +295,7 @@ def growths(
     return values, errors, float(share @ base)
 
 
-def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
+def lent(share: NDArray, rng: np.random.Generator) -> Indices:
     """The row that lends its value to each row, shape (n,): a random cycle, in which no
     row lends to itself.
 
@@ -318,9 +318,7 @@ def lent(share: NDArray, rng: np.random.Generator) -> NDArray[np.intp]:
     return found
 
 
-def _replaced(
-    X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: NDArray
-) -> Rows:
+def _replaced(X: Any, rows: Indices, columns: Indices, values: NDArray) -> Rows:
     """Some of the rows, with other values, shape (m, k), in some of the columns."""
     found = X[rows]
     if not sp.issparse(found):

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.arrays import Floats
 from bochner.data.array_source import Block
 from bochner.data.table_input import (
     checked_sparse,
@@ -101,7 +102,7 @@ class DenseFeatures(ABC):
         for_rows(loop, X.shape[0], tile)
         return Z
 
-    def mean(self, X: Rows, weight: NDArray) -> NDArray[np.float64]:
+    def mean(self, X: Rows, weight: NDArray) -> Floats:
         """Weighted mean features of some rows, shape (D,)."""
         Z = self.rows(X)
         share = weight / weight.sum()
@@ -359,7 +360,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return [self]
 
     @property
-    def scales(self) -> NDArray[np.float64]:
+    def scales(self) -> Floats:
         """Factor on the features of each part, shape (M,)."""
         return np.ones(1)
 

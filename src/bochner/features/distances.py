@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import unit_weights
@@ -28,7 +29,7 @@ def paired_rows(rows: ArraySource, seed: int) -> tuple[Rows, NDArray]:
 
 def pair_distances(
     X: Rows, weight: NDArray | None = None, p: int = 2
-) -> tuple[NDArray[np.float64], NDArray]:
+) -> tuple[Floats, NDArray]:
     """Distances of all pairs of distinct rows, and what part of all pairs each stands
     for.
 
@@ -60,7 +61,7 @@ def pair_distances(
     )
 
 
-def _distances(X: Any, p: int) -> NDArray[np.float64]:
+def _distances(X: Any, p: int) -> Floats:
     """Of rows i < j, those of the first row first."""
     if sp.issparse(X):
         from sklearn.metrics import pairwise_distances

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
@@ -413,14 +414,14 @@ class Metric:
 PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
 
 
-def mean_distances(U: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def mean_distances(U: NDArray, weight: NDArray) -> Floats:
     """Mean absolute difference of two rows in each column, drawn by their weights
     (Gini), shape (q,).
     """
     order = U.argsort(axis=0)
     share = (weight / weight.sum())[order]
     below = share.cumsum(axis=0) - share / 2
-    distances: NDArray[np.float64] = (
+    distances: Floats = (
         2 * share * (2 * below - 1) * np.take_along_axis(U, order, axis=0)
     ).sum(axis=0)
     return np.where(np.ptp(U, axis=0) > 0, distances, 0.0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.table_input import finite_predictions
 
 HALF = 0.5  # mean counts that are added before logarithms
@@ -19,16 +20,14 @@ LARGEST_COUNT = 1e30
 class Standardised:
     """Numbers of mean 0 and deviation 1, of means and deviations of shape (K,)."""
 
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    mean: Floats
+    scale: Floats
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, K)."""
         return (y.reshape(len(y), -1) - self.mean) / self.scale
 
-    def inverse(
-        self, scores: NDArray, exponential: bool = False
-    ) -> NDArray[np.float64]:
+    def inverse(self, scores: NDArray, exponential: bool = False) -> Floats:
         """Predictions, or their exponentials, in the units of the targets;
         ValueError where they overflow.
         """
@@ -43,10 +42,10 @@ class Clipped(Standardised):
     (K,), counts as lying on them.
     """
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, K)."""
         return super().__call__(np.clip(y.reshape(len(y), -1), self.low, self.high))
 
@@ -59,7 +58,7 @@ class Signs:
 
     classes: NDArray
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, K)."""
         K = len(self.classes)
         place = self._places(y)
@@ -69,7 +68,7 @@ class Signs:
         signs[np.arange(len(place)), place] = 1.0
         return signs
 
-    def numbers(self, y: NDArray) -> NDArray[np.float64]:
+    def numbers(self, y: NDArray) -> Floats:
         """Numbers of the classes of some rows, shape (b, 1)."""
         return self._places(y).astype(np.float64)[:, np.newaxis]
 
@@ -96,7 +95,7 @@ class MixedSigns(Signs):
 
     values: NDArray
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, M)."""
         return self.values[self._places(y)]
 
@@ -107,11 +106,11 @@ class LogCounts:
     deviations of shape (K,).
     """
 
-    added: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    added: Floats
+    mean: Floats
+    scale: Floats
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, K)."""
         return (
             np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean

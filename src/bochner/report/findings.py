@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.arrays import Floats
 from bochner.data.hashes import uniform
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.estimators.explained_scores import training_rows_among
@@ -52,13 +53,13 @@ class Curve:
     base: int
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """What is shown: the log loss, or the root of the mean squared error."""
         means = self.losses.mean(axis=1)
         return np.sqrt(means) if self.rooted else means
 
     @property
-    def halves(self) -> NDArray[np.float64]:
+    def halves(self) -> Floats:
         """Half the width of the 95 % intervals of what is shown, to first order."""
         errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
         return errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Indices, Mask
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.selection.policy import POLICY
 
 
-def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bool_]:
+def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> Mask:
     """Which rows to hold out, about a fifth of those with weight or about 10,000, shape
     (n,).
 
@@ -24,7 +25,7 @@ def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bo
     return counted & (uniform(hashes, seed) < share)
 
 
-def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_]]:
+def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[Mask]:
     """Five sets of rows that together are all those with weight, each shape (n,);
     equal rows are in one, by content.
     """
@@ -35,7 +36,7 @@ def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_
     return [(group // max(size, 1) == k) & (weights > 0) for k in range(POLICY.n_folds)]
 
 
-def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> NDArray[np.intp]:
+def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> Indices:
     """Fold of each row, shape (n,), of folds that differ in size by one row at most;
     the content of rows decides.
     """
@@ -71,15 +72,15 @@ class Split:
         Which fifth each of these is of; the first one validates here.
     """
 
-    held_out: NDArray[np.bool_]
-    first_duplicate: NDArray[np.intp]
+    held_out: Mask
+    first_duplicate: Indices
     fit: ArraySource
     out: ArraySource
     n_solved: int
     row_weight: float
     largest_weight: float
     rows: ArraySource | None = None
-    fold: NDArray[np.intp] | None = None
+    fold: Indices | None = None
 
     def of_fold(self, k: int) -> Split:
         """Return the same with another fifth of the rows as validation rows;

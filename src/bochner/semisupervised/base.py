@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.columns import missing_targets, values_of
 from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
@@ -117,7 +118,7 @@ class SemiSupervised(RowModel):
         self.method_ = way.name
         return best
 
-    def _values(self, X: Any) -> NDArray[np.float64]:
+    def _values(self, X: Any) -> Floats:
         """The function of some rows, shape (n, K)."""
         return self._mapped(
             X,
@@ -126,7 +127,7 @@ class SemiSupervised(RowModel):
         )
 
 
-def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
+def of_all_rows(graph: Graph, smooth: Smooth) -> Floats | None:
     """The function of all rows of a graph, (n, K), its own part included; None where
     their features are not kept.
     """
@@ -139,7 +140,7 @@ def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
     return found
 
 
-def coefficients(graph: Graph, smooth: Smooth) -> NDArray[np.float64]:
+def coefficients(graph: Graph, smooth: Smooth) -> Floats:
     """Coefficients of the features, shape (m, K)."""
     return (graph.root[:, np.newaxis] * smooth.v).astype(graph.dtype)
 
@@ -193,7 +194,7 @@ class Memberships:
 
     classes: NDArray
 
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+    def __call__(self, y: NDArray) -> Floats:
         """Memberships of some rows, shape (b, K)."""
         found = np.zeros((len(y), len(self.classes)))
         known = np.flatnonzero(labelled(y))
@@ -203,7 +204,7 @@ class Memberships:
         return found
 
 
-def measured(y: NDArray) -> NDArray[np.float64]:
+def measured(y: NDArray) -> Floats:
     """Numbers beside a column of ones, shape (b, K + 1); zeros alone where one of
     them is missing.
     """

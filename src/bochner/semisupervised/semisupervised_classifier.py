@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
@@ -246,7 +247,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             )
         return Memberships(self.classes_)
 
-    def _factors(self, graph: Graph) -> NDArray[np.float64]:
+    def _factors(self, graph: Graph) -> Floats:
         """Factors on the labels of each class, by which it gets its share of all
         rows.
         """
@@ -296,7 +297,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         smooth, self.slope_ = self._best(found)
         return smooth
 
-    def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
+    def _probabilities(self, scores: NDArray) -> Floats:
         """Probabilities of scores, up to the largest: next to a label they grow
         without bound.
         """
@@ -305,7 +306,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         )
 
     @rowwise()
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Scores of the classes.
 
         Parameters

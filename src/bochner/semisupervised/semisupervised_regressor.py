@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length
 
+from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.inputs.checks import refuse_infinite_target
@@ -189,7 +190,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         smooth = self._best(found)
         return smooth
 
-    def _numbers(self, found: NDArray) -> NDArray[np.float64]:
+    def _numbers(self, found: NDArray) -> Floats:
         """Targets in their units."""
         values = _ratio(found, self.method_) * self.scale_ + self.mean_
         return values[:, 0] if self._one_target else values
@@ -212,7 +213,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         return self._numbers(self._values(X))
 
 
-def _ratio(found: NDArray, method: str) -> NDArray[np.float64]:
+def _ratio(found: NDArray, method: str) -> Floats:
     """Targets, of mean zero: what has spread over what ones have; or as they are."""
     if method != "spreading":
         return found[:, :-1]

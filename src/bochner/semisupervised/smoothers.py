@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
@@ -128,7 +129,7 @@ class Graph(AnchorGraph):
         self.targets, self.given = change(self.targets), change(self.given)
 
     @cached_property
-    def back(self) -> NDArray[np.float64]:
+    def back(self) -> Floats:
         """A_l' diag(w) Y_l, of shape (m, K)."""
         return self.labelled.T @ (self.targets * self.weight[:, np.newaxis])
 
@@ -144,11 +145,11 @@ class Graph(AnchorGraph):
         squares = np.einsum("ik,ik->k", v, self.matrix @ v) / self.total
         return float(np.sqrt(max((squares - means**2).mean(), 0.0)))
 
-    def spread(self, alpha: float, B: NDArray) -> NDArray[np.float64]:
+    def spread(self, alpha: float, B: NDArray) -> Floats:
         """(I - alpha A'A)^-1 B, of shape (m, K), by conjugate gradients."""
         return solve(lambda V: V - alpha * (self.matrix @ V), B)
 
-    def smoothest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def smoothest(self, count: int) -> tuple[Floats, Floats]:
         """Eigenvectors of S of the largest eigenvalues, as functions of mean square
         one.
 
@@ -164,7 +165,7 @@ class Graph(AnchorGraph):
         return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
 
 
-def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:
+def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> Floats:
     """Solve positive definite equations for the columns of B, of shape (m, K),
     together by conjugate gradients.
     """
@@ -215,12 +216,12 @@ class Smooth(NamedTuple):
         Sum over j of d f_i / d Y_j at a fixed origin, where the targets have one.
     """
 
-    v: NDArray[np.float64]
+    v: Floats
     own: float
-    influence: NDArray[np.float64] | None
+    influence: Floats | None
     shrinks: bool
-    origin: NDArray[np.float64] | float = 0.0
-    reach: NDArray[np.float64] | None = None
+    origin: Floats | float = 0.0
+    reach: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -295,9 +296,7 @@ class SmoothRidge:
 Smoother = Spreading | Poisson | SmoothRidge
 
 
-def _influence(
-    graph: Graph, alpha: float
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+def _influence(graph: Graph, alpha: float) -> tuple[Floats | None, Floats | None]:
     """Derivatives of the values of rows with a target by that of each, and their
     sums over all targets.
     """
@@ -305,13 +304,11 @@ def _influence(
     if rows.shape[0] > MOST_INFLUENCES:
         return None, None
     found = alpha * graph.spread(alpha, rows.T.toarray())
-    own: NDArray[np.float64] = np.ravel(rows.multiply(found.T).sum(axis=1))
+    own: Floats = np.ravel(rows.multiply(found.T).sum(axis=1))
     return graph.weight * own, rows @ (found @ graph.weight)
 
 
-def left_out(
-    graph: Graph, smooth: Smooth, targets: NDArray
-) -> NDArray[np.float64] | None:
+def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
     """What the function would be in each row with a target, without this target; of
     shape (l, K).
 

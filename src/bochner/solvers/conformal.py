@@ -24,6 +24,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
+
 ROUNDING = 1e-9  # of ranks: (9 + 1) 0.9 is 9, whatever its last bit
 
 
@@ -45,11 +47,11 @@ class Scores:
         Effective number of rows.
     """
 
-    values: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    values: Floats
+    shares: Floats
     n_effective: float
 
-    def quantiles(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quantiles(self, q: Floats) -> Floats:
         """Corrected quantiles, shape (Q, K), for q of shape (Q,), each in (0, 1).
 
         Those of a half or more are upper ends: a new score is at most so large with a
@@ -146,7 +148,7 @@ def require_rows(n_effective: float, q: float) -> None:
 COVERAGE_ROUNDING = 1e-12  # of a coverage that is as good as reached
 
 
-def mass_before(probabilities: NDArray) -> NDArray[np.float64]:
+def mass_before(probabilities: NDArray) -> Floats:
     """Probability of the classes before each one, in the order of falling probability.
 
     Parameters
@@ -174,9 +176,7 @@ def mass_before(probabilities: NDArray) -> NDArray[np.float64]:
     return scores
 
 
-def thresholds_of(
-    probabilities: NDArray, members: NDArray, weight: NDArray
-) -> NDArray[np.float64]:
+def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> Floats:
     """Thresholds on scores, and the coverage that each of them guarantees.
 
     Parameters

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
 from bochner.engines.algebra import gram, product
@@ -516,7 +517,7 @@ class DualLeaveOneOut(LeaveOneOut):
 
     def errors_of_parts(
         self, alpha: float, number: NDArray[np.intp], y: NDArray, weight: NDArray
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Leave-one-out errors of the rows that the distinct ones stand for, shape (m,
         K).
 
@@ -539,7 +540,7 @@ class DualLeaveOneOut(LeaveOneOut):
 
 def errors_of_parts(
     whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray
-) -> NDArray[np.float64]:
+) -> Floats:
     """Leave-one-out errors of parts of rows of equal inputs, shape (m, K), by those of
     whole rows.
 
@@ -565,7 +566,7 @@ def errors_of_parts(
 def leave_one_out(
     factor: FeatureFactor,
     rows: Callable[[], Design],
-    counts: NDArray[np.float64] | None = None,
+    counts: Floats | None = None,
 ) -> LeaveOneOut:
     """Leave-one-out predictions of some rows, or of all distinct ones where there are
     fewer than features.

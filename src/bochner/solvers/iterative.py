@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows, weights_of
 from bochner.design.design import Design
@@ -209,13 +210,13 @@ class IterativeRidge:
         """
         return self.uncentred(coef, equations.intercept(coef))
 
-    def uncentred(self, coef: NDArray, offset: NDArray) -> NDArray[np.float64]:
+    def uncentred(self, coef: NDArray, offset: NDArray) -> Floats:
         """Intercepts, shape (K,), for features that are not centred, of offsets for
         those that are.
         """
         return offset.astype(np.float64) - self._at_centres(coef)
 
-    def centred(self, coef: NDArray, intercept: NDArray) -> NDArray[np.float64]:
+    def centred(self, coef: NDArray, intercept: NDArray) -> Floats:
         """Offsets, shape (K,), for the features as they are stored, of intercepts
         for those that are not centred.
         """
@@ -247,7 +248,7 @@ class IterativeRidge:
             blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype
         )
 
-    def predict(self, equations: NormalEquations, coef: NDArray) -> NDArray[np.float64]:
+    def predict(self, equations: NormalEquations, coef: NDArray) -> Floats:
         """Predictions for all rows of the design, (n, K), by coefficients of shape
         (K, D) and their intercept.
         """

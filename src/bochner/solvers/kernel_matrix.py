@@ -19,6 +19,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows
 from bochner.engines.algebra import (
@@ -63,15 +64,13 @@ class ExactSolution(NamedTuple):
         values k with all rows: P_i, v_i / sum(v) and c_i / P_ii.
     """
 
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    coef: Floats
+    intercept: Floats
     n_iter: int | None = None
     residual: float | None = None
-    errors: NDArray[np.float64] | None = None
-    left: NDArray[np.float64] | None = None
-    influence: (
-        tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None
-    ) = None
+    errors: Floats | None = None
+    left: Floats | None = None
+    influence: tuple[Floats, Floats, Floats] | None = None
 
 
 def solve_exact(
@@ -80,8 +79,8 @@ def solve_exact(
     alpha: float,
     tol: float,
     seed: int,
-    scored: NDArray[np.intp] | None = None,
-    evaluated: NDArray[np.intp] | None = None,
+    scored: Indices | None = None,
+    evaluated: Indices | None = None,
 ) -> ExactSolution:
     """Solve for the coefficients of all rows.
 
@@ -147,8 +146,8 @@ def solve_exact(
 
 
 def _influence(
-    lower: NDArray, v: NDArray, coef: NDArray, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    lower: NDArray, v: NDArray, coef: NDArray, rows: Indices
+) -> tuple[Floats, Floats, Floats]:
     """What rows add to the function of all, by their columns of P; see
     `ExactSolution`.
     """

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.design.normal import Sums
 from bochner.design.passes import summed
 from bochner.features.stored import StoredRows
@@ -48,7 +49,7 @@ class LossTotals:
 
     value: float
     gradient: NDArray
-    slopes: NDArray[np.float64]
+    slopes: Floats
     weight: float
 
     def __iadd__(self, other: LossTotals) -> LossTotals:
@@ -77,7 +78,7 @@ class LossSums:
     """
 
     loss: Loss
-    offset: NDArray[np.float64]
+    offset: Floats
     sums: Sums
 
     def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
@@ -104,7 +105,7 @@ class PassSolution(NamedTuple):
     """
 
     coef: NDArray
-    offset: NDArray[np.float64]
+    offset: Floats
     n_passes: int
 
 

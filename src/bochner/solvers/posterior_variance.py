@@ -19,6 +19,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bochner.arrays import Floats
 from bochner.design.moments import Moments
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
@@ -40,11 +41,11 @@ class LinearPosterior(NamedTuple):
         Sum of the rows' weights.
     """
 
-    mean: NDArray[np.float64]
-    root: NDArray[np.float64]
+    mean: Floats
+    root: Floats
     weight: float
 
-    def forms(self, Z: NDArray, total: NDArray | float = 1.0) -> NDArray[np.float64]:
+    def forms(self, Z: NDArray, total: NDArray | float = 1.0) -> Floats:
         """h(z) of each row of features, shape (n,): the variance of the function over
         that of the noise.
 
@@ -54,7 +55,7 @@ class LinearPosterior(NamedTuple):
         half = product(Z - np.multiply.outer(total, self.mean), self.root.T)
         return np.square(total) / self.weight + np.einsum("ij,ij->i", half, half)
 
-    def spread(self, normal: NDArray) -> NDArray[np.float64]:
+    def spread(self, normal: NDArray) -> Floats:
         """Deviations of the weights over that of the noise, of shape (D, S), from
         standard normal numbers.
         """
@@ -77,7 +78,7 @@ def leave_one_out_errors(
     Z: NDArray,
     y: NDArray,
     weight: NDArray,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Errors of training rows by the model that is left without each, (n, K), and h
     of that model, (n,).
     """
@@ -91,7 +92,7 @@ def leave_one_out_errors(
 
 def forms_without_each(
     posterior: LinearPosterior, Z: NDArray, weight: NDArray
-) -> NDArray[np.float64]:
+) -> Floats:
     """Forms h of training rows by the model that is left without each, shape (n,)."""
     h = posterior.forms(Z)
     return h / np.maximum(1 - weight * h, LEAST_LEFT)
@@ -99,7 +100,7 @@ def forms_without_each(
 
 def forms_without(
     moments: Moments, alpha: float, Z: NDArray, weight: NDArray, fold: NDArray[np.intp]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Forms h of training rows by the model that is left without all rows of the same
     fold, shape (n,).
 
@@ -126,9 +127,7 @@ def forms_without(
     return forms
 
 
-def noise_variance(
-    errors: NDArray, forms: NDArray, weight: NDArray
-) -> NDArray[np.float64]:
+def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> Floats:
     """Most likely variance of the noise, shape (K,), where errors of rows left out have
     the variance s2 (1 + h).
 
@@ -176,16 +175,16 @@ class LogScale(NamedTuple):
         Values beyond low and high are clipped to these.
     """
 
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    coef: Floats
+    intercept: Floats
+    low: Floats
+    high: Floats
 
-    def __call__(self, Z: NDArray) -> NDArray[np.float64]:
+    def __call__(self, Z: NDArray) -> Floats:
         """Values g of rows of features, shape (n, K)."""
         return self.clipped(product(Z, self.coef) + self.intercept)
 
-    def clipped(self, g: NDArray) -> NDArray[np.float64]:
+    def clipped(self, g: NDArray) -> Floats:
         """Values within the limits."""
         return np.clip(g, self.low, self.high)
 
@@ -196,7 +195,7 @@ def no_scale(n_outputs: int) -> LogScale:
     return LogScale(np.zeros((0, n_outputs)), zero, zero, zero)
 
 
-def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def log_sizes(errors: NDArray, weight: NDArray) -> Floats:
     """log(|error| + 0.05 mean |error|), shape (n, K)."""
     sizes = np.abs(errors)
     mean = weight @ sizes / weight.sum()
@@ -205,7 +204,7 @@ def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:
 
 def fit_log_scale(
     Z: NDArray, errors: NDArray, weight: NDArray
-) -> tuple[LogScale, NDArray[np.float64]]:
+) -> tuple[LogScale, Floats]:
     """Fit g, with the ridge penalty of the least leave-one-out error for each target.
 
     Parameters
@@ -274,17 +273,17 @@ class Noise(NamedTuple):
     reach : float
     """
 
-    level: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    signal: NDArray[np.float64]
-    constant: NDArray[np.float64]
+    level: Floats
+    slope: Floats
+    signal: Floats
+    constant: Floats
     reach: float = np.inf
 
-    def noise(self, g: NDArray) -> NDArray[np.float64]:
+    def noise(self, g: NDArray) -> Floats:
         """Variances of the noise, shape (n, K)."""
         return np.exp(2 * (self.level + self.slope * g))
 
-    def function(self, forms: NDArray) -> NDArray[np.float64]:
+    def function(self, forms: NDArray) -> Floats:
         """Variances of the function, shape (n, K)."""
         near = np.minimum(forms, self.reach)[:, np.newaxis]
         return self.signal * near + self.constant * (forms[:, np.newaxis] - near)

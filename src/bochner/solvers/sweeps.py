@@ -22,6 +22,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Indices
 from bochner.engines.local import in_threads
 from bochner.features.stored import (
     LITTLE,
@@ -75,7 +76,7 @@ class Grids:
     def __len__(self) -> int:
         return len(self.values)
 
-    def ids(self, grids: NDArray[np.intp]) -> NDArray[np.int32]:
+    def ids(self, grids: Indices) -> NDArray[np.int32]:
         """The bins of all rows in some grids, block after block in their stored order,
         shape (G, n).
         """
@@ -193,7 +194,7 @@ def minimise_by_sweeps(
 def _descend(
     problem: Reweighted,
     grids: Grids,
-    group: NDArray[np.intp],
+    group: Indices,
     rate: float,
     rows: tuple[NDArray, NDArray, NDArray],
     coef: NDArray,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Mask
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.table_input import as_numbers, checked_matrix
 from bochner.scores.measures import MOST
@@ -187,7 +188,7 @@ class Roles:
             self._refuse(y, bad, first)
         return Rows(X, y, weight, number).take(~bad)
 
-    def _targets(self, batch: Batch) -> tuple[Any, NDArray[np.bool_] | None]:
+    def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
         """Targets, and which rows lack one."""
         if self.target is None:
             return (None, None) if batch.y is None else _read_array(np.asarray(batch.y))
@@ -210,7 +211,7 @@ class Roles:
         y = np.column_stack(columns)
         return (y[:, 0] if self.one_target else y), np.logical_or.reduce(missing)
 
-    def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
+    def _weights(self, batch: Batch, first: int) -> Floats | None:
         """Weights; SourceError for those that are negative, infinite or missing."""
         if self.weight is not None:
             what = f"the weights {self.weight!r}"
@@ -238,7 +239,7 @@ class Roles:
             raise RowError(f"{what} is {weight[row]} in ", first + row, bounds)
         return weight
 
-    def _refuse(self, y: Any, bad: NDArray[np.bool_], first: int) -> None:
+    def _refuse(self, y: Any, bad: Mask, first: int) -> None:
         row = first_row(bad)
         values = np.atleast_1d(y[row])
         if values.dtype.kind == "f" and np.isinf(values).any():
@@ -301,9 +302,7 @@ def _column(X: Any, name: str) -> pa.ChunkedArray:
     return X.column(name)
 
 
-def _read_target(
-    column: pa.ChunkedArray, name: str
-) -> tuple[NDArray, NDArray[np.bool_]]:
+def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
     """Values of a column of targets, and where there are none."""
     import pyarrow.compute as pc
 
@@ -333,7 +332,7 @@ def _read_target(
     )
 
 
-def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
+def _read_array(y: NDArray) -> tuple[NDArray, Mask | None]:
     """Targets of an array in the types of those of columns, and which rows lack one."""
     kind = y.dtype.kind
     if kind in "iu":
@@ -352,7 +351,7 @@ def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
     return y, gaps if gaps.ndim == 1 else gaps.any(axis=1)
 
 
-def _as_floats(column: pa.ChunkedArray, what: str) -> NDArray[np.float64]:
+def _as_floats(column: pa.ChunkedArray, what: str) -> Floats:
     """A column of numbers, missing ones as NaN."""
     return _cast(column, pa.float64(), what).to_numpy()
 

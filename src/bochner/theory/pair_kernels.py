@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import LinearFeatures
@@ -56,12 +57,12 @@ def pairwise(kernel: Matrix) -> Pairs:
     return values
 
 
-def dense(X: Any) -> NDArray[np.float64]:
+def dense(X: Any) -> Floats:
     """Rows as a kernel takes them."""
     return np.asarray(as_dense(X), dtype=np.float64)
 
 
-def inner_products(A: Any, B: Any) -> NDArray[np.float64]:
+def inner_products(A: Any, B: Any) -> Floats:
     """Inner products of rows and as many others, in float64."""
     if sp.issparse(A):
         return np.asarray(

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from bochner.arrays import Floats
 from bochner.data.weights import checked_weight
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
@@ -138,9 +139,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         "alpha": ("a number of at least 0", "auto"),
     }
 
-    correlations_: NDArray[np.float64]
-    x_weights_: NDArray[np.float64]
-    y_weights_: NDArray[np.float64]
+    correlations_: Floats
+    x_weights_: Floats
+    y_weights_: Floats
 
     def __init__(
         self,
@@ -309,14 +310,14 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return found if y is None else (found, self._y_transform(y))
 
     @rowwise()
-    def _x_transform(self, X: Any) -> NDArray[np.float64]:
+    def _x_transform(self, X: Any) -> Floats:
         """Scores of rows of the first table."""
         w = self.x_weights_
         mean = self.x_mean_
         return self._mapped(X, lambda x: self.features_.dot(x, w) - mean @ w, w.dtype)
 
     @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
-    def _y_transform(self, y: Any) -> NDArray[np.float64]:
+    def _y_transform(self, y: Any) -> Floats:
         """Scores of rows of the second table."""
         y = second_table(y)
         self.y_encoder_.caution_unseen(y)
@@ -343,7 +344,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return float(self.correlations_of(X, y).mean())
 
     @any_arrays
-    def correlations_of(self, X: Any, y: Any) -> NDArray[np.float64]:
+    def correlations_of(self, X: Any, y: Any) -> Floats:
         """Correlation of each pair of scores, shape (K,).
 
         Parameters
@@ -374,11 +375,11 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 class Covariances(NamedTuple):
     """Covariances of the features of both views, and their means."""
 
-    xx: NDArray[np.float64]  # (D, D)
-    yy: NDArray[np.float64]  # (E, E)
-    xy: NDArray[np.float64]  # (D, E)
-    x_mean: NDArray[np.float64]  # (D,)
-    y_mean: NDArray[np.float64]  # (E,)
+    xx: Floats  # (D, D)
+    yy: Floats  # (E, E)
+    xy: Floats  # (D, E)
+    x_mean: Floats  # (D,)
+    y_mean: Floats  # (E,)
 
     @classmethod
     def of(cls, moments: Moments) -> Covariances:
@@ -388,9 +389,7 @@ class Covariances(NamedTuple):
         whole = moments.matrix[:-1, :-1] / moments.weight - np.outer(mean, mean)
         return cls(whole[:D, :D], whole[D:, D:], whole[:D, D:], mean[:D], mean[D:])
 
-    def correlations(
-        self, x_weights: NDArray, y_weights: NDArray
-    ) -> NDArray[np.float64]:
+    def correlations(self, x_weights: NDArray, y_weights: NDArray) -> Floats:
         """Correlation of each pair of directions, the columns of both; 0 where one
         of them does not vary.
         """
@@ -415,7 +414,7 @@ class Whitened:
         self.vectors = vectors[:, kept]
         self.mean_variance = max(values.mean(), 0.0)
 
-    def root(self, alpha: float) -> NDArray[np.float64]:
+    def root(self, alpha: float) -> Floats:
         """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D,
         rank).
         """
@@ -425,8 +424,8 @@ class Whitened:
 class Directions(NamedTuple):
     """Pairs of directions, the columns of both, in the order of their correlations."""
 
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    x: Floats
+    y: Floats
 
 
 class CanonicalPairs:

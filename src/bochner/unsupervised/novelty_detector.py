@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import OutlierMixin
 
+from bochner.arrays import Floats
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
@@ -251,14 +252,14 @@ class NoveltyDetector(OutlierMixin, RowModel):
             total += familiarity(np.maximum(counts[first + own] - one, 0.0))
         return np.log(forms / left), -total / len(stored.ids)
 
-    def _combined(self, leverage: NDArray, strangeness: NDArray) -> NDArray[np.float64]:
+    def _combined(self, leverage: NDArray, strangeness: NDArray) -> Floats:
         """Scores of rows by both suspicions."""
         return np.minimum(
             log_tail(self.leverage_table_, leverage),
             log_tail(self.bin_table_, strangeness),
         )
 
-    def score_encoded(self, rows: Any) -> NDArray[np.float64]:
+    def score_encoded(self, rows: Any) -> Floats:
         """Scores of rows that `encoder_` has encoded, shape (n,), as
         `score_samples`.
         """
@@ -281,7 +282,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return scores
 
     @rowwise("score")
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
+    def score_samples(self, X: Any) -> Floats:
         """How normal rows are: the logarithm of the share of training rows that are as
         novel, the smaller of the two.
 
@@ -297,7 +298,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """
         return self._mapped(X, self.score_encoded, self._dtype)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Scores less `offset_`, shape (n,), negative for novel rows."""
         return self.score_samples(X) - self.offset_
 
@@ -325,7 +326,7 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     return length
 
 
-def count_rows(design: Design) -> NDArray[np.float64]:
+def count_rows(design: Design) -> Floats:
     """Number the bins of all rows of a design, and return the rows' weight in each,
     shape (D,).
 
@@ -365,7 +366,7 @@ class Leverage:
     """
 
     root: NDArray
-    shift: NDArray[np.float64]
+    shift: Floats
     weight: float
 
     @classmethod
@@ -377,7 +378,7 @@ class Leverage:
             posterior.weight,
         )
 
-    def forms(self, features: DenseFeatures, X: Rows) -> NDArray[np.float64]:
+    def forms(self, features: DenseFeatures, X: Rows) -> Floats:
         """Forms of the rows' features, shape (n,): half of a product with all of the
         factor.
         """
@@ -393,7 +394,7 @@ class Leverage:
         return found
 
 
-def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def tail_table(values: NDArray, weight: NDArray) -> Floats:
     """Knots of the function log P(at least t), shape (m, 2): values t ascending, and
     the logarithms, falling.
 
@@ -428,7 +429,7 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
     return np.column_stack([own, log_share])[::-1].copy()
 
 
-def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
+def log_tail(table: NDArray, values: NDArray) -> Floats:
     """Log P(at least t) of some values, shape (n,), straight between the knots and
     beyond them.
 
@@ -447,7 +448,7 @@ def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
     return found + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
 
 
-def familiarity(counts: NDArray) -> NDArray[np.float64]:
+def familiarity(counts: NDArray) -> Floats:
     """How familiar bins of so many rows are: 0 where there are none, near 1 from the
     first few on.
     """

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.weights import draw_rows
@@ -55,11 +56,11 @@ class Observations:
         Of the observation that each row of the source is, -1 without weight.
     """
 
-    row: NDArray[np.intp]
-    weight: NDArray[np.float64]
+    row: Indices
+    weight: Floats
     inputs: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
-    number: NDArray[np.intp]
+    number: Indices
 
     @classmethod
     def of(cls, source: ArraySource) -> Observations:
@@ -82,7 +83,7 @@ class Observations:
         return cls(row[first], weight, inputs[first], hashes[first], number)
 
     def source(
-        self, source: ArraySource, some: NDArray[np.intp] | slice = slice(None)
+        self, source: ArraySource, some: Indices | slice = slice(None)
     ) -> ArraySource:
         """The rows of some of them, encoded, with their weights."""
         X, y, _ = source.take(self.row[some]).whole()
@@ -116,7 +117,7 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
     return all(len(np.unique(column)) <= most for column in columns)
 
 
-def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
+def distinct_numbers(source: ArraySource) -> Indices:
     """Index of each row among the distinct rows of positive weight, shape (n,); 0
     without weight.
     """
@@ -198,7 +199,7 @@ class LinearPredictor:
     """
 
     coef: NDArray
-    intercept: NDArray[np.float64]
+    intercept: Floats
 
 
 @dataclass
@@ -227,13 +228,13 @@ class ErrorScale:
 
     centre: LinearPredictor | None
     roots: LinearPredictor | None
-    bounds: NDArray[np.float64]
-    limits: NDArray[np.float64]
+    bounds: Floats
+    limits: Floats
     scores: Scores
     seed: int
     features: FeatureMap | None = None
 
-    def scale(self, roots: NDArray) -> NDArray[np.float64]:
+    def scale(self, roots: NDArray) -> Floats:
         """Scale of shape (n, K) from its predicted roots."""
         return scale_of(roots, self.bounds)
 
@@ -261,10 +262,10 @@ class CalibrationRows:
 
     source: ArraySource
     observations: Observations
-    targets: NDArray[np.float64]
+    targets: Floats
     calibrating: NDArray[np.bool_]
     seed: int
-    predicted: NDArray[np.float64]
+    predicted: Floats
     centre: LinearPredictor | None = None
 
     @classmethod
@@ -286,20 +287,20 @@ class CalibrationRows:
         )
 
     @property
-    def weight(self) -> NDArray[np.float64]:
+    def weight(self) -> Floats:
         """Weights of the observations."""
         return self.observations.weight
 
-    def rows_of(self, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
+    def rows_of(self, some: Indices | slice = slice(None)) -> ArraySource:
         """The rows of some of the observations, encoded, with the weights of these."""
         return self.observations.source(self.source, some)
 
     def held_out(
         self,
-        some: NDArray[np.intp],
+        some: Indices,
         predicted: NDArray,
         factors: NDArray | float | None = None,
-        fold: NDArray[np.intp] | None = None,
+        fold: Indices | None = None,
     ) -> HeldOutPredictions:
         """Some of the observations with predictions, (m, K), factors on how much
         they count, and their folds.
@@ -395,7 +396,7 @@ def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
     return LinearPredictor(*factor.solve(alpha))
 
 
-def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:
+def scale_of(roots: NDArray, bounds: NDArray) -> Floats:
     """Scale of errors, shape (n, K), from its predicted roots, within their bounds."""
     return np.square(np.clip(roots, *bounds))
 
@@ -410,7 +411,7 @@ def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
     return roots, np.maximum(np.quantile(counted, BOUNDS, axis=0), least)
 
 
-def limits_of(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def limits_of(targets: NDArray, weight: NDArray) -> Floats:
     """Least and greatest target, shape (2, K), where a hundredth of the weight and ten
     rows lie; else infinite.
 

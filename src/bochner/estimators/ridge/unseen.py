@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
@@ -33,11 +34,11 @@ class Influence(NamedTuple):
     sizes : array of shape (m, K)
     """
 
-    directions: NDArray[np.float64]
-    offsets: NDArray[np.float64]
-    sizes: NDArray[np.float64]
+    directions: Floats
+    offsets: Floats
+    sizes: Floats
 
-    def at(self, Z: NDArray, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def at(self, Z: NDArray, rows: Indices) -> Floats:
         """What these rows add at features of shape (b, D), each at one: shape (b,
         K).
         """
@@ -69,7 +70,7 @@ class UnseenRows:
     features: FeatureMap
     dtype: np.dtype
     functions: list[LinearPredictor]
-    fold: NDArray[np.intp]
+    fold: Indices
     influence: Influence | None = None
     name: str = "validation rows"
 
@@ -110,7 +111,7 @@ class UnseenRows:
         )
         return replace(self, source=source, fold=self.fold[rows], influence=influence)
 
-    def scores(self, Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def scores(self, Z: Rows, rows: Indices) -> Floats:
         """Values at encoded rows by the functions that have not seen the rows of
         these numbers, shape (b, K).
         """
@@ -125,7 +126,7 @@ class UnseenRows:
             )
         return found
 
-    def _less_influence(self, Z: Rows, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _less_influence(self, Z: Rows, rows: Indices) -> Floats:
         """Values by the only function, less what each row has added."""
         (function,), found = (
             self.functions,
@@ -153,7 +154,7 @@ def leave_one_out_rows(
     design: Design,
     factor: FeatureFactor,
     alpha: float,
-    counts: NDArray[np.float64],
+    counts: Floats,
     name: str,
 ) -> UnseenRows:
     """The rows of a design, each left out of a ridge regression by itself.
