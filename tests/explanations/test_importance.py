@@ -334,7 +334,9 @@ def test_percentages_are_the_same_everywhere():
     )
     page = model.report_html(frame[200:], y[200:])
     chart = page.partition('id="importance"')[2].partition("</section>")[0]
-    rows = dict(re.findall(r">(\w)</th><td[^>]*>([^<]+)</td>", chart))
+    # The share is the last cell of a row of the table.
+    cell = r"<td[^>]*>([^<]*)</td>"
+    rows = dict(re.findall(rf">(\w)</th>(?:<td[^>]*>[^<]*</td>)*{cell}</tr>", chart))
     assert {name: rows[name] for name in "abcd"} == {
         name: html.escape(share) for name, share in shares.items()
     }

@@ -51,7 +51,9 @@ def test_nothing_is_compiled_after_warmup():
 
 def test_the_demonstration_compiles_all_loops_first(monkeypatch):
     calls = []
-    monkeypatch.setattr(installation, "warmup", lambda: calls.append("warmup"))
+    monkeypatch.setattr(
+        installation.loop_cache, "warmup", lambda: calls.append("warmup")
+    )
     monkeypatch.setattr(
         installation,
         "_fit_and_score",

@@ -393,6 +393,7 @@ def test_names_are_no_formulas_and_whole():
     assert set(names) <= shown
 
 
+@pytest.mark.slow
 def test_equal_inputs_have_equal_charts(regression):
     """In whatever style the user draws."""
     model, X, y = regression

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 Advance = Callable[[int], None]
 
@@ -20,11 +19,19 @@ def is_watched() -> bool:
     """
     if sys.stderr.isatty():
         return True
-    if "IPython" not in sys.modules or find_spec("ipywidgets") is None:
+    if "IPython" not in sys.modules or not _has_widgets():
         return False
     from rich.console import Console
 
     return Console(stderr=True).is_jupyter
+
+
+def _has_widgets() -> bool:
+    try:
+        import ipywidgets  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 @contextmanager

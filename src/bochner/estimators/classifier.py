@@ -55,7 +55,6 @@ from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
-from bochner.solvers.sweeps import RATE
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
@@ -768,13 +767,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             else POLICY.most_iterations
         )
         alpha = self.alpha_
-        if (
-            given_alphas(self.alpha) is None
-            and not self._start.by_newton
-            and not any(part.is_dense for part in features.parts)
-        ):
-            # A few sweeps, each a part of the way, regularise more than Newton's method
-            alpha /= RATE
+        if given_alphas(self.alpha) is None:
+            alpha = self._start.penalty_in_passes(alpha, features)
         own = design.source.gathered, self.loss_, alpha, begun, problem, most
         coef, intercept = go_on_in_passes(design, *own)
         if self.loss_ == "stacked":

@@ -18,6 +18,9 @@ from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.selection import learn_metric
 from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.losses import Logistic
+from bochner.solvers.newton import Reweighted
+from bochner.solvers.sweeps import Grids, has_grids_alone, minimise_by_sweeps
 
 ROWS, COLUMNS, SIZE, SEED = 300, 4, 5, 0
 WIDE = 512  # columns of which a fast transform is worth its while
@@ -130,6 +133,11 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         Design(ArraySource(X, y), features.draw(COLUMNS), dtype), SEED
     )
     V = ridge.fit(np.ones(1), 0.0, 3).solution.coef.astype(dtype)
+    if has_grids_alone(ridge.blocks):
+        problem = Reweighted(
+            ridge.blocks, Logistic(), np.ones((3, 1)), V, np.zeros(3), dtype
+        )
+        minimise_by_sweeps(problem, Grids(ridge.blocks), 1, SEED)
     for rows in (X, X[:1], sp.csr_matrix(X)):
         features.dot(rows, V.T)
         features.dot(

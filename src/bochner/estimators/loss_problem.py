@@ -33,8 +33,9 @@ from bochner.solvers.newton import (
     minimise,
     precondition,
 )
-from bochner.solvers.sweeps import Grids, has_grids_alone, minimise_by_sweeps
+from bochner.solvers.sweeps import RATE, Grids, has_grids_alone, minimise_by_sweeps
 
+AIM = 1.02  # times a loss: what trials of another penalty must come down to
 IsHopeless: TypeAlias = Callable[[NDArray], bool]
 
 
@@ -132,6 +133,13 @@ class LossProblem:
         """Whether sweeps over grids minimise the loss, not Newton's method."""
         swept = not self.tol and not self.by_newton
         return swept and has_grids_alone(self.ridge.blocks)
+
+    @staticmethod
+    def penalty_of_newton(alpha: float) -> float:
+        """The ridge penalty with which steps of Newton's method regularise about as
+        much as sweeps do with the given one.
+        """
+        return alpha / RATE
 
     @property
     def most_steps(self) -> int:
@@ -256,9 +264,10 @@ class LossProblem:
     ) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.
 
-        A smaller one must be clearly better, and a larger one worthwhile. Steps of
-        Newton's method begin where those for another penalty ended; sweeps, of which
-        the number regularises, begin anew. Of very many entries one penalty is tried.
+        A smaller one must be clearly better. A larger one must be worthwhile, and with
+        sweeps it is taken unless it is clearly worse. Steps of Newton's method begin
+        where those for another penalty ended; sweeps, of which the number regularises,
+        begin anew. Of very many entries one penalty is tried.
         """
         step = POLICY.penalty_step
         first = POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
@@ -271,16 +280,19 @@ class LossProblem:
         def next_to(power: int, way: int) -> LossTrial:
             begun = start if self.sweeps else tried[power].end
             alpha = unit * step ** (power + way)
-            tried[power + way] = self.trial(begun, alpha, aim=tried[power].loss)
+            tried[power + way] = self.trial(begun, alpha, aim=AIM * tried[power].loss)
             return tried[power + way]
 
         def may(power: int) -> bool:
             return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
 
-        while (
-            may(power)
-            and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss
-        ):
+        def may_grow(power: int) -> bool:
+            larger = next_to(power, 1)
+            if self.sweeps:
+                return not self._is_clearly_better(tried[power], larger)
+            return larger.loss < (1 - POLICY.worthwhile) * tried[power].loss
+
+        while may(power) and may_grow(power):
             power += 1
         if power == first:
             while may(power) and self._is_clearly_better(
@@ -390,10 +402,11 @@ class LossProblem:
         ):
             problem = self._problem(point, alpha, mask)
             own = self.budget.part(1 / (len(self.masks) - k))
-            traces.append(_Trace(problem, self, mask))
             if len(self.masks) == 1:
-                traces[-1].is_hopeless = is_hopeless
-                traces[-1].aim = aim if self.sweeps else np.inf
+                own_aim = aim if self.sweeps else np.inf
+                traces.append(_Trace(problem, self, mask, is_hopeless, own_aim))
+            else:
+                traces.append(_Trace(problem, self, mask))
             found = replace(self, budget=own)._minimise(
                 problem, self.most_steps, traces[-1]
             )
@@ -470,20 +483,23 @@ class _Trace:
         Before the first step.
     of : LossProblem
     mask : bool array of shape (n,)
-
-    Attributes
-    ----------
-    is_hopeless : callable (fitted values of shape (K, m)) -> bool, or None
+    is_hopeless : callable (fitted values of shape (K, m)) -> bool, optional
         Asked once, after the first few steps.
-    aim : float
+    aim : float, optional
         The loss to come down to.
     """
 
-    is_hopeless: IsHopeless | None = None
-    given_up = False
-    aim = np.inf
-
-    def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
+    def __init__(
+        self,
+        problem: Reweighted,
+        of: LossProblem,
+        mask: NDArray,
+        is_hopeless: IsHopeless | None = None,
+        aim: float = np.inf,
+    ) -> None:
+        self.is_hopeless = is_hopeless
+        self.aim = aim
+        self.given_up = False
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
         self.masks = [mask[a:b] for a, b in pairwise(edges)]
         self.weight = of.ridge.design.source.weights[mask]

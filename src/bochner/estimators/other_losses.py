@@ -47,8 +47,8 @@ from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.planning.cost_model import loss_comparison_seconds, may_compare_losses
-from bochner.selection.candidates import in_metric_of
 from bochner.selection.lengthscale import class_shares
+from bochner.selection.linear import in_metric_of
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOut,
@@ -272,6 +272,13 @@ class Start:
     linear: bool = False
     beginning: str = "ridge"
     by_newton: bool = False
+
+    def penalty_in_passes(self, alpha: float, features: FeatureMap) -> float:
+        """The ridge penalty with which passes of Newton's method go on: few sweeps over
+        bins, each a part of the way, regularise more than these do.
+        """
+        swept = not self.by_newton and not any(part.is_dense for part in features.parts)
+        return LossProblem.penalty_of_newton(alpha) if swept else alpha
 
 
 class ClassFit(NamedTuple):

@@ -17,16 +17,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.data.array_source import Block
-from bochner.data.table_input import as_dense
 from bochner.engines.costs import gram_work
 from bochner.features import (
     BinningFeatures,
     FourierFeatures,
-    LinearFeatures,
-    SparseColumns,
 )
-from bochner.features.base import Rows
-from bochner.features.metric import Metric, MetricFeatures, with_relevance
+from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import (
@@ -34,13 +30,18 @@ from bochner.selection.budget import (
     stored_within_limit,
     within_limit,
 )
-from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
+from bochner.selection.comparison import (
+    WIDE,
+    CandidateResult,
+    Maps,
+    Race,
+    concatenate,
+)
 from bochner.selection.lengthscale import (
     choose_kernel,
-    common_unit_lengths,
-    deviations,
     share_unit,
 )
+from bochner.selection.linear import fit_linear
 from bochner.selection.metric_learning import (
     LearnedMetric,
     MetricTask,
@@ -56,7 +57,6 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
 LOOKED = "Fourier features were clearly better in a first look"
-WIDE = "of many sparse columns a linear model is as good, and takes far less time"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
@@ -359,73 +359,6 @@ def fit_bins(
     least, larger = grids_of_trials(race, known.n_grids)
     entry = fit(least)
     return replace(entry, larger=partial(fit, larger)) if larger > least else entry
-
-
-def fit_linear(
-    kind: CandidateKind, race: Race, known: LearnedMetrics
-) -> CandidateResult:
-    """Fit the standardised columns themselves."""
-    rows = race.screened
-    features = LinearFeatures().draw(race.problem.n_columns)
-    features.fit_sample(rows.X, rows.weight)
-    trial = rows.solve(
-        features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
-    )
-
-    def of_size(size: int) -> Maps:
-        assert trial.coef is not None
-        return [
-            (
-                1.0,
-                in_metric_of(
-                    trial.coef,
-                    features,
-                    rows.subsample(POLICY.compared_rows).X,
-                    race.problem.seed,
-                ),
-            )
-        ]
-
-    return CandidateResult(
-        kind.name, kind.rank, features.n_features_out, trial, of_size
-    )
-
-
-def fit_sparse_columns(race: Race) -> CandidateResult:
-    """Fit the columns of sparse rows as they are: in their common unit, where they have
-    one, and of rows whose mean square is one, as penalties are.
-    """
-    problem = race.problem
-    validator = race.validator
-    units = race.problem.column_units
-    factors = np.ones(problem.n_columns)
-    if units is not None:
-        spread = deviations(validator.X, validator.weight)
-        factors = 1 / common_unit_lengths(units, spread)
-    squares = validator.X.power(2) @ np.square(factors)
-    factors = factors / np.sqrt(np.average(squares, weights=validator.weight) or 1.0)
-
-    def of_size(size: int) -> Maps:
-        return [(1.0, SparseColumns(factors))]
-
-    features = concatenate(of_size(1)).draw(problem.n_columns)
-    features.fit_sample(validator.X, validator.weight)
-    trial = validator.iterate(
-        features, problem.penalties(POLICY.sparse_alphas), POLICY.longest_trace
-    )
-    return CandidateResult(LINEAR.name, LINEAR.rank, problem.n_columns, trial, of_size)
-
-
-def in_metric_of(
-    coef: NDArray, features: LinearFeatures, X: Rows, seed: int
-) -> MetricFeatures:
-    """The same features, not drawn, in the metric in which columns count by their
-    coefficients, of shape (d, K).
-    """
-    metric = Metric(
-        len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_
-    )
-    return MetricFeatures(with_relevance(metric, as_dense(X), seed), LinearFeatures())
 
 
 def isotropic(problem: Problem) -> Stationary:
@@ -781,8 +714,13 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
     """Candidates that are still to be fitted, in two rounds for classes, whose hybrid
     depends on the first one.
 
-    The race notes why others are not tried.
+    The race notes why others are not tried. Of many sparse columns only a linear model
+    is.
     """
+    if race.problem.is_sparse_and_wide:
+        race.note_untried({kind.name: WIDE for kind in (*CANDIDATES[1:], HYBRID)})
+        yield [LINEAR]
+        return
     for some in (
         [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
     ):

@@ -25,15 +25,11 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
-    CANDIDATES,
     FOURIER,
-    HYBRID,
-    WIDE,
     LearnedMetrics,
     SizedMetric,
     candidates,
     features_that_pay,
-    fit_sparse_columns,
     grids,
     isotropic,
     refit,
@@ -120,12 +116,12 @@ def choose(problem: Problem) -> Choice:
     """Select a model."""
     race = Race(problem)
     space = problem.space
-    if problem.is_sparse_and_wide:
-        return _linear_alone(race)
-    sample = learning_sample(problem.validator.fitted, problem.seed)
     common_unit = _common_unit(race)
-    with race.stage("metric"):
-        known = _learn_metrics(race, sample, common_unit)
+    known = LearnedMetrics({}, [])
+    if not problem.is_sparse_and_wide:
+        sample = learning_sample(problem.validator.fitted, problem.seed)
+        with race.stage("metric"):
+            known = _learn_metrics(race, sample, common_unit)
     if problem.is_large and (space.features == "binning" or known.bins_lead):
         model = _without_comparison(race, known)
     else:
@@ -152,18 +148,6 @@ def choose(problem: Problem) -> Choice:
     return Choice(
         model, ValidationOutcome(problem.split, problem.validator.final_losses)
     )
-
-
-def _linear_alone(race: Race) -> Choice:
-    """A linear model of the columns of sparse rows."""
-    with race.stage("candidates"):
-        entry = fit_sparse_columns(race)
-        race.add(entry)
-    race.note_untried({kind.name: WIDE for kind in (*CANDIDATES[1:], HYBRID)})
-    report = _with_rows_curve(race, entry, race.report(entry.name, WIDE))
-    model = _iterated(race, LearnedMetrics({}, []), entry, report)
-    outcome = ValidationOutcome(race.problem.split, race.problem.validator.final_losses)
-    return Choice(model, outcome)
 
 
 def _common_unit(race: Race) -> Stationary | None:

@@ -73,6 +73,10 @@ class PartChecksum:
                 self._add_bytes(name, "apart", np.asarray(values))
         self.n_read += batch.X.shape[0]
 
+    def keep(self, rows: int) -> None:
+        """Count rows that have a target."""
+        self.n_kept += rows
+
     def _add_bytes(self, name: str, what: str, values: Any) -> None:
         if isinstance(values, np.ndarray) and values.dtype == object:
             values = "".join(f"{value!r}\n" for value in values.ravel()).encode(
@@ -406,7 +410,7 @@ def part_rows(
             _refuse_infinite(part, rows.X, rows.number)
         except ValueError as error:
             raise _located(part, error) from error
-        tally.n_kept += len(rows.number)
+        tally.keep(len(rows.number))
         if len(rows.number):
             yield rows
     if part.n_rows not in (None, tally.n_read):

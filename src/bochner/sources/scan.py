@@ -201,6 +201,17 @@ class TableSummary:
             self.largest_weight, 1.0 if weight is None else float(weight.max())
         )
 
+    def add_part(self, tally: PartChecksum) -> None:
+        """Take note of a part that was read to its end."""
+        self.counts.append(tally.n_kept)
+        self.n_dropped += tally.n_read - tally.n_kept
+        self.checksums.append(tally.checksum)
+
+    def cut_short(self, counts: list[int | None]) -> None:
+        """Take the counts that parts tell, where not all of them were read."""
+        self.counts = counts
+        self.checksums = [None] * len(counts)
+
     def settle(self) -> None:
         """Round what was added up, so that neither parts nor their order change
         anything that is chosen by it.
@@ -339,9 +350,7 @@ class ScanPart:
             with closing(prefetched(rows) if self.ahead else rows) as read:
                 if self._add_part(overview, part, read, first):
                     break
-            overview.counts.append(tally.n_kept)
-            overview.n_dropped += tally.n_read - tally.n_kept
-            overview.checksums.append(tally.checksum)
+            overview.add_part(tally)
             first += tally.n_read
         return overview
 
@@ -438,8 +447,7 @@ def scan(
     if partly:
         # Of rows that nobody has looked at only what the parts tell is known
         unknown: list[int | None] = [None] * len(counts)
-        overview.counts = unknown if roles.without == "drop" else counts
-        overview.checksums = unknown
+        overview.cut_short(unknown if roles.without == "drop" else counts)
     _require_rows(overview, source)
     overview.settle()
     return overview

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -20,7 +21,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from bochner.data.array_source import ArraySource, Block, Source, as_it_is
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import as_dense
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -447,7 +447,9 @@ class ScoredRows:
         """Yield all rows in order, at most `rows` at a time."""
         for block in self.source.blocks(rows):
             X: Any = block.X
-            yield Block(self.scores(X), as_dense(X), block.weight)
+            yield Block(
+                self.scores(X), X.toarray() if sp.issparse(X) else X, block.weight
+            )
 
 
 @dataclass

@@ -1,0 +1,88 @@
+"""Linear models: of standardised columns, or of many sparse ones as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.table_input import as_dense
+from bochner.features import LinearFeatures, SparseColumns
+from bochner.features.base import Rows
+from bochner.features.metric import Metric, MetricFeatures, with_relevance
+from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
+from bochner.selection.lengthscale import common_unit_lengths, deviations
+from bochner.selection.policy import POLICY
+
+if TYPE_CHECKING:
+    from bochner.selection.candidates import CandidateKind, LearnedMetrics
+
+
+def fit_linear(
+    kind: CandidateKind, race: Race, known: LearnedMetrics
+) -> CandidateResult:
+    """Fit the standardised columns themselves."""
+    if race.problem.is_sparse_and_wide:
+        return _fit_sparse_columns(kind, race)
+    rows = race.screened
+    features = LinearFeatures().draw(race.problem.n_columns)
+    features.fit_sample(rows.X, rows.weight)
+    trial = rows.solve(
+        features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
+    )
+
+    def of_size(size: int) -> Maps:
+        assert trial.coef is not None
+        return [
+            (
+                1.0,
+                in_metric_of(
+                    trial.coef,
+                    features,
+                    rows.subsample(POLICY.compared_rows).X,
+                    race.problem.seed,
+                ),
+            )
+        ]
+
+    return CandidateResult(
+        kind.name, kind.rank, features.n_features_out, trial, of_size
+    )
+
+
+def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:
+    """Fit the columns of sparse rows as they are: in their common unit, where they have
+    one, and of rows whose mean square is one, as penalties are.
+    """
+    problem = race.problem
+    validator = race.validator
+    units = race.problem.column_units
+    factors = np.ones(problem.n_columns)
+    if units is not None:
+        spread = deviations(validator.X, validator.weight)
+        factors = 1 / common_unit_lengths(units, spread)
+    squares = validator.X.power(2) @ np.square(factors)
+    factors = factors / np.sqrt(np.average(squares, weights=validator.weight) or 1.0)
+
+    def of_size(size: int) -> Maps:
+        return [(1.0, SparseColumns(factors))]
+
+    features = concatenate(of_size(1)).draw(problem.n_columns)
+    features.fit_sample(validator.X, validator.weight)
+    trial = validator.iterate(
+        features, problem.penalties(POLICY.sparse_alphas), POLICY.longest_trace
+    )
+    return CandidateResult(kind.name, kind.rank, problem.n_columns, trial, of_size)
+
+
+def in_metric_of(
+    coef: NDArray, features: LinearFeatures, X: Rows, seed: int
+) -> MetricFeatures:
+    """The same features, not drawn, in the metric in which columns count by their
+    coefficients, of shape (d, K).
+    """
+    metric = Metric(
+        len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_
+    )
+    return MetricFeatures(with_relevance(metric, as_dense(X), seed), LinearFeatures())
