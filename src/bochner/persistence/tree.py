@@ -457,7 +457,7 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
             return (int, float, np.generic)
         case ast.Name(id="list" | "tuple"):
             return (list, tuple)
-        case ast.Attribute(attr="ndarray"):
+        case ast.Name(id="NDArray") | ast.Attribute(attr="ndarray"):
             return (np.ndarray,)
         case ast.Name(id=name):
             kind = known.get(name, getattr(builtins, name, None))
