@@ -179,14 +179,13 @@ class TestAuto:
             ).fit(X, y)
             return model.predict_proba(X_test)[:, 1]
 
-        ours = [probabilities("auto", seed) for seed in range(2)]
-        worst, expected = (
-            max(log_loss(y_test, p) for p in ours),
-            log_loss(y_test, linear),
-        )
-        assert (
-            worst < 1.02 * expected < 0.95 * log_loss(y_test, probabilities("squared"))
-        )
+        ours = [probabilities("auto", seed) for seed in range(3)]
+        losses = [log_loss(y_test, p) for p in ours]
+        expected = log_loss(y_test, linear)
+        assert max(losses) < 1.04 * expected
+        # A single draw of features, on another processor, tells little of 2 %.
+        assert np.mean(losses) < 1.02 * expected
+        assert 1.02 * expected < 0.95 * log_loss(y_test, probabilities("squared"))
         assert (
             min(roc_auc_score(y_test, p) for p in ours)
             > roc_auc_score(y_test, linear) - 0.005
