@@ -243,8 +243,8 @@ class LossProblem:
         )
 
     def fit_after(self, trial: LossTrial) -> LossFit:
-        """Minimise the loss on all rows from the prior, in a few more steps than a
-        trial on fewer rows took.
+        """Minimise the loss on all rows from the prior: in as many sweeps as a trial on
+        fewer rows took, or a few more steps of Newton's method.
 
         These are the steps that a refit of the model takes, so that a refit to equal
         rows gives an equal model.

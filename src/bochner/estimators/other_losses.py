@@ -642,9 +642,10 @@ def _from_prior(
     """The classifier by another loss, with functions of single columns beside the
     features; or what is best.
 
-    The ridge penalty is the best for the rows held out. For "auto" it is the one whose
-    power was found on some of the rows, and the scores are a stack of those of the
-    squared and the logistic loss, where that is clearly better than the squared one.
+    The ridge penalty is the best for the rows held out, or the one of the given power,
+    which was found on some of the rows. For "auto" the scores are a stack of those of
+    the squared and the logistic loss, where that is clearly better than the squared
+    one; what gains nothing in the first few steps is given up.
     """
     squared = as_squared(fitted)
     automatic = name == "auto"
@@ -653,17 +654,18 @@ def _from_prior(
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
     problem = replace(problem, by_newton=by_newton)
     start = problem.at_prior()
-    at_ridge = problem.at_ridge(fitted, stored.without)
     if not problem.masks:
         found = problem.fit(start, (unit,))
         return _as_other(name, found, problem, stored, fitted)
-    before = problem.predictions_at(at_ridge)
     is_hopeless = None
-    if automatic and len(before.weight) >= POLICY.fewest_looked:
+    if automatic:
+        at_ridge = problem.at_ridge(fitted, stored.without)
+        before = problem.predictions_at(at_ridge)
+        if len(before.weight) >= POLICY.fewest_looked:
 
-        def is_hopeless(values: NDArray) -> bool:
-            gain, noise, *_ = _gain_of_both(before, problem.predictions([values]))
-            return gain < noise
+            def is_hopeless(values: NDArray) -> bool:
+                gain, noise, *_ = _gain_of_both(before, problem.predictions([values]))
+                return gain < noise
 
     part = replace(problem, budget=task.budget.part(POLICY.traced_share))
     trial = (

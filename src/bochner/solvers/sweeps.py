@@ -178,12 +178,14 @@ def minimise_by_sweeps(
             _descend(problem, grids, group, rate, (Y, F, weight), coef, offset)
             if is_late():
                 break
-        lower = problem.objective(grids.blocks(F), coef)
+        fitted = grids.blocks(F)
+        lower = problem.objective(fitted, coef)
         if lower <= objective or is_late():
             objective = lower
         else:
             (F, coef, offset), rate = before, rate / 2
-        problem.move_to(coef, offset, grids.blocks(F))
+            fitted = grids.blocks(F)
+        problem.move_to(coef, offset, fitted)
         if visit(problem, n_done) or is_late():
             break
     return NewtonSolution(
