@@ -20,7 +20,8 @@ else:
 
 # Field of a display: array-like as it is given, an array of floats from then on
 Array: TypeAlias = Any
-Values: TypeAlias = Any  # the same, but an array of what there is
+# Field of a display: array-like as it is given, an array of any type from then on
+Values: TypeAlias = Any
 Look: TypeAlias = dict[str, Any]  # keywords of artists, as matplotlib takes them
 PAGE, SINGLE = 7.0, 5.0  # inches: widths of a printed page, and of one panel alone
 HEIGHT, LEAST = 3.4, 2.4  # inches: of a panel, and its least width beside another

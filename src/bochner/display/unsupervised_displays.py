@@ -78,7 +78,7 @@ class Plane(NamedTuple):
         return (rows - self.centre) @ self.directions.T
 
     def in_table(self, rows: NDArray) -> Floats:
-        """The same in units of the table."""
+        """Rows in the plane, shape (n, 2), in units of the table."""
         return self.shift + self.scale * self.points(rows)
 
 

@@ -86,7 +86,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is
         `BinningFeatures`, for local, rough targets; "hybrid" is both side by side;
         "auto" is the one with the lowest validation loss, or a linear model if it is as
-        good (with a named kernel "fourier"). A map is copied and drawn with its own
+        good (with a named kernel "fourier"); sparse rows of more than 1,000 columns
+        have a linear model at once. A map is copied and drawn with its own
         kernel and size: `kernel` must be "auto", and `n_components` has no effect. A
         `ConcatenatedFeatures` without weights gets the weights of lowest validation
         loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as

@@ -403,15 +403,15 @@ def fit_classes_in_passes(
     alphas: NDArray | None,
     column_groups: NDArray,
 ) -> ClassFit:
-    """The same for rows that are read in passes, from the classifier of some of those
+    """The classifier for rows that are read in passes, from the classifier of a sample
     in memory on.
 
-    These decide all but the coefficients. Where other losses are taken, a few passes
-    move their coefficients from those for some of the rows to those for all. As in
-    ridge regression the penalty of dense features is one for a unit of weight, and that
-    of bins, which are not let converge, is the same for any number of rows. As bins
-    gain from more rows, some rows tell less about them, and "auto" takes another loss
-    where it gains much.
+    Rows of the sample decide all but the coefficients. Where other losses are taken, a
+    few passes move their coefficients from those for some of the rows to those for all.
+    As in ridge regression the penalty of dense features is one for a unit of weight,
+    and that of bins, which are not let converge, is the same for any number of rows. As
+    bins gain from more rows, some rows tell less about them, and "auto" takes another
+    loss where it gains much.
 
     Parameters
     ----------

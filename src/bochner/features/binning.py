@@ -406,7 +406,9 @@ class BinningFeatures(FeatureMap):
         for_rows(add, len(X))
 
     def _add_stored_dot(self, X: Rows, coef: NDArray, sums: NDArray) -> None:
-        """The same, where the bins of some rows are held at a time."""
+        """Add the features of the rows times coefficients to `sums`, where the bins of
+        a block of rows are held at a time.
+        """
         V = np.ascontiguousarray(coef.T)
         for a in range(0, X.shape[0], DOT_ROWS):
             sums[a : a + DOT_ROWS] += self.store(X[a : a + DOT_ROWS]).forward(V).T

@@ -45,7 +45,7 @@ class LeafMap(NamedTuple):
         return X
 
     def rows(self, X: Any) -> Any:
-        """The same of rows that are not checked."""
+        """Coordinates of rows that are not checked, in the metrics around the map."""
         for metric in self.metrics:
             X = metric.transform(X)
         return X

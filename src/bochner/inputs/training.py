@@ -125,7 +125,7 @@ class ClassWeighted(Roles):
 
     @classmethod
     def of(cls, roles: Roles, classes: NDArray, factors: NDArray) -> ClassWeighted:
-        """The same roles with weights of the classes."""
+        """Copy roles, and add weights of the classes."""
         return cls(**vars(roles), classes=classes, factors=factors)
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
@@ -185,8 +185,8 @@ class Stream:
         )
 
     def without_sample(self) -> Stream:
-        """The same table, all of whose rows are read, not first ones that stand for
-        all.
+        """Copy the stream without its sample: all rows are read, not first ones that
+        stand for all.
         """
         return replace(self, table=replace(self.table, sample=None))
 
@@ -349,8 +349,8 @@ def large(
 
 
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """The same of rows that must fit the memory; ValueError where they are a larger
-    source.
+    """X, y and weights of rows that must fit the memory; ValueError where they are a
+    larger source.
     """
     *rows, stream = given(X, y, sample_weight)
     if stream is not None and stream.is_small:

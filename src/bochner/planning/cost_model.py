@@ -138,7 +138,9 @@ def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> Solve
 def solver_in_memory(
     solver: str, dense: bool, D: int, size: ProblemSize
 ) -> SolverChoice:
-    """The same by the number of features alone, and whether they are dense."""
+    """Choose the solver of rows in memory by the number of features, and whether
+    they are dense.
+    """
     if solver == "exact":
         return SolverChoice(solver, "as requested")
     if not dense:

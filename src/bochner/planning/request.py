@@ -269,7 +269,7 @@ class FitRequest:
         return "direct" if self.criterion and self.solver == "auto" else self.solver
 
     def solver_for(self, features: FeatureMap) -> str:
-        """The same, or the only one that the weights of the maps allow."""
+        """The solver as asked for, or the only one that weights of maps allow."""
         if self.criterion and (self.solver == "cg" or not features.is_dense):
             why = (
                 "with solver='cg'"

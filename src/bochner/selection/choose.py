@@ -390,7 +390,7 @@ def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
 
 
 def _shortened(task: MetricTask) -> MetricTask:
-    """The same metric, to be learned in few steps."""
+    """Copy a task, to learn its metric in few steps."""
     return replace(
         task,
         schedule=replace(

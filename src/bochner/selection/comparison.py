@@ -234,8 +234,8 @@ class Race:
         return left
 
     def _larger(self, entry: CandidateResult, n_grids: int) -> CandidateResult:
-        """The same candidate at its next size. The squared errors of bins fall as
-        one over the number of grids.
+        """Fit a candidate at its next size. The squared errors of bins fall as one
+        over the number of grids.
         """
         assert entry.larger is not None
         found = replace(entry.larger(), smaller=entry)

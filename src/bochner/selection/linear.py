@@ -79,7 +79,7 @@ def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:
 def in_metric_of(
     coef: NDArray, features: LinearFeatures, X: Rows, seed: int
 ) -> MetricFeatures:
-    """The same features, not drawn, in the metric in which columns count by their
+    """Linear features, not drawn, in the metric in which columns count by their
     coefficients, of shape (d, K).
     """
     metric = Metric(

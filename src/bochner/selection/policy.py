@@ -17,24 +17,27 @@ class Policy:
     # Validation rows.
     # Distinct ones, without which nothing is learned that was not asked for
     fewest_rows: int = 200
-    fewest_asked_rows: int = 20  # the same of what was requested
+    # Distinct ones, without which what was asked for is not learned either
+    fewest_asked_rows: int = 20
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
     # Of them, on which a fit measures the importance of columns
     evaluated_rows: Range = (50, 500)
     evaluated_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
-    evaluated_cells_a_row: int = 2  # so many for each row of the fit, between these
+    # Such changes for each row of the fit, within the range above
+    evaluated_cells_a_row: int = 2
     evaluated_features: int = 2_000_000  # of changed rows, that take hardly any time
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
-    # The same, from which a small size that is behind is not enlarged, though it be
-    # preferred
+    # Standard errors behind the best, from which a preferred candidate is not enlarged
     hopeless: float = 3.0
-    # The same of waves and bins for numbers, of which few steps and grids tell less
+    # Standard errors behind the best, from which Fourier features and bins of numbers
+    # are not enlarged: few steps and grids tell less of them
     hopeless_hybrid: float = 8.0
-    unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
+    # Of the standard error of a loss, that is given up for a smaller model
+    unnoticed: float = 0.01
     # Of the loss from one doubling of the rows to the next: least and most
     falls: tuple[float, float] = (0.5, 0.9)
     growth: float = 4.0  # ratio of the next size of bins to the small one
@@ -194,7 +197,7 @@ class Policy:
     # Of conjugate gradients in each of them, where rows held out tell how many there
     # are
     newton_iterations: int = 4
-    number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
+    number_shares: Numbers = (0.3, 3.0, 30.0)  # of the ridge penalty, for numbers
     # Of another loss for numbers: larger ones are tried while that is worthwhile
     most_penalties: int = 6
     # Rows, without which the squared loss is not compared with another

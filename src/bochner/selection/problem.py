@@ -103,7 +103,7 @@ class Problem:
         return sp.issparse(self.validator.X)
 
     def of_fold(self, k: int) -> Problem | None:
-        """The same with another fifth of few rows as validation rows; None where
+        """Copy the problem with another fifth of the rows to validate; None where
         these tell nothing.
         """
         rows = self.split.of_fold(k)
@@ -183,7 +183,7 @@ class Problem:
         return self.trial_grids(self.validator.n_rows)
 
     def trial_grids(self, n_rows: int) -> int:
-        """The same of a trial of so many rows."""
+        """Grids of a trial of a number of rows; under a time limit fewer."""
         entries = POLICY.trial_entries
         if self.budget.limit is not None:
             entries = min(entries, int(POLICY.timed_entries * self.budget.seconds))

@@ -320,13 +320,13 @@ class CalibrationRows:
         return int(np.count_nonzero(~self.calibrating)) < FEWEST_ROWS
 
     def all_calibrating(self) -> CalibrationRows:
-        """The same, all calibrating."""
+        """Copy the rows, all of which calibrate."""
         return replace(self, calibrating=np.ones(len(self.calibrating), bool))
 
     def with_predictions(
         self, predicted: NDArray, centre: LinearPredictor | None = None
     ) -> CalibrationRows:
-        """The same with predictions, (m, K), by models that have not seen them."""
+        """Copy the rows with predictions, (m, K), by models that have not seen them."""
         return replace(self, predicted=predicted, centre=centre)
 
 
