@@ -28,7 +28,6 @@ from bochner.selection.candidates import (
     LearnedMetrics,
     SizedMetric,
     candidates,
-    factor_of_rows,
     fit_bins,
 )
 from bochner.selection.choose import choose
@@ -214,8 +213,8 @@ class TestProblem:
         assert readers == ["budget.py"]
 
     @pytest.mark.parametrize("n_grids", [20, 10_000])
-    def test_a_next_size_is_larger(self, n_grids, monkeypatch):
-        """Where the small size is the final one there is none."""
+    def test_bins_are_compared_near_their_final_size(self, n_grids, monkeypatch):
+        """With as many grids as the model, or a few times those of a trial."""
         sizes, bins = [], [(1.0, BinningFeatures())]
         monkeypatch.setattr(
             candidates_module,
@@ -223,16 +222,10 @@ class TestProblem:
             lambda metrics, n_grids, seed: sizes.append(n_grids) or bins,
         )
         monkeypatch.setattr(Validator, "iterate", lambda self, *rest: None)
-        metric = SimpleNamespace(alpha=1.0)
-        compared, known = (
-            Race(problem_of()),
-            LearnedMetrics({}, [metric], None, None, None, n_grids),
-        )
-        small = fit_bins(lambda known: known.scaled, HYBRID, compared, known)
-        assert (small.larger is None) == (n_grids == 20)
-        if small.larger:
-            small.larger()
-            assert sizes[1] > sizes[0]
+        race = Race(problem_of())
+        known = LearnedMetrics({}, SimpleNamespace(alpha=1.0), n_grids=n_grids)
+        fit_bins(lambda known: known.bins, HYBRID, race, known)
+        assert sizes == [min(n_grids, POLICY.growth * race.problem.n_trial_grids)]
 
     def test_every_constant_says_what_it_is(self):
         lines = (PACKAGE / "policy.py").read_text().splitlines()
@@ -334,36 +327,21 @@ class TestDecision:
         compared.entries[-1] = entry("linear", -1, base + 1)
         assert compared.decide()[0].name != "linear"
 
-    @pytest.mark.parametrize(
-        ("limit", "enlarged", "bins", "chosen"),
-        [
-            (None, False, 1.9, "waves"),
-            (9.0, True, 1.9, "waves"),
-            (9.0, False, 1.9, "bins"),
-            (9.0, False, 3.0, "waves"),
-        ],
-    )
-    def test_bins_at_a_small_size_against_what_has_its_size(
-        self, limit, enlarged, bins, chosen
+    @pytest.mark.parametrize("classes", [False, True])
+    @pytest.mark.parametrize(("behind", "chosen"), [(1.5, "bins"), (2.5, "waves")])
+    def test_fourier_features_alone_must_be_clearly_better(
+        self, classes, behind, chosen
     ):
-        """Where a time limit left no time for larger sizes, twice the loss may yet
-        become less.
-        """
-        compared = Race(problem_of(budget=Budget(limit)))
-        compared.enlarged = enlarged
-        losses = np.ones(len(compared.validator.weight_out))
-        compared.entries += [
-            entry("waves", 1, losses, 0),
-            entry("linear", -1, 1.8 * losses, 0),
+        """Bins are the usual choice up to two standard errors of the paired losses."""
+        race = Race(problem_of(classes, n=1500))
+        noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
+        noise -= noise.mean()
+        gap = behind * race.validator.standard_error(noise)
+        race.entries += [
+            entry("waves", 1, np.full(len(noise), 1.0), n_iter=0),
+            entry("bins", 2 if classes else 4, 1 + gap + noise),
         ]
-        compared.entries += [entry("bins", 2, bins * losses)]
-        found, reason = compared.decide()
-        assert found.name == chosen
-        assert (
-            reason
-            == "lowest validation loss"
-            + " of bins, which gain more by their final size" * (chosen == "bins")
-        )
+        assert race.decide()[0].name == chosen
 
     def test_near_candidates_by_rows_of_more_folds(self):
         """The one that is best for both folds wins, and what was far behind on the
@@ -409,107 +387,31 @@ class TestDecision:
         assert str(compared.report("good", "why")).startswith("good: why.")
 
 
-class TestRace:
-    """Entries of 10 grids whose losses fall as one over their number."""
+def test_what_is_far_behind_is_not_fitted_at_a_larger_size():
+    race, fitted = Race(problem_of()), []
+    noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
+    noise -= noise.mean()
+    unit = race.validator.standard_error(noise)
 
-    def race(self, levels, classes=False, n_grids=800, slope=1.0, noise=0.1):
-        """Fit candidates of such losses and ranks at two sizes; what was fitted at
-        the second one.
-        """
-        compared, fitted = Race(problem_of(classes)), []
-        shape = len(compared.validator.weight_out)
-        rng = np.random.default_rng(0)
+    def add(name, behind):
+        one = entry(name, 1, 1 + behind * unit + noise * (behind > 0))
 
-        def enter(name, rank, least, size):
-            losses = least + slope / size + noise * rng.standard_normal(shape)
-            losses += least + slope / size - losses.mean()
-            if size > 10:
-                fitted.append(name)
-            trial = ValidationResult(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
-            larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
-            return CandidateResult(name, rank, size, trial, lambda size: [], larger)
+        def larger():
+            fitted.append(name)
+            return dataclasses.replace(one, size=40)
 
-        compared.enter(
-            [partial(enter, name, rank, least, 10) for name, rank, least in levels]
-        )
-        compared.enlarge(n_grids)
-        return compared, fitted
+        race.add(dataclasses.replace(one, larger=larger))
 
-    def test_what_is_clearly_behind_is_not_fitted_again(self):
-        _, fitted = self.race(
-            [("best", 1, 1.0), ("near", 1, 1.001), ("behind", 1, 1.5)]
-        )
-        assert sorted(fitted) == ["best", "near"]
-
-    @pytest.mark.parametrize(
-        ("classes", "expected"),
-        [(False, ["best", "complex"]), (True, ["simple", "best"])],
-    )
-    def test_what_is_preferred_has_more_patience(self, classes, expected):
-        """A difference of some one and a half standard errors."""
-        levels = [("simple", 0, 1.0), ("best", 1, 0.975), ("complex", 2, 1.0)]
-        _, fitted = self.race(levels, classes)
-        assert sorted(fitted) == sorted(expected)
-
-    def test_losses_are_those_that_are_expected_at_the_final_size(self):
-        compared, _ = self.race([("only", 1, 1.0)])
-        assert compared.entries[0].size == 40
-        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 800)
-        assert compared.report("only", "why").candidates[0].loss == pytest.approx(
-            1 + 1 / 800
-        )
-
-    def test_no_gain_is_expected_beyond_the_final_size(self):
-        compared, _ = self.race([("only", 1, 1.0)], n_grids=40)
-        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 40)
-        assert compared.grids_that_pay(compared.entries[0], 40) == 40
-
-    def test_grids_that_pay(self):
-        """Beyond them the loss falls by less than a hundredth of its standard error."""
-        compared, _ = self.race([("only", 1, 1.0)], noise=0.3)
-        (entry,) = compared.entries
-        unnoticed = compared.validator.standard_error(entry.losses) * POLICY.unnoticed
-        found = compared.grids_that_pay(entry, 800)
-        assert 50 < found < 800
-        assert 1 / found - 1 / 800 <= unnoticed < 1 / (found - 1) - 1 / 800
-
-    def test_as_many_grids_as_there_may_be_where_all_pay(self):
-        compared, _ = self.race([("only", 1, 1.0)], slope=100.0, noise=0.01)
-        assert compared.grids_that_pay(compared.entries[0], 800) > 700
-
-    def test_few_grids_where_no_more_pay(self):
-        compared, _ = self.race([("only", 1, 1.0)], slope=0.0)
-        assert compared.grids_that_pay(compared.entries[0], 800) == 50
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "expected"), [(400, 0), (1600, 2), (400 * 2**10, 10)]
-)
-def test_the_loss_of_bins_for_all_rows(n_rows, expected, monkeypatch):
-    """By a power law through the losses of a quarter, a half and all rows at hand,
-    and measured among these.
-    """
-    problem = problem_of(n_rows=n_rows)
-    at_hand = problem.validator.n_rows
-
-    def loss(n):
-        return 0.3 + 2 * (n / at_hand) ** -0.4
-
-    def trial(problem, rows, *rest):
-        return SimpleNamespace(losses=np.full(len(rows.weight_out), loss(rows.n_rows)))
-
-    monkeypatch.setattr(candidates_module, "try_bins", trial)
-    metric = SimpleNamespace(coordinates=lambda X: X)
-    part = SizedMetric(
-        SimpleNamespace(metric=metric),
-        0.0,
-        None,
-        loss(at_hand),
-        0.1,
-        [(0.0, loss(at_hand))],
-    )
-    found = factor_of_rows(problem, part, 100)
-    assert found == pytest.approx(loss(at_hand * 2**expected) / loss(100), rel=0.01)
+    add("best", 0)
+    add("near", POLICY.hopeless - 0.5)
+    add("far", POLICY.hopeless + 0.5)
+    race.enlarge()
+    assert sorted(fitted) == ["best", "near"]
+    assert [one.size for one in race.entries] == [40, 40, 10]
+    losses = [one.lost for one in race.report("best", "why").candidates]
+    assert losses[0] == ""
+    assert "at a small size" not in losses[1]
+    assert losses[2].endswith("at a small size")
 
 
 def test_there_are_seven_candidates():
@@ -517,7 +419,7 @@ def test_there_are_seven_candidates():
     for classes, budget in ((True, None), (False, None)):
         race = Race(problem_of(classes, budget))
         known = LearnedMetrics(
-            {"fourier": None}, ["scaled"], "mapped", "halves", None, 50
+            {"fourier": None}, "scaled", "mapped", "halves", None, 50
         )
         found |= {one.name for some in candidates(race, known) for one in some}
     assert len(found) == 7
@@ -529,7 +431,7 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     race = Race(problem_of(classes=True))
     known = LearnedMetrics(
         {"fourier": None},
-        [SimpleNamespace(learned=SimpleNamespace(n_mixed=0))],
+        SimpleNamespace(learned=SimpleNamespace(n_mixed=0)),
         n_grids=50,
     )
     rounds = candidates(race, known)
@@ -545,10 +447,10 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 @pytest.mark.parametrize(
     ("classes", "clear", "courses", "more"),
     [
-        (True, {}, [7, 450], ["linear map", "second start"]),
-        (True, {"bins": True}, [7], ["linear map", "second start"]),
+        (True, {}, [7, 450], ["linear map"]),
+        (True, {"bins": True}, [7], ["linear map"]),
         (True, {"fourier": True}, [7, 450], []),
-        (False, {}, [450], ["linear map"]),
+        (False, {}, [450], []),
         (False, {"fourier": True}, [450], []),
     ],
 )
@@ -576,23 +478,20 @@ def test_only_what_may_win_is_learned(
         )
 
     monkeypatch.setattr(choose_module, "learn", learn_briefly)
-    monkeypatch.setattr(candidates_module, "learn", learn_briefly)
-    leader = "bins" if clear.get("bins") else "fourier"
-    levels = {POLICY.hopeless: "bins", POLICY.clear: "fourier"}
-    monkeypatch.setattr(
-        race,
-        "better",
-        lambda one, other, noise: levels[noise] == leader and bool(clear),
-    )
+    asked = []
+
+    def better(one, other, noise):
+        """Fourier features are asked for first, then bins."""
+        assert noise == POLICY.hopeless
+        asked.append(("fourier", "bins")[len(asked)])
+        return bool(clear.get(asked[-1]))
+
+    monkeypatch.setattr(race, "better", better)
     sample = learning_sample(race.validator.fitted, 0)
     known = choose_module._learn_metrics(race, sample, None)
     assert learned == courses
     found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
-    assert found & {
-        "linear map",
-        "second start",
-        "random halves of the columns",
-    } == set(more)
+    assert found & {"linear map", "random halves of the columns"} == set(more)
     assert known.fourier_leads == (clear == {"fourier": True})
     assert (known.mapped is not None) == ("linear map" in more)
     assert bool(race.entries) == (courses[-1] != 450 or not classes)
@@ -601,7 +500,7 @@ def test_only_what_may_win_is_learned(
 def test_the_report_says_why_a_candidate_was_not_tried():
     race = Race(problem_of(classes=True))
     base = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
-    list(candidates(race, LearnedMetrics({"fourier": None}, [base], n_grids=50)))
+    list(candidates(race, LearnedMetrics({"fourier": None}, base, n_grids=50)))
     report = race.report("bins", "why")
     name = "random binning, learned lengthscales and linear map"
     assert (
@@ -611,7 +510,7 @@ def test_the_report_says_why_a_candidate_was_not_tried():
     assert f"  {name}: not tried, as for bins it needs" in str(report)
     assert f"{name}: not tried, as for bins" in report._repr_html_()
     other = Race(problem_of(classes=True, features="fourier"))
-    list(candidates(other, LearnedMetrics({"fourier": None}, [], n_grids=50)))
+    list(candidates(other, LearnedMetrics({"fourier": None}, n_grids=50)))
     assert not other.not_tried  # for what the arguments exclude is no news
 
 
@@ -640,7 +539,7 @@ def test_the_model_knows_no_rows(features):
 class TestRowsCurve:
     def test_losses_are_those_of_ridge_regression_on_parts_of_the_rows(self):
         race = Race(problem_of(n=800))
-        entry = LINEAR.fit(LINEAR, race, LearnedMetrics({}, [], None, None, None, 0))
+        entry = LINEAR.fit(LINEAR, race, LearnedMetrics({}))
         curve = race.rows_curve(entry)
         n, rows = race.validator.n_rows, race.validator
         assert curve.n_rows == [n // 4, n // 2, n]

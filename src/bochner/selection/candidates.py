@@ -46,7 +46,6 @@ from bochner.selection.metric_learning import (
     LearnedMetric,
     MetricTask,
     Schedule,
-    learn,
     learn_full,
 )
 from bochner.selection.policy import POLICY
@@ -56,7 +55,7 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
-LOOKED = "Fourier features were clearly better in a first look"
+LOOKED = "Fourier features were better by far in a first look"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
@@ -164,38 +163,6 @@ def try_bins(
     )
 
 
-def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
-    """Factor by which the loss of bins falls from so many rows to all.
-
-    It is that of the trial with few grids: of a part of the rows in memory, and where
-    there are more than these by the power law through the losses of a quarter, a half
-    and all of them.
-    """
-    validator = problem.validator
-    at_hand = problem.validator.n_rows
-    size = min((size for size, _ in part.tried), key=lambda size: abs(size - part.size))
-
-    def loss(n_rows: int) -> float:
-        some = validator.subsample(n_rows).mapped(part.learned.metric)
-        return validator.average(
-            try_bins(problem, some, size, POLICY.trial_alphas, part.column_share).losses
-        )
-
-    factor = min(part.loss / loss(n_rows), 1.0) if n_rows < at_hand else 1.0
-    doublings = -np.log2(problem.share_at_hand)
-    if doublings <= 0:
-        return factor
-    quarter = loss(at_hand // 4)
-    half = loss(at_hand // 2)
-    fall = half - part.loss
-    before = quarter - half
-    ratio = (
-        float(np.clip(fall / before, *POLICY.falls)) if before > 0 else POLICY.falls[0]
-    )
-    more = max(fall, 0.0) * ratio * (1 - ratio**doublings) / (1 - ratio)
-    return factor * max(1 - more / part.loss, 0.0)
-
-
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if
     they can.
@@ -240,14 +207,6 @@ def with_linear_map(
     return search_size(problem, learned, base.predicted_size(learned))
 
 
-def with_second_start(
-    problem: Problem, task: MetricTask, base: SizedMetric
-) -> SizedMetric:
-    """Learn a metric again from other blocks, and search for its size."""
-    learned = learn(task)
-    return search_size(problem, learned, base.predicted_size(learned))
-
-
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
     """Binning features whose grids are divided among metrics; the kernel is the mean
     of theirs.
@@ -271,26 +230,26 @@ class LearnedMetrics:
     ----------
     metrics : mapping of str to LearnedMetric
         By the names of what they are for.
-    scaled : list of SizedMetric
-        Metrics for bins, the best one first.
+    scaled : SizedMetric or None
+        The metric for bins.
     mapped : SizedMetric or None
-        The first of them with a linear map on top.
+        That one with a linear map on top.
     halves : SizedMetric or None
-        The first of them for grids that split each column with probability 1/2.
+        That one for grids that split each column with probability 1/2.
     common_unit : Stationary or None
         The kernel of columns that had better keep their common unit.
     n_grids : int
         Of bins at their final size.
     fourier_leads : bool
-        Whether Fourier features were clearly better than bins in a first look, so that
-        no more was learned for bins.
+        Whether Fourier features were better by far in a first look, so that no more was
+        learned for bins.
     bins_lead : bool
         Whether bins were better by far in a first look at many rows, so that nothing
         else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
-    scaled: list[SizedMetric]
+    scaled: SizedMetric | None = None
     mapped: SizedMetric | None = None
     halves: SizedMetric | None = None
     common_unit: Stationary | None = None
@@ -301,7 +260,7 @@ class LearnedMetrics:
     @property
     def bins(self) -> list[SizedMetric]:
         """Metrics of all grids that split every column."""
-        return [*self.scaled, self.mapped] if self.mapped else self.scaled
+        return [part for part in (self.scaled, self.mapped) if part is not None]
 
 
 class CandidateKind(NamedTuple):
@@ -316,19 +275,12 @@ class CandidateKind(NamedTuple):
         Why it is not tried, by what is known and in the time that is left; None where
         it is.
     fit : callable (CandidateKind, Race, LearnedMetrics) -> CandidateResult
-        Fits it at a small size.
     """
 
     name: str
     rank: int
     why_not: Callable[[Race, LearnedMetrics], str | None]
     fit: Callable[[CandidateKind, Race, LearnedMetrics], CandidateResult]
-
-
-def grids_of_trials(race: Race, n_grids: int) -> tuple[int, int]:
-    """Number of grids at the small and at the next size."""
-    least = min(race.problem.trial_grids(race.validator.n_rows), n_grids)
-    return least, min(round(least * POLICY.growth), n_grids)
 
 
 def fit_bins(
@@ -339,26 +291,15 @@ def fit_bins(
 ) -> CandidateResult:
     """Fit bins whose grids are divided among some of the metrics."""
     problem = race.problem
-    validator = race.validator
     metrics = parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
-
-    def fit(n_grids: int) -> CandidateResult:
-        features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        penalties = np.full((1, len(metrics)), metrics[-1].alpha)
-        trial = validator.iterate(features, penalties, POLICY.final_steps)
-        return CandidateResult(
-            kind.name, kind.rank, n_grids, trial, of_size, more_rows=more_rows
-        )
-
-    more_rows = (
-        factor_of_rows(problem, metrics[0], validator.n_rows)
-        if problem.is_large
-        else 1.0
+    n_grids = min(
+        POLICY.growth * problem.trial_grids(race.validator.n_rows), known.n_grids
     )
-    least, larger = grids_of_trials(race, known.n_grids)
-    entry = fit(least)
-    return replace(entry, larger=partial(fit, larger)) if larger > least else entry
+    features = concatenate(of_size(n_grids)).draw(problem.n_columns)
+    penalties = np.full((1, len(metrics)), metrics[-1].alpha)
+    trial = race.validator.iterate(features, penalties, POLICY.final_steps)
+    return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
 
 def isotropic(problem: Problem) -> Stationary:
@@ -385,6 +326,19 @@ def n_features(problem: Problem) -> int:
     return within_limit(int(min(usual, timely)), outputs)
 
 
+def n_trial_features(problem: Problem) -> int:
+    """Number of Fourier features of a trial, of which a memory limit may leave few."""
+    D = n_features(problem)
+    return max(min(D // 2 if problem.is_large else D // 8, POLICY.trial_features), 1)
+
+
+def trial_rows(race: Race) -> Validator:
+    """The rows of trials of Fourier features, alone and beside bins."""
+    if race.problem.is_large:
+        return race.screened.subsample(POLICY.compared_rows)
+    return race.screened
+
+
 def fit_fourier(
     kind: CandidateKind,
     race: Race,
@@ -401,15 +355,9 @@ def fit_fourier(
     problem = race.problem
     D = n_features(race.problem)
     shares = np.array(POLICY.shares)
-    # Of which a memory limit may leave few
-    least = D // 2 if problem.is_large else D // 8
-    few = max(min(least, POLICY.trial_features), 1)
+    few = n_trial_features(problem)
     more = max(D // 2, 1)
-    some = (
-        race.screened.subsample(POLICY.compared_rows)
-        if problem.is_large
-        else race.screened
-    )
+    some = trial_rows(race)
 
     def fit(
         size: float, n_components: int, shares: NDArray, rows: Validator
@@ -490,28 +438,35 @@ def fit_hybrid(
 ) -> CandidateResult:
     """Fit bins and Fourier features side by side, each with their own metrics.
 
-    A trial with few grids tells the ridge penalties of both, by some of the rows where
-    they are many.
+    A trial with as many Fourier features as they have in a trial of their own, and with
+    few grids, tells whether bins need the usual ridge penalty or a larger one, as where
+    the target is smooth.
     """
     problem = race.problem
     learned = known.metrics["fourier"]
-    validator = race.validator.subsample(POLICY.raced_rows)
-    given = problem.space.n_components
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
+    few = n_trial_features(problem)
+    least = min(problem.trial_grids(trial_rows(race).n_rows), known.n_grids)
+    larger = min(POLICY.growth * least, known.n_grids)
+    most = problem.space.n_components or max(
+        2,
+        min(
+            POLICY.hybrid_features,
+            problem.n_rows // 4,
+            stored_within_limit(problem.split.n_rows),
+        ),
+    )
 
-    def fit(
-        D: int, n_grids: int, validator: Validator, penalties: NDArray
-    ) -> CandidateResult:
-        fourier = MetricFeatures(
-            learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3)
-        )
+    def of_size(n_grids: int) -> Maps:
+        D = few if n_grids <= least < known.n_grids else most
+        waves = FourierFeatures(kernel, D, random_state=problem.seed + 3)
+        smooth = MetricFeatures(learned.metric, waves)
+        return [(1.0, smooth), *grids(known.bins, n_grids, problem.seed + 1)]
 
-        def of_size(n_grids: int) -> Maps:
-            return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
-
+    def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        steps = POLICY.hybrid_steps // len(penalties)
-        trial = validator.iterate(features, penalties, steps, POLICY.hybrid_clear)
+        steps = POLICY.hybrid_steps
+        trial = rows.iterate(features, penalties, steps, POLICY.softer_clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth = problem.penalties(POLICY.hybrid_alphas)
@@ -519,22 +474,9 @@ def fit_hybrid(
     pairs = np.array(
         [[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)]
     )
-    least, larger = grids_of_trials(race, known.n_grids)
-    most = min(
-        POLICY.hybrid_features,
-        problem.n_rows // 4,
-        stored_within_limit(problem.split.n_rows),
-    )
-    D = max(2, most) if given is None else given
-    few = validator.subsample(POLICY.compared_rows)
-    more_rows = (
-        factor_of_rows(problem, known.bins[0], few.n_rows) if problem.is_large else 1.0
-    )
-    entry = replace(fit(max(D // 2, 1), least, few, pairs), more_rows=more_rows)
-    return replace(
-        entry,
-        larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]),
-    )
+    entry = fit(least, trial_rows(race), pairs)
+    penalty = entry.trial.penalty[np.newaxis]
+    return replace(entry, larger=partial(fit, larger, race.screened, penalty))
 
 
 def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> CandidateResult:
@@ -573,13 +515,12 @@ def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
 
 
 def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
-    """Not for numbers if bins stand beside Fourier features anyway."""
+    """Not for numbers, of which bins stand beside Fourier features."""
     if race.problem.space.features in ("fourier", "hybrid"):
         return EXCLUDED
-    if not known.scaled:
+    if known.scaled is None:
         return NO_BINS
-    alone = race.problem.allows_bins_alone or not race.problem.is_fully_learned
-    beside = not alone and _why_not_hybrid(race, known) is None
+    beside = _why_not_hybrid(race, known) is None and not race.validator.classes
     return "its bins stand beside Fourier features in another" if beside else None
 
 
@@ -595,9 +536,9 @@ def _why_not_mapped(race: Race, known: LearnedMetrics) -> str | None:
         return why
     if race.problem.space.metric == "ard":
         return EXCLUDED
-    return why_no_map(race.problem, known.scaled[0].learned.n_mixed) or _why_unlearned(
-        known
-    )
+    assert known.scaled is not None
+    why = why_no_map(race.problem, known.scaled.learned.n_mixed)
+    return why or _why_unlearned(known)
 
 
 def _why_not_halves(race: Race, known: LearnedMetrics) -> str | None:
@@ -647,11 +588,6 @@ def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
     problem = race.problem
     if problem.space.features != "auto":
         return None if problem.space.features == "hybrid" else EXCLUDED
-    if problem.n_rows > POLICY.hybrid_rows and not problem.is_large:
-        return (
-            f"there are more than {POLICY.hybrid_rows:,} rows, and not more than "
-            f"{POLICY.most_raced:,}"
-        )
     if not known.bins and known.common_unit is not None:
         return NO_BINS
     if (
@@ -692,11 +628,10 @@ CANDIDATES = (
         partial(fit_bins, lambda known: known.bins),
     ),
     CandidateKind(
-        # For classes in grids of two starts of the learning
         "random binning, learned lengthscales",
         2,
         _why_not_scaled,
-        partial(fit_bins, lambda known: known.scaled),
+        partial(fit_bins, lambda known: known.bins[:1]),
     ),
     CandidateKind(
         "random binning, random halves of the columns",

@@ -15,7 +15,6 @@ from operator import call
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.data.array_source import Block
@@ -26,6 +25,7 @@ from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
     FOURIER,
+    HYBRID,
     LearnedMetrics,
     SizedMetric,
     candidates,
@@ -37,9 +37,14 @@ from bochner.selection.candidates import (
     why_no_halves,
     why_no_map,
     with_linear_map,
-    with_second_start,
 )
-from bochner.selection.comparison import ONLY, CandidateResult, Race, concatenate
+from bochner.selection.comparison import (
+    BINS,
+    ONLY,
+    CandidateResult,
+    Race,
+    concatenate,
+)
 from bochner.selection.metric_learning import (
     LearnedMetric,
     MetricTask,
@@ -55,10 +60,8 @@ from bochner.selection.report import Report
 from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
-SECOND_START = "bins, second start"
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
-    SECOND_START: "random binning, second start",
     "linear map": "random binning, linear map",
     "random halves": "random binning, random halves of the columns",
 }
@@ -117,7 +120,8 @@ def choose(problem: Problem) -> Choice:
     race = Race(problem)
     space = problem.space
     common_unit = _common_unit(race)
-    known = LearnedMetrics({}, [])
+    known = LearnedMetrics({})
+    sample = None
     if not problem.is_sparse_and_wide:
         sample = learning_sample(problem.validator.fitted, problem.seed)
         with race.stage("metric"):
@@ -128,8 +132,12 @@ def choose(problem: Problem) -> Choice:
         with race.stage("candidates"):
             for some in candidates(race, known):
                 race.enter([partial(kind.fit, kind, race, known) for kind in some])
-            if problem.budget.has(POLICY.hasty_share):
-                race.enlarge(known.n_grids)
+            # In small trials bins converge too late to lose, and what is as good as a
+            # linear model may be better yet
+            best = min(race.entries, key=race.loss)
+            doubtful = not best.has_bins or any(one.is_linear for one in race.near())
+            if doubtful and problem.budget.has(POLICY.hasty_share):
+                race.enlarge()
         if (
             problem.is_refolded
             and common_unit is None
@@ -138,6 +146,9 @@ def choose(problem: Problem) -> Choice:
             with race.stage("folds"):
                 _compare_on_folds(race, known)
         entry, reason = race.decide()
+        if sample is not None:
+            with race.stage("linear map"):
+                entry = _or_with_map(race, known, sample, entry)
         report = _with_rows_curve(race, entry, race.report(entry.name, reason))
         if entry.has_bins:
             model = _iterated(race, known, entry, report)
@@ -148,6 +159,36 @@ def choose(problem: Problem) -> Choice:
     return Choice(
         model, ValidationOutcome(problem.split, problem.validator.final_losses)
     )
+
+
+def _or_with_map(
+    race: Race, known: LearnedMetrics, sample: Block, entry: CandidateResult
+) -> CandidateResult:
+    """Bins beside Fourier features, a part of them with a linear map where that is
+    better.
+
+    It takes as long to learn as the metrics, so that it is only tried for numbers where
+    bins are better than none.
+    """
+    problem = race.problem
+    base = known.scaled
+    alone = [one for one in race.entries if not one.has_bins]
+    if entry.name != HYBRID.name or base is None or known.mapped or not alone:
+        return entry
+    useful = race.loss(entry) < min(map(race.loss, alone))
+    if race.pooled or problem.validator.classes or problem.space.metric == "ard":
+        return entry
+    timely = problem.budget.has(POLICY.patient_share)
+    if not useful or not timely or why_no_map(problem, base.learned.n_mixed):
+        return entry
+    plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
+    mapped = with_linear_map(problem, sample, plan, base)
+    race.note_sizes(SIZED["linear map"], mapped.tried)
+    other = HYBRID.fit(HYBRID, race, replace(known, mapped=mapped))
+    if race.loss(other) >= race.loss(entry):
+        return entry
+    race.entries[race.entries.index(entry)] = other
+    return other
 
 
 def _common_unit(race: Race) -> Stationary | None:
@@ -180,7 +221,7 @@ def _metric_tasks(
     if space.features != "fourier" and (
         common_unit is None or space.features != "auto"
     ):
-        binned = ["bins", SECOND_START] if _starts_twice(problem, sample) else ["bins"]
+        binned = ["bins"]
     one = problem.budget.is_short and problem.is_fully_learned and common_unit is None
     if space.features in ("fourier", "hybrid") or (
         space.features == "auto" and not one
@@ -199,16 +240,6 @@ def _metric_tasks(
     return tasks | {
         name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense
     }
-
-
-def _starts_twice(problem: Problem, sample: Block) -> bool:
-    """Whether the metric for bins is learned from two starts: where bins may be the
-    whole model, and time allows it.
-    """
-    some = problem.is_fully_learned and problem.n_rows <= POLICY.most_raced
-    some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
-    timely = problem.allows_bins_alone and not problem.budget.is_short
-    return some and timely and not problem.sparse and _mostly_numeric(sample.X)
 
 
 def _fourier_task(
@@ -254,13 +285,6 @@ def _limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
     )
 
 
-def _mostly_numeric(X: NDArray) -> bool:
-    """Whether half of the columns that vary have more than two values."""
-    low = X.min(axis=0)
-    high = X.max(axis=0)
-    return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
-
-
 def _learn_metrics(
     race: Race, sample: Block, common_unit: Stationary | None
 ) -> LearnedMetrics:
@@ -272,31 +296,25 @@ def _learn_metrics(
     """
     problem = race.problem
     tasks = _metric_tasks(race.problem, sample, common_unit)
-    first = {name: task for name, task in tasks.items() if name != SECOND_START}
-    tried = (
-        first | {"fourier": _shortened(first["fourier"])}
-        if _look_is_short(problem, first)
-        else first
-    )
+    looks = _look_is_short(problem, tasks)
+    tried = tasks | {"fourier": _shortened(tasks["fourier"])} if looks else tasks
     metrics = dict(zip(tried, in_threads(learn, list(tried.values())), strict=True))
-    known = LearnedMetrics(metrics, [], common_unit=common_unit)
+    known = LearnedMetrics(metrics, common_unit=common_unit)
     if "bins" not in metrics:
         return known
     base, fourier = _look(race, known)
     leads = fourier is not None and race.better(
-        fourier.losses, base.trial.losses, POLICY.clear
+        fourier.losses, base.trial.losses, POLICY.hopeless
     )
     leads &= (
         problem.is_fully_learned and problem.space.metric != "full"
     )  # more is open, and was not requested
     leads &= not problem.is_large  # where nothing more is
-    work: dict[str, Callable[[], Any]] = (
-        {} if leads else _more_for_bins(problem, sample, tasks.get(SECOND_START), base)
-    )
     hopeless = fourier is not None and race.better(
         base.trial.losses, fourier.losses, POLICY.hopeless
     )
-    if tried is not first and not hopeless:
+    work = {} if leads else _more_for_bins(problem, sample, base)
+    if looks and not hopeless:
         work["fourier"] = partial(learn, tasks["fourier"])
     elif fourier is not None:
         race.add(fourier)
@@ -304,16 +322,13 @@ def _learn_metrics(
     metrics |= {"fourier": others.pop("fourier")} if "fourier" in others else {}
     for name, one in {"bins": base, **others}.items():
         race.note_sizes(SIZED[name], one.tried)
-    starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
-    scaled = sorted(starts, key=lambda one: one.loss)
-    n_grids = problem.n_grids(base.seconds)
-    more = others.get("linear map"), others.get("random halves")
     return LearnedMetrics(
         metrics,
-        scaled,
-        *more,
+        base,
+        others.get("linear map"),
+        others.get("random halves"),
         common_unit,
-        n_grids,
+        problem.n_grids(base.seconds),
         leads,
         hopeless and problem.is_large,
     )
@@ -333,10 +348,10 @@ def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
     """Compare candidates that are near each other on more folds of few rows, a fifth
     of which tells little.
     """
-    places = race.near()
-    if len(places) > 1:
-        race.enlarge(known.n_grids, places)
-        near = [race.entries[k] for k in places]
+    if len(race.near()) > 1:
+        race.enlarge()
+    near = race.near()
+    if len(near) > 1:
         others = in_threads(
             lambda k: _of_fold(race, known, near, k), range(1, 1 + POLICY.refolds)
         )
@@ -362,16 +377,14 @@ def _of_fold(
     metrics = {
         name: learn(_shortened(task)) for name, task in tasks.items() if used.get(name)
     }
-    base = known.scaled[0] if "bins" in metrics else None
-    scaled = (
-        [search_size(problem, metrics["bins"], base.predicted_size(metrics["bins"]))]
-        if base
-        else []
-    )
+    scaled = None
+    if "bins" in metrics and known.scaled is not None:
+        start = known.scaled.predicted_size(metrics["bins"])
+        scaled = search_size(problem, metrics["bins"], start)
     own = replace(known, metrics=metrics, scaled=scaled)
     other = Race(problem)
     other.enter([partial(refit, entry, other, own) for entry in near])
-    other.enlarge(known.n_grids, range(len(near)))
+    other.enlarge()
     return other
 
 
@@ -420,25 +433,23 @@ def _look(
 
 
 def _more_for_bins(
-    problem: Problem, sample: Block, again: MetricTask | None, base: SizedMetric
+    problem: Problem, sample: Block, base: SizedMetric
 ) -> dict[str, Callable[[], Any]]:
-    """What else may be better for bins than a metric: another start, a linear map on
-    top, random halves of columns.
+    """What else may be better for bins alone than a metric: a linear map on top, or
+    random halves of the columns.
     """
     work: dict[str, Callable[[], Any]] = {}
-    if again is not None:
-        work[SECOND_START] = partial(with_second_start, problem, again, base)
-    if problem.budget.has(POLICY.patient_share):
-        if (
-            problem.space.metric != "ard"
-            and why_no_map(problem, base.learned.n_mixed) is None
-        ):
-            plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
-            work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
-        if problem.allows_bins_alone and why_no_halves(problem) is None:
-            work["random halves"] = partial(
-                search_size, problem, base.learned, base.size + 1, 0.5
-            )
+    if not problem.budget.has(POLICY.patient_share):
+        return work
+    first = problem.allows_bins_alone or problem.space.metric == "full"
+    mappable = not why_no_map(problem, base.learned.n_mixed)
+    if first and mappable and problem.space.metric != "ard":
+        plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
+        work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
+    if problem.allows_bins_alone and why_no_halves(problem) is None:
+        work["random halves"] = partial(
+            search_size, problem, base.learned, base.size + 1, 0.5
+        )
     return work
 
 
@@ -447,10 +458,11 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     long as the fit.
     """
     problem = race.problem
-    best = known.scaled[0]
+    best = known.scaled
+    assert best is not None
     name = "random binning, learned lengthscales"
-    of_size = partial(grids, known.scaled[:1], seed=problem.seed + 1)
-    entry = CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size)
+    of_size = partial(grids, [best], seed=problem.seed + 1)
+    entry = CandidateResult(name, BINS, problem.n_trial_grids, best.trial, of_size)
     race.add(entry)
     reason = (
         "better by far than Fourier features in a first look"
@@ -466,6 +478,7 @@ def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Mode
     """A model of Fourier features, as many as pay; or a linear one, whose ridge
     penalty all rows choose, if few any.
     """
+    entry = entry.larger() if entry.larger else entry
     per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
     features = concatenate(
         entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry))
@@ -477,10 +490,8 @@ def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Mode
 def _iterated(
     race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report
 ) -> Model:
-    """Maps weighted so that one ridge penalty serves all of them, with as many grids
-    as pay.
-    """
-    maps = entry.of_size(race.grids_that_pay(entry, known.n_grids))
+    """Maps weighted so that one ridge penalty serves all of them."""
+    maps = entry.of_size(known.n_grids)
     penalty = entry.trial.penalty
     least = penalty.min()
     weighted = [

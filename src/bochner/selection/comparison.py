@@ -27,6 +27,7 @@ from bochner.selection.validation import (
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
+BINS = 2  # the rank of bins with learned lengthscales
 ONLY = "the only candidate that the arguments allow"
 WIDE = "of many sparse columns a linear model is as good, and takes far less time"
 
@@ -42,26 +43,22 @@ def concatenate(maps: Maps) -> FeatureMap:
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """A candidate with its validation result; simpler ones have lower ranks, a linear
-    model one below zero.
+    """A candidate with its validation result.
 
     Attributes
     ----------
     name : str
-    rank, size : int
+    rank : int
+        Simpler ones have lower ranks: a linear model -1, one lengthscale 0, learned
+        lengthscales 1, bins 2, bins with a linear map 3, bins beside Fourier features
+        4.
+    size : int
+        Grids, or features.
     trial : ValidationResult
     of_size : callable (size) -> list of (float, FeatureMap)
         Weights, and maps that are not drawn, of a size.
     larger : callable () -> CandidateResult, optional
-        Fits it at its next size.
-    smaller : CandidateResult, optional
-        The same at the size before.
-    slope : float or None
-        Of the loss over one by the size; None where that is not known.
-    gain : float
-        By how much its loss is expected to fall yet, until it has its final size.
-    more_rows : float
-        Factor by which its loss is expected to fall, until it has all rows.
+        Fits the candidate at a larger size.
     sizes : sequence of (float, float)
         Logarithms to base 2 of the factors on its coordinates that were tried, and
         their losses.
@@ -73,10 +70,6 @@ class CandidateResult:
     trial: ValidationResult
     of_size: Callable[[int], Maps]
     larger: Callable[[], CandidateResult] | None = None
-    smaller: CandidateResult | None = None
-    slope: float | None = None
-    gain: float = 0.0
-    more_rows: float = 1.0
     sizes: Sizes = ()
 
     @property
@@ -91,19 +84,17 @@ class CandidateResult:
 
     @property
     def losses(self) -> NDArray:
-        """Losses of the validation rows, as expected at the final size with all
-        rows.
-        """
-        return self.more_rows * (self.trial.losses - self.gain)
+        """Losses of the validation rows."""
+        return self.trial.losses
 
 
 class Race:
     """Candidates of a problem and their validation results; sizes and seconds are those
     of its `Report`.
 
-    `enlarged` says whether there was time for the larger sizes of what may still win,
-    `pooled` whether those that are left were compared on more folds of the rows;
-    `behind` are then the others. Losses are those of rows of weight `weight_out`.
+    `pooled` says whether candidates that were near each other were compared on more
+    folds of the rows; `behind` are then the others. Losses are those of rows of weight
+    `weight_out`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -115,7 +106,7 @@ class Race:
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
-        self.enlarged = self.pooled = False
+        self.pooled = False
         self.weight_out = self.validator.weight_out
         self.behind = list[Candidate]()
 
@@ -149,43 +140,44 @@ class Race:
         return self.validator.subsample(most)
 
     def loss(self, entry: CandidateResult) -> float:
-        """Mean validation loss that is expected at the final size."""
+        """Mean validation loss."""
         return average(entry.losses, self.weight_out)
 
     def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
-        """Fit candidates at a small size, side by side."""
+        """Fit candidates side by side."""
         for entry in in_threads(call, candidates):
             self.add(entry)
 
     def add(self, entry: CandidateResult) -> None:
-        """Add a candidate that is fitted at a small size."""
+        """Add a candidate that is fitted."""
         self.entries.append(entry)
         self.note_sizes(entry.name, entry.sizes)
 
-    def enlarge(self, n_grids: int, places: Sequence[int] | None = None) -> None:
-        """Fit those that may still win at their next size, side by side; bins have
-        `n_grids` grids in the end.
-
-        `places` are indices of those to fit instead.
-        """
-        self.enlarged = True
+    def enlarge(self) -> None:
+        """Fit those that may still win at their larger size, side by side."""
+        best = min(self.entries, key=self.loss)
         left = [
             k
-            for k in (self._left() if places is None else places)
-            if self.entries[k].larger
+            for k, one in enumerate(self.entries)
+            if one.larger and not self.better(best.losses, one.losses, POLICY.hopeless)
         ]
-        larger = in_threads(lambda k: self._larger(self.entries[k], n_grids), left)
-        for k, entry in zip(left, larger, strict=True):
+
+        def fit_larger(k: int) -> CandidateResult:
+            larger = self.entries[k].larger
+            assert larger is not None
+            return larger()
+
+        for k, entry in zip(left, in_threads(fit_larger, left), strict=True):
             self.entries[k] = entry
 
-    def near(self) -> list[int]:
-        """Indices of candidates that are not clearly worse than the best one, which
-        other rows may put first.
+    def near(self) -> list[CandidateResult]:
+        """Candidates that are not clearly worse than the best one, which other rows may
+        put first.
         """
         best = min(self.entries, key=self.loss).losses
         return [
-            k
-            for k, one in enumerate(self.entries)
+            one
+            for one in self.entries
             if not self.better(best, one.losses, POLICY.near)
         ]
 
@@ -215,70 +207,13 @@ class Race:
         self.weight_out = np.concatenate([race.weight_out for race in races])
         self.pooled = True
 
-    def _left(self) -> list[int]:
-        """Indices of candidates that may still win; preferred ones may be further
-        behind, but for many rows.
-        """
-        best = min(self.entries, key=self.loss)
-        left = []
-        for k, entry in enumerate(self.entries):
-            simple = self.validator.classes
-            patient = _place(entry, simple) < _place(best, simple)
-            patient &= not self.problem.is_large  # where larger sizes take long
-            behind = (
-                POLICY.hopeless if self.validator.classes else POLICY.hopeless_hybrid
-            )
-            clear = behind if patient else POLICY.clear
-            if entry is best or not self.better(best.losses, entry.losses, clear):
-                left.append(k)
-        return left
-
-    def _larger(self, entry: CandidateResult, n_grids: int) -> CandidateResult:
-        """Fit a candidate at its next size. The squared errors of bins fall as one
-        over the number of grids.
-        """
-        assert entry.larger is not None
-        found = replace(entry.larger(), smaller=entry)
-        other_rows = entry.more_rows != found.more_rows
-        if not found.has_bins or other_rows or not entry.size < found.size < n_grids:
-            return found
-        losses = entry.trial.losses - found.trial.losses
-        slope = max(
-            average(losses, self.weight_out) / (1 / entry.size - 1 / found.size), 0.0
-        )
-        gain = 0.0 if self.validator.classes else slope * (1 / found.size - 1 / n_grids)
-        return replace(found, slope=slope, gain=gain)
-
-    def grids_that_pay(self, entry: CandidateResult, n_grids: int) -> int:
-        """Grids, `n_grids` at most, beyond which the loss falls by less than a
-        hundredth of its standard error.
-        """
-        if entry.slope is None or entry.size >= n_grids:
-            return n_grids
-        unnoticed = POLICY.unnoticed * standard_error(
-            entry.trial.losses, self.weight_out
-        )
-        enough = (
-            int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids)))
-            if entry.slope
-            else 0
-        )
-        return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
-
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
         fitted to.
 
-        Bins are few, which tells the same sooner. Ridge penalties of the smaller fits
-        are the same for a row, or next to that for dense features.
+        Ridge penalties of the smaller fits are the same for a row, or next to that for
+        dense features.
         """
-        small = entry.smaller
-        if (
-            entry.has_bins
-            and small is not None
-            and small.trial.n_rows == entry.trial.n_rows
-        ):
-            entry = small
         n = entry.trial.n_rows
         known = entry.trial.losses
         validator = self.problem.validator
@@ -306,57 +241,38 @@ class Race:
         return RowsCurve(sizes, list(means), list(errors), gain / scale, error / scale)
 
     def decide(self) -> tuple[CandidateResult, str]:
-        """The candidate of lowest loss, or a preferred one within the noise of it; and
-        the reason.
+        """The candidate that is preferred among those within the noise of the lowest
+        loss; and the reason.
 
-        A linear model is preferred to all others. Of these, simple ones are for
-        classes; for numbers those of several parts, as waves alone err on outliers. Of
-        few rows they are simple ones too.
+        A linear model is preferred to all others. Of few rows, simple ones are. Of
+        more, those with bins are, for numbers in several parts: Fourier features alone
+        err on outliers and at edges, which few of the validation rows tell, and bins
+        gain more from what the last fit has in addition.
         """
-        entries = self._comparable()
-        best = min(entries, key=self.loss)
-        simple = self.validator.classes or self.problem.is_refolded
-        preferred = sorted(entries, key=lambda entry: _place(entry, simple))
-        chosen = next(
-            entry
-            for entry in preferred
-            if not self.better(best.losses, entry.losses, POLICY.clear)
-        )
+        best = min(self.entries, key=self.loss)
+        simple = self.problem.is_refolded
+
+        def place(entry: CandidateResult) -> tuple[bool, int]:
+            if self.validator.classes and not simple:
+                return not entry.is_linear, abs(entry.rank - BINS)
+            return not entry.is_linear, entry.rank if simple else -entry.rank
+
+        def is_as_good(entry: CandidateResult) -> bool:
+            usual = entry.has_bins and not best.has_bins and not simple
+            clear = POLICY.usual_clear if usual else POLICY.clear
+            return not self.better(best.losses, entry.losses, clear)
+
+        chosen = next(filter(is_as_good, sorted(self.entries, key=place)))
         if len(self.entries) == 1:
             return chosen, WIDE if self.problem.is_sparse_and_wide else ONLY
-        if self.pooled and chosen is best:
-            return chosen, "lowest validation loss over folds of the rows"
-        if chosen is best and self.loss(best) > min(map(self.loss, self.entries)):
-            return (
-                chosen,
-                "lowest validation loss of bins, which gain more by their final size",
-            )
         if chosen is best:
-            return chosen, "lowest validation loss"
+            over = " over folds of the rows" if self.pooled else ""
+            return chosen, f"lowest validation loss{over}"
         return (
             chosen,
             f"within the noise of the lowest validation loss ({best.name}), and "
             "preferred",
         )
-
-    def _comparable(self) -> list[CandidateResult]:
-        """The candidates; without those of numbers that bins come near which had no
-        time for their size.
-        """
-        budget = self.problem.budget
-        bins = [self.loss(entry) for entry in self.entries if entry.has_bins]
-        if (
-            budget.limit is None
-            or (self.enlarged and not budget.is_short)
-            or self.validator.classes
-            or not bins
-        ):
-            return self.entries
-        return [
-            one
-            for one in self.entries
-            if one.has_bins or POLICY.hasty_gain * self.loss(one) < min(bins)
-        ]
 
     def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
         """Whether the validation losses of one candidate are lower than another's by
@@ -415,14 +331,7 @@ class Race:
         )
 
 
-def _place(entry: CandidateResult, simple: bool) -> tuple[bool, int]:
-    """The place of a candidate among those that are as good, the preferred ones
-    first.
-    """
-    return not entry.is_linear, entry.rank if simple else -entry.rank
-
-
 def _pooled(one: CandidateResult, folds: Sequence[CandidateResult]) -> CandidateResult:
     """A candidate with its losses of the validation rows of several folds."""
     losses = np.concatenate([own.losses for own in folds])
-    return replace(one, trial=one.trial._replace(losses=losses), gain=0.0)
+    return replace(one, trial=one.trial._replace(losses=losses))

@@ -30,17 +30,14 @@ class Policy:
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
+    # Of the standard error of a loss, that is given up for fewer features
+    unnoticed: float = 0.01
+    growth: int = 4  # ratio of the grids of a larger fit to those of a trial
+    # Standard errors by which Fourier features alone must be better than bins
+    usual_clear: float = 2.0
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     # Standard errors behind the best, from which a preferred candidate is not enlarged
     hopeless: float = 3.0
-    # Standard errors behind the best, from which Fourier features and bins of numbers
-    # are not enlarged: few steps and grids tell less of them
-    hopeless_hybrid: float = 8.0
-    # Of the standard error of a loss, that is given up for a smaller model
-    unnoticed: float = 0.01
-    # Of the loss from one doubling of the rows to the next: least and most
-    falls: tuple[float, float] = (0.5, 0.9)
-    growth: float = 4.0  # ratio of the next size of bins to the small one
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
@@ -88,8 +85,6 @@ class Policy:
     # Of the limit, that must be left for larger sizes, and for looks around the best
     # one
     hasty_share: float = 0.4
-    # By which the loss of bins may fall from a small size to the final one
-    hasty_gain: float = 2.0
     # Of the limit, that counts as left for the solution, however late it is
     last_share: float = 0.2
     chosen_share: float = 0.6  # of the limit, within which the iterations of trials end
@@ -279,18 +274,15 @@ class Policy:
     bin_bytes: int = 48
     # Gains by twice the features, for which twice or four times are taken
     pays: tuple[float, float] = (0.97, 0.90)
-    # Up to which bins and Fourier features stand side by side, and bins of numbers not
-    # alone
-    hybrid_rows: int = 50_000
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
-    # Iterations of both together, shared by the ridge penalties that are tried
-    hybrid_steps: int = 48
-    hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 1.0, 0.001)  # of the Fourier features
-    # Of the bins beside them, in pairs: the last for no noise
-    hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 0.3, 0.01)
-    # Standard errors of a paired gain, from which a smaller penalty is taken
-    hybrid_clear: float = 1.0
+    hybrid_steps: int = 20  # iterations of a trial of both together
+    # Ridge penalties of the Fourier features beside bins, and in the same order of
+    # these, that are tried in pairs
+    hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 0.1, 1.0)
+    hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 3.0, 10.0)  # of the bins
+    # Standard errors of a paired gain, from which a later pair is taken
+    softer_clear: float = 1.0
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next

@@ -153,12 +153,10 @@ class Problem:
     @property
     def allows_bins_alone(self) -> bool:
         """Whether bins may be the whole model; for numbers Fourier features stand
-        beside them, up to 50,000 rows.
+        beside them.
         """
-        alone = self.validator.classes or self.n_rows > POLICY.hybrid_rows
-        return self.space.features == "binning" or (
-            self.space.features == "auto" and alone
-        )
+        asked = self.space.features
+        return asked == "binning" or (asked == "auto" and self.validator.classes)
 
     @property
     def alphas(self) -> NDArray | None:

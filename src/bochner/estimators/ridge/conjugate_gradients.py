@@ -211,17 +211,11 @@ def merged(
 ) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
     """Merge equal rows of bins, if that saves much.
 
-    =====================  ===========================================
-    ========================= stopping               validation rows
-    equal rows that become one =====================
-    ===========================================  =========================
-    ValidationOutcome                those of the choice of the model             those
-    that were one there then_half              by the content of rows
-    all but these Iterations             as given, or left to `HeldOut`
-    all tolerance              of many rows of bins by their content        all but
-    these tolerance              as given, or left to `HeldOut`               none
-    =====================  ===========================================
-    =========================
+    Where iterations stop by the outcome of a choice, the validation rows and the rows
+    that become one are those of the choice. Where half as many iterations follow, or a
+    tolerance ends those for many rows of bins, the content of rows decides which
+    validate, and all others that are equal become one. Where there are as many
+    iterations as in an earlier fit, all equal rows become one. Else none do.
 
     Returns the design, its validation rows if they are decided, and for each row the
     number of its row in the design.
@@ -301,22 +295,14 @@ def _by_leverage(
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
     """When to stop, and the run without the validation rows that tells it.
 
-    ==========================================
-    =================================================================== stopping, and
-    what is open                  stop ==========================================
-    ===================================================================
-    ValidationOutcome                                     half the iterations on from
-    where its losses stall then_half, if there are validation rows     half the
-    iterations on from as many as served before Iterations
-    after as many as served before tolerance: a penalty chosen for bins        where
-    validation rows are predicted best; at the tolerance if late tolerance: predictions
-    wanted               at the tolerance; earlier where the predictions have settled,
-    if the
-                                                penalty was chosen and the tolerance is
-                                                not small
-    tolerance: else, or no validation rows      at the tolerance
-    ==========================================
-    ===================================================================
+    By the outcome of a choice: where the losses of its validation rows stall, and half
+    as many iterations further with all rows. By an earlier fit: after as many
+    iterations as that had, with half of them after the others where it was so.
+
+    By a tolerance, where the penalty of bins is to be chosen: where validation rows are
+    predicted best, or at the tolerance if that comes first. Where predictions are
+    wanted: at the tolerance, or where they have settled, if the penalty was chosen and
+    the tolerance is not small. Else at the tolerance.
     """
     stopping = problem.stopping
     alphas = problem.alphas
