@@ -33,7 +33,10 @@ GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
 # Rows whose mean features are taken from all: within a twentieth of a deviation of the
 # mean of these
 CENTRED = 512
+# Entries of dense features, beyond which they are rounded to 8 bits: alone, where that
+# is needed for memory; beside bins, which are stopped early, beyond those in caches
 PACKED_ENTRIES = 1 << 28
+PACKED_BESIDE = 1 << 23
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
 # Rows drawn by leverage for each feature, and solutions that tell the leverages
@@ -108,11 +111,9 @@ class IterativeRidge:
         self.maps = features.parts
         self.scales = features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
-        packs = (
-            design.n_rows
-            * sum(part.n_features_out for part in self.maps if part.is_dense)
-            > PACKED_ENTRIES
-        )
+        n_dense = sum(part.n_features_out for part in self.maps if part.is_dense)
+        most = PACKED_ENTRIES if features.is_dense else PACKED_BESIDE
+        packs = design.n_rows * n_dense > most
         if centres is None:
             X, _, weight = self._sample(CENTRED)
             centres = features.centres(X, weight)
