@@ -18,7 +18,6 @@ from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators import interpretation
 from bochner.estimators.calibration import (
     curve_of,
     per_class,
@@ -36,7 +35,6 @@ from bochner.estimators.other_losses import (
     fit_classes_in_passes,
     go_on_in_passes,
     largest_score,
-    or_linear,
     side_by_side,
     stored_problem,
 )
@@ -50,7 +48,6 @@ from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_l
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
-from bochner.selection.candidates import LINEAR
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
@@ -649,13 +646,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ) -> ClassFit:
         loss = self._loss_to_fit(design, rows)
         groups = self.encoder_.column_groups()
-        found = fit_classes(
+        return fit_classes(
             design, solution, problem, loss, given_alphas(self.alpha), groups
-        )
-        return (
-            or_linear(found, design, solution, problem)
-            if loss == "auto" and self._request.is_open
-            else found
         )
 
     def _by_loss_in_passes(
@@ -725,11 +717,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.alpha_ = found.alpha
         self.n_steps_ = found.n_steps
         self._start = found.start
-        if found.is_linear and self.report_ is not None:
-            self.report_ = replace(
-                self.report_, chosen=LINEAR.name, reason=found.reason
-            )
-            self.metric_ = interpretation.metric_of(found.features, None, 0)
         self.feature_weights_ = found.coef
         self.stack_ = found.stack
 

@@ -259,26 +259,35 @@ class LossProblem:
         unseen = self.unseen(trial.end)
         return found._replace(held_out_predictions=predictions, unseen=unseen)
 
-    def search(
-        self, start: WarmStart, unit: float, is_hopeless: IsHopeless | None = None
-    ) -> tuple[int, LossTrial]:
-        """The best ridge penalty for the rows held out, as a power, with its trial.
+    def first_trial(
+        self, unit: float, is_hopeless: IsHopeless | None = None
+    ) -> LossTrial:
+        """The trial from the prior with the ridge penalty that a search begins with."""
+        alpha = unit * POLICY.penalty_step**self._first_power
+        return self.trial(self.at_prior(), alpha, is_hopeless)
 
-        A smaller one must be clearly better. A larger one must be worthwhile, and with
-        sweeps it is taken unless it is clearly worse. Steps of Newton's method begin
-        where those for another penalty ended; sweeps, of which the number regularises,
-        begin anew. Of very many entries one penalty is tried.
+    @property
+    def _first_power(self) -> int:
+        return POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
+
+    def search(self, first_trial: LossTrial, unit: float) -> LossTrial:
+        """The trial with the best ridge penalty for the rows held out.
+
+        A smaller penalty than that of the first trial must be clearly better. A larger
+        one must be worthwhile, and with sweeps it is taken unless it is clearly worse.
+        Steps of Newton's method begin where those for another penalty ended; sweeps, of
+        which the number regularises, begin anew. Of very many entries one penalty is
+        tried.
         """
         step = POLICY.penalty_step
-        first = POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
-        power = first
-        tried = {power: self.trial(start, unit * step**power, is_hopeless)}
+        first = power = self._first_power
+        tried = {power: first_trial}
         too_many = self.sweeps and self.n_entries > POLICY.most_searched
-        if tried[power].given_up or too_many:
-            return power, tried[power]
+        if first_trial.given_up or too_many:
+            return first_trial
 
         def next_to(power: int, way: int) -> LossTrial:
-            begun = start if self.sweeps else tried[power].end
+            begun = first_trial.start if self.sweeps else tried[power].end
             alpha = unit * step ** (power + way)
             tried[power + way] = self.trial(begun, alpha, aim=AIM * tried[power].loss)
             return tried[power + way]
@@ -289,19 +298,19 @@ class LossProblem:
         def may_grow(power: int) -> bool:
             larger = next_to(power, 1)
             if self.sweeps:
-                return not self._is_clearly_better(tried[power], larger)
+                return not self.is_clearly_better(tried[power], larger)
             return larger.loss < (1 - POLICY.worthwhile) * tried[power].loss
 
         while may(power) and may_grow(power):
             power += 1
         if power == first:
-            while may(power) and self._is_clearly_better(
+            while may(power) and self.is_clearly_better(
                 next_to(power, -1), tried[power]
             ):
                 power -= 1
-        return power, tried[power]
+        return tried[power]
 
-    def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
+    def is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
         """Whether the loss of the rows held out is less by half a standard error."""
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()

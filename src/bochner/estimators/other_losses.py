@@ -29,7 +29,7 @@ from bochner.estimators.calibration import (
     probabilities,
     stacked_scores,
 )
-from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
+from bochner.estimators.loss_problem import LossFit, LossProblem
 from bochner.estimators.ridge import solve
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
@@ -39,19 +39,23 @@ from bochner.estimators.ridge.ridge_problem import (
     StoredProblem,
 )
 from bochner.estimators.ridge.unseen import UnseenRows
-from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
+from bochner.features import (
+    BinningFeatures,
+    LinearFeatures,
+    Metric,
+    MetricFeatures,
+    SparseColumns,
+)
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.distances import median
-from bochner.features.leaves import leaves, resized, size_name
+from bochner.features.leaves import leaves, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.planning.cost_model import loss_comparison_seconds, may_compare_losses
 from bochner.selection.lengthscale import class_shares
-from bochner.selection.linear import in_metric_of
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
-    HeldOut,
     HeldOutPredictions,
     alphas_to_try,
     mean_and_error,
@@ -70,6 +74,7 @@ from bochner.solvers.losses import (
     SquaredHinge,
 )
 from bochner.solvers.newton import Point
+from bochner.solvers.sweeps import has_grids_alone
 
 # Deviations up to which errors are squared: 95 % efficient for normal ones (Huber,
 # 1981)
@@ -300,8 +305,6 @@ class ClassFit(NamedTuple):
     stack : array of shape (3,) or None
         See `fit_stack`; the first K columns of coefficients are then of the squared
         loss, the others of the logistic.
-    is_linear : bool
-        Whether a linear model has taken the place of the map that was chosen.
     unseen : UnseenRows or None
         Rows, and the classifier without them; of a stack with the coefficients of both
         losses.
@@ -318,7 +321,6 @@ class ClassFit(NamedTuple):
     held_out_predictions: HeldOutPredictions | None
     reason: str = "as given"
     stack: NDArray | None = None
-    is_linear: bool = False
     unseen: UnseenRows | None = None
 
     @property
@@ -378,15 +380,13 @@ def fit_classes(
     try:
         if alphas is not None:
             return _at_ridge(design, fitted, task, loss, alphas)
-        power = (
-            _look(design, fitted, task, column_groups, worthwhile)
-            if loss == "auto" and (is_sample or not fitted.has_grids_alone)
-            else None
-        )
-        if isinstance(power, str):
-            return squared._replace(reason=power)
+        if loss == "auto" and not (fitted.has_grids_alone or _is_linear(fitted)):
+            return squared._replace(
+                reason="losses are compared for bins alone and for linear models: "
+                "request loss='logistic'"
+            )
         return _from_prior(
-            design, fitted, task, loss, column_groups, power, worthwhile, is_sample
+            design, fitted, task, loss, column_groups, worthwhile, is_sample
         )
     except MemoryError:
         if loss != "auto":
@@ -629,53 +629,61 @@ def _as_fitted(
     return ClassFit(name, features, *of_loss, unseen=found.unseen)
 
 
+def _is_linear(fitted: RidgeSolution) -> bool:
+    parts = [leaf.features for leaf in leaves(fitted.features)]
+    return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
+
+
 def _from_prior(
     design: Design,
     fitted: RidgeSolution,
     task: RidgeProblem,
     name: str,
     column_groups: NDArray,
-    power: int | None,
     worthwhile: float,
     by_newton: bool,
 ) -> ClassFit:
-    """The classifier by another loss, with functions of single columns beside the
-    features; or what is best.
+    """The classifier by another loss; or for "auto" what is best.
 
-    The ridge penalty is the best for the rows held out, or the one of the given power,
-    which was found on some of the rows. For "auto" the scores are a stack of those of
-    the squared and the logistic loss, where that is clearly better than the squared
-    one; what gains nothing in the first few steps is given up.
+    Bins of single columns stand beside other bins where that is clearly better for the
+    rows held out, which also tell the ridge penalty. For "auto" the scores are a stack
+    of those of the squared and the logistic loss, where that is clearly better than the
+    squared one; what gains nothing in the first few steps is given up.
     """
     squared = as_squared(fitted)
     automatic = name == "auto"
     stored = stored_problem(design, fitted, task)
     name = "logistic" if automatic else name
-    problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
-    problem = replace(problem, by_newton=by_newton)
-    start = problem.at_prior()
+    unit = _penalty_unit(stored.ridge, fitted, name)
+    loss = class_loss(name, fitted.coef.shape[1])
+    problem = LossProblem(
+        stored.ridge, stored.masks, loss, budget=task.budget, by_newton=by_newton
+    )
     if not problem.masks:
-        found = problem.fit(start, (unit,))
+        found = problem.fit(problem.at_prior(), (unit,))
         return _as_other(name, found, problem, stored, fitted)
     is_hopeless = None
     if automatic:
-        at_ridge = problem.at_ridge(fitted, stored.without)
-        before = problem.predictions_at(at_ridge)
+        before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
         if len(before.weight) >= POLICY.fewest_looked:
 
             def is_hopeless(values: NDArray) -> bool:
-                gain, noise, *_ = _gain_of_both(before, problem.predictions([values]))
+                gain, noise, _ = _gain_of_both(before, problem.predictions([values]))
                 return gain < noise
 
     part = replace(problem, budget=task.budget.part(POLICY.traced_share))
-    trial = (
-        part.search(start, unit, is_hopeless)[1]
-        if power is None
-        else part.trial(start, unit * POLICY.penalty_step**power, is_hopeless)
-    )
+    trial = part.first_trial(unit, is_hopeless)
+    beside = _beside_columns(part, unit, column_groups, task.seed)
+    if beside is not None:
+        other_trial = beside.first_trial(unit, is_hopeless)
+        better = not other_trial.given_up and part.is_clearly_better(other_trial, trial)
+        if trial.given_up or better:
+            trial, part = other_trial, beside
+    trial = part.search(trial, unit)
     if trial.given_up:
         *_, reason = _gain_of_both(before, problem.predictions(trial.fitted))
         return squared._replace(reason=reason)
+    problem = replace(part, budget=task.budget)
     other = _as_other(name, problem.fit_after(trial), problem, stored, fitted)
     if not automatic:
         return other
@@ -686,6 +694,7 @@ def _from_prior(
     best = _stacked(own, other, fitted, worthwhile)
     if best.loss == "squared":
         return squared._replace(reason=best.reason)
+    at_ridge = problem.at_ridge(fitted, stored.without)
     return (
         best._replace(unseen=problem.unseen(trial.end, at_ridge))
         if best.stack is not None
@@ -708,10 +717,9 @@ def _as_other(
 
 def _gain_of_both(
     before: HeldOutPredictions, after: HeldOutPredictions
-) -> tuple[float, float, float, str]:
+) -> tuple[float, float, str]:
     """By how much a stack of the squared and another loss has less log loss for the
-    rows held out than the squared one, with the standard error; the log loss of the
-    squared one, and both in words.
+    rows held out than the squared one, with the standard error; and both in words.
     """
     stacked = _combined(before, after, fit_stack(before, after)).distinct()
     before = before.distinct()
@@ -723,135 +731,7 @@ def _gain_of_both(
         f"at first sight the log loss is {share @ one:.4f}, and {share @ two:.4f} with "
         "the logistic loss too"
     )
-    return gain, noise, float(share @ one), text
-
-
-def or_linear(
-    best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem
-) -> ClassFit:
-    """A linear model by the logistic loss, where it is as good for the rows held out as
-    the best one; else that one.
-
-    It is not tried where dense features are best by the squared loss, whose predictions
-    are of other rows. Some of many rows tell whether it is hopeless.
-    """
-    before = best.held_out_predictions
-    stored = fitted.stored
-    loss = class_loss("logistic", fitted.coef.shape[1])
-    design = design if stored is None else stored.ridge.design
-    masks = (
-        sets_held_out(design, task.seed, task.held_out)
-        if stored is None
-        else stored.masks
-    )
-    X, _, weight = design.source.sample(
-        POLICY.compared_rows, np.random.default_rng(task.seed)
-    ).whole()
-    misses = best.loss == "squared" and stored is None
-    if before is None or not masks or misses or X.shape[1] > POLICY.most_linear:
-        return best
-    features = LinearFeatures().draw(X.shape[1])
-    features.fit_sample(X, weight)
-    before = before.distinct()
-    budget = task.budget.part(POLICY.traced_share)
-    unit = _row_weight(design)
-    one = log_losses(before, best.link, best.largest)
-
-    def problem_of(rows: NDArray) -> LossProblem:
-        some = Design(design.source.take(rows), features, design.dtype)
-        return LossProblem(
-            IterativeRidge(some, task.seed),
-            [mask[rows] for mask in masks],
-            loss,
-            budget=budget,
-        )
-
-    def compared(problem: LossProblem, trial: LossTrial) -> tuple[NDArray, float]:
-        """Losses of a trial, and by how many standard errors they are more."""
-        after = problem.predictions(trial.fitted).distinct()
-        two = log_losses(after, fit_temperature(*by_class(after)), np.inf)
-        worse, noise = mean_and_error(two - one, before.weight)
-        return two, worse / noise if noise else 0.0
-
-    seen = np.any(masks, axis=0)
-    others = np.random.default_rng(task.seed).permutation(np.flatnonzero(~seen))[
-        : POLICY.compared_rows
-    ]
-    look = problem_of(np.sort(np.concatenate([np.flatnonzero(seen), others])))
-    if compared(look, look.trial(look.at_prior(), unit))[1] > POLICY.hopeless:
-        return best
-    problem = problem_of(np.arange(design.source.n_rows))
-    trial = problem.search(problem.at_prior(), unit)[1]
-    two, behind = compared(problem, trial)
-    if behind > POLICY.clear:
-        return best
-    found = problem.fit_after(trial)
-    share = before.weight / before.weight.sum()
-    features = in_metric_of(found.coef, features, X, task.seed).draw(X.shape[1])
-    features.fit_sample(X, weight)
-    reason = (
-        f"validation log loss {share @ two:.4f} with it, {share @ one:.4f} with "
-        "the best other model"
-    )
-    start_of = replace(best.start, linear=False, beginning="prior")
-    return _as_fitted("logistic", found, features, start_of, reason)._replace(
-        is_linear=True
-    )
-
-
-def _look(
-    design: Design,
-    fitted: RidgeSolution,
-    task: RidgeProblem,
-    column_groups: NDArray,
-    worthwhile: float,
-) -> int | str:
-    """The power of the best ridge penalty of the logistic loss on some rows and
-    features, or why it is not taken.
-
-    It is taken where a stack of both losses has clearly less log loss for the rows held
-    out than the squared loss, and less by a share that is worthwhile.
-    """
-    source = design.source
-    rng = np.random.default_rng(task.seed)
-    grids, dense = _sizes(fitted.features)
-    held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
-    parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
-    rows = np.sort(
-        np.concatenate(
-            [rng.permutation(np.flatnonzero(own))[:most] for own, most in parts]
-        )
-    )
-    features = resized(
-        fitted.features,
-        min(
-            1.0,
-            POLICY.looked_grids / max(grids, 1),
-            POLICY.looked_features / max(dense, 1),
-        ),
-    )
-    features.draw(fitted.features.n_features_in_)
-    some = Design(source.take(rows), features, design.dtype)
-    X, _, weight = some.source.sample(features.sample_rows, rng).whole()
-    features.fit_sample(X, weight)
-    ridge = IterativeRidge(some, task.seed)
-    # Of a penalty for all rows
-    share = some.source.total_weight / source.total_weight if ridge.is_dense else 1.0
-    held = HeldOut(ridge, task.seed, None if task.held_out is None else held_out[rows])
-    if not held.folds:
-        return "there are too few rows"
-    before = held.trace(
-        np.full(len(ridge.maps), share * fitted.alpha), task.tol
-    ).predictions
-    stored = StoredProblem(ridge, held.folds, None)
-    problem, unit = _beside_columns(
-        stored, replace(fitted, alpha=share * fitted.alpha), task, column_groups
-    )
-    problem = replace(problem, budget=task.budget.part(POLICY.begun_share))
-    power, trial = problem.search(problem.at_prior(), unit)
-    after = problem.predictions(trial.fitted)
-    gain, noise, loss, text = _gain_of_both(before, after)
-    return power if gain > max(POLICY.clear * noise, worthwhile * loss) else text
+    return gain, noise, text
 
 
 def _sizes(features: FeatureMap) -> tuple[int, int]:
@@ -861,49 +741,41 @@ def _sizes(features: FeatureMap) -> tuple[int, int]:
     return grids, sum(own.n_components for name, own in sizes if name == "n_components")
 
 
-def _beside_columns(
-    stored: StoredProblem,
-    fitted: RidgeSolution,
-    task: RidgeProblem,
-    column_groups: NDArray,
-    name: str = "logistic",
-) -> tuple[LossProblem, float]:
-    """The problem of a loss with bins of single columns beside the features, and a unit
-    of ridge penalties.
+def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> float:
+    """The unit of the ridge penalties of another loss.
 
-    The unit of bins is their kernel's variance times what a distinct row weighs; of
-    dense features it is the ridge regression's penalty, where a row weighs what it does
-    by the loss, if that leaves scores of any likely size.
+    That of bins is their kernel's variance times what a distinct row weighs; that of
+    dense features is the ridge regression's penalty, where a row weighs what it does by
+    the loss, if that leaves scores of any likely size.
     """
-    ridge = stored.ridge
+    if not ridge.is_dense:
+        return float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
     seen = fitted.held_out_predictions
-    row = _row_weight(ridge.design)
-    if ridge.is_dense:
-        link = (
-            np.array([USUAL_SLOPE, 0.0])
-            if seen is None
-            else fit_temperature(*by_class(seen))
-        )
-        p = (
-            np.array([0.2])
-            if seen is None
-            else probabilities(by_class(seen).scores, link)
-        )
-        curvature = (
-            max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
-            if name == "logistic"
-            else 1.0
-        )
-        least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
-        unit = max(2 * curvature * fitted.alpha, least)
-    else:
-        unit = float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
-    part = additive_part(ridge.design, column_groups, task.seed)
-    if part is not None:
-        ridge = ridge.beside(part, POLICY.additive_weight * unit / row)
-    return LossProblem(
-        ridge, stored.masks, class_loss(name, fitted.coef.shape[1]), budget=task.budget
-    ), unit
+    curvature = 1.0
+    if name == "logistic":
+        p = np.array([0.2])
+        if seen is not None:
+            link = fit_temperature(*by_class(seen))
+            p = probabilities(by_class(seen).scores, link)
+        curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
+    least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
+    return max(2 * curvature * fitted.alpha, least)
+
+
+def _beside_columns(
+    problem: LossProblem, unit: float, column_groups: NDArray, seed: int
+) -> LossProblem | None:
+    """The problem with bins of single columns beside other bins; None where the
+    features are others, or the columns too many.
+    """
+    ridge = problem.ridge
+    if not has_grids_alone(ridge.blocks):
+        return None
+    part = additive_part(ridge.design, column_groups, seed)
+    if part is None:
+        return None
+    weight = POLICY.additive_weight * unit / _row_weight(ridge.design)
+    return replace(problem, ridge=ridge.beside(part, weight))
 
 
 def _row_weight(design: Design) -> float:
@@ -958,34 +830,27 @@ def _combined(
 def _stacked(
     squared: ClassFit, other: ClassFit, fitted: RidgeSolution, worthwhile: float
 ) -> ClassFit:
-    """The stack of both losses, or half way to it from the squared loss where it
-    misclassifies more rows.
-
-    The logistic loss alone, where the squared one adds nothing to it.
+    """The stack of both losses, or the logistic loss alone where the squared one adds
+    nothing to it; the squared loss where neither is better.
     """
     before = squared.held_out_predictions
     after = other.held_out_predictions
     assert before is not None
     assert after is not None
-    whole = fit_stack(before, after)
+    stack = fit_stack(before, after)
+    if not stack[:2].any():
+        return _better(squared, other, worthwhile)
     solution = side_by_side(fitted, other, True)
-    for stack, clear in (
-        (whole, POLICY.clear),
-        ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse),
-    ):
-        seen = _combined(before, after, stack)
-        both = other._replace(
-            loss="stacked",
-            coef=solution.coef,
-            intercept=solution.intercept,
-            link=fit_temperature(*by_class(seen)),
-            held_out_predictions=seen,
-            stack=stack,
-        )
-        best = _better(squared, both if stack[:2].any() else other, clear, worthwhile)
-        if best.loss != "squared":
-            break
-    return best
+    seen = _combined(before, after, stack)
+    both = other._replace(
+        loss="stacked",
+        coef=solution.coef,
+        intercept=solution.intercept,
+        link=fit_temperature(*by_class(seen)),
+        held_out_predictions=seen,
+        stack=stack,
+    )
+    return _better(squared, both, worthwhile)
 
 
 def side_by_side(
@@ -1054,14 +919,11 @@ def additive_part(
     return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 
 
-def _better(
-    squared: ClassFit, other: ClassFit, clear: float, worthwhile: float
-) -> ClassFit:
+def _better(squared: ClassFit, other: ClassFit, worthwhile: float) -> ClassFit:
     """The other loss where the log loss of the rows held out is clearly less and their
     error is not clearly more.
 
-    `clear` is from how many standard errors on more errors are clearly more. The gain
-    must be a share of the log loss that is worthwhile.
+    The gain must be a share of the log loss that is worthwhile.
     """
     seen = [
         own
@@ -1087,7 +949,7 @@ def _better(
         return squared._replace(
             reason=f"{text}, which is too little where not all rows are compared"
         )
-    if missed > clear * missed_noise:
+    if missed > POLICY.clearly_worse * missed_noise:
         return squared._replace(
             reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)"
         )

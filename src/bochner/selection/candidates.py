@@ -496,15 +496,9 @@ def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> Candidat
 
 
 def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
-    """Not if another map, metric or size was requested; for classes the logistic
-    loss tells at last.
-    """
+    """Not if another map, metric or size was requested."""
     space = race.problem.space
-    if race.validator.classes or (space.features, space.metric, space.n_components) != (
-        "auto",
-        "auto",
-        None,
-    ):
+    if (space.features, space.metric, space.n_components) != ("auto", "auto", None):
         return EXCLUDED
     most = POLICY.most_linear
     return (
@@ -597,7 +591,7 @@ def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
     ):
         return NO_TIME
     groups = [
-        [one for one in race.entries if one.has_bins == binned]
+        [one for one in race.entries if one.has_bins == binned and not one.is_linear]
         for binned in (False, True)
     ]
     if not race.validator.classes:

@@ -27,7 +27,9 @@ from bochner.selection.validation import (
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
-BINS = 2  # the rank of bins with learned lengthscales
+# Ranks of bins with learned lengthscales, and with a linear map too
+BINS = 2
+MAPPED = 3
 ONLY = "the only candidate that the arguments allow"
 WIDE = "of many sparse columns a linear model is as good, and takes far less time"
 
@@ -244,10 +246,10 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others. Of few rows, simple ones are. Of
-        more, those with bins are, for numbers in several parts: Fourier features alone
-        err on outliers and at edges, which few of the validation rows tell, and bins
-        gain more from what the last fit has in addition.
+        A linear model is preferred to all others. Of few rows, simple ones are. Of more
+        rows bins are the usual choice: for classes alone, as they may have the logistic
+        loss too; for numbers beside Fourier features, which alone err on outliers and
+        at edges, of which few validation rows tell.
         """
         best = min(self.entries, key=self.loss)
         simple = self.problem.is_refolded
@@ -257,8 +259,13 @@ class Race:
                 return not entry.is_linear, abs(entry.rank - BINS)
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
+        def is_usual(entry: CandidateResult) -> bool:
+            if self.validator.classes:
+                return entry.has_bins and entry.rank in (BINS, MAPPED)
+            return entry.has_bins
+
         def is_as_good(entry: CandidateResult) -> bool:
-            usual = entry.has_bins and not best.has_bins and not simple
+            usual = is_usual(entry) and not is_usual(best) and not simple
             clear = POLICY.usual_clear if usual else POLICY.clear
             return not self.better(best.losses, entry.losses, clear)
 

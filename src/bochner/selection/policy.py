@@ -208,7 +208,7 @@ class Policy:
     # Rows held out, which tell whether it does
     fewest_looked: int = 2_000
     newton_patience: int = 2  # steps without a worthwhile gain
-    # Standard errors of more errors, from which not even half of another loss is taken
+    # Standard errors of more errors, from which another loss is not taken
     clearly_worse: float = 2.0
     # Rows times classes times grids, up to which losses are compared by default
     most_compared: float = 2e8
