@@ -166,10 +166,13 @@ def test_files_have_the_bounds_and_are_predicted_within_them(of_houses, tmp_path
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.bounds_.ends, model.bounds_.ends)
     np.testing.assert_array_equal(again.predict(CORNER), model.predict(CORNER))
-    pd.DataFrame(CORNER).to_csv(tmp_path / "rows.csv", index=False)
-    np.testing.assert_allclose(
-        model.predict(tmp_path / "rows.csv"), model.predict(CORNER)
-    )
+    X, y = houses(800, 0)
+    named = clone(model).fit(pd.DataFrame(X, columns=["area", "quality"]), y)
+    corner = pd.DataFrame(CORNER, columns=["area", "quality"])
+    corner.to_csv(tmp_path / "rows.csv", index=False)
+    expected = named.predict(corner)
+    assert expected.max() == named.bounds_.ends[1, 0]
+    np.testing.assert_allclose(named.predict(tmp_path / "rows.csv"), expected)
 
 
 def test_the_report_tells_the_bounds():

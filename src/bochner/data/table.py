@@ -93,8 +93,9 @@ __all__ = [
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
-# Times as many rows as levels, with fewer of which new levels are as usual
-ROWS_A_LEVEL = 3
+# Rows a level, of the levels that have columns or of those that have mean targets, with
+# fewer of which new levels are usual
+ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 # Of the rows, whose levels come once and which therefore had the mean of the levels in
 # the fit: from so many on errors at new levels are among those of the fit
 ENOUGH_ALONE = 0.05
@@ -775,8 +776,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         once, as new ones are usual.
         """
         n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
-        n_levels = len(column.categories if column.means is None else column.means.keys)
-        return "" if ROWS_A_LEVEL * n_levels > n_values else column.unseen(*values)
+        fewest = ROWS_A_LEVEL * len(column.categories)
+        if column.means is not None:
+            fewest = ROWS_A_MEAN * len(column.means.keys)
+        return "" if fewest > n_values else column.unseen(*values)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a

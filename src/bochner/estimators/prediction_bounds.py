@@ -27,7 +27,7 @@ class PredictionBounds:
 
     A trend that is known well may go on beyond the targets of the fit; a lone corner of
     the inputs, of which nobody has seen the target, may not. Rows that were left out of
-    the fit tell these apart. Let s be the deviation of their targets, and e the root
+    the fit show which it is. Let s be the deviation of their targets, and e the root
     mean square of the errors at those fifth of these rows whose predictions are the
     greatest. Predictions go up to s^3 / (30 e^2) beyond the greatest target, and down
     as far below the least one by the errors at the least predictions.

@@ -130,8 +130,8 @@ class Report:
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
     bounds : list of (float, float)
-        The least and the greatest prediction of each target, where there are such
-        bounds.
+        The least and the greatest prediction of each target; empty where predictions
+        have no bounds.
 
     Examples
     --------
