@@ -529,6 +529,9 @@ def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
     assert "--uncertainty is for regression" in refused(
         "fit", "houses.csv", "--target", "kind", "--uncertainty"
     )
+    assert "--unbounded is for regression" in refused(
+        "fit", "houses.csv", "--target", "kind", "--unbounded"
+    )
     fit_model(done, "price", "--uncertainty", out="sure.safetensors")
     for command in (
         ("predict", "sure.safetensors", *predict[2:]),

@@ -73,9 +73,28 @@ def test_a_row_has_the_mean_of_rows_in_other_folds():
     centred = (y - y.mean()) * these.directions[0, 0]
     for i in range(0, 1500, 97):
         some = (codes == codes[i]) & (fold != fold[i])
-        assert got[i] == pytest.approx(
-            centred[some].sum() / (some.sum() + more), rel=1e-9
-        )
+        if some.any():
+            assert got[i] == pytest.approx(
+                centred[some].sum() / (some.sum() + more), rel=1e-9
+            )
+
+
+def test_a_category_of_a_single_fold_is_unknown_to_its_rows():
+    """Even where one row tells all of its category, so that all are common."""
+    X, y = towns(1500, 700)
+    fold = np.random.default_rng(1).integers(4, size=1500)
+    codes, labels = coded(X)
+    others, these = level_means(codes, labels, fold, y[:, np.newaxis], np.ones(1500))
+    folds_of = pd.DataFrame({"code": codes, "fold": fold}).groupby("code")["fold"]
+    alone = folds_of.transform("nunique").to_numpy() == 1
+    assert 0.1 < alone.mean() < 0.5
+    known = others.of(codes, labels)[:, 0]
+    unknown = others.of(np.array([0]), ["never seen"])[0, 0]
+    assert unknown == pytest.approx(known.mean())
+    got = these.of(codes, labels, fold)[:, 0]
+    np.testing.assert_allclose(got[alone], unknown)
+    assert np.corrcoef(got[~alone], known[~alone])[0, 1] > 0.9
+    assert np.ptp(known[alone]) > 1
 
 
 def test_common_categories_have_one_mean_without_the_validation_rows():
@@ -101,7 +120,8 @@ def test_unknown_categories_have_the_mean_of_all_and_missing_ones_are_a_category
     )
     labels = [f"c{i}" for i in range(19)]
     means, _ = level_means(codes, labels, np.zeros(1000, int), y, np.ones(1000))
-    assert means.of(np.array([1]), ["other", "never seen"])[0, 0] == 0
+    unknown = means.of(np.array([1]), ["other", "never seen"])[0, 0]
+    assert unknown == pytest.approx(means.of(codes, labels).mean())
     missing = means.of(np.array([-1]), labels)[0, 0] / means.directions[0, 0] + y.mean()
     assert missing == pytest.approx(y[codes == -1].mean(), abs=0.05)
 
@@ -110,12 +130,12 @@ def test_categories_of_single_rows_or_without_effect_have_none():
     rng = np.random.default_rng(0)
     fold, y, noise = (
         np.arange(1000) % 5,
-        np.arange(1000.0)[:, np.newaxis] % 600,
+        np.arange(1000.0)[:, np.newaxis] % 950,
         rng.normal(size=(1000, 1)),
     )
     assert (
         level_means(
-            np.arange(1000) % 600, [str(i) for i in range(600)], fold, y, np.ones(1000)
+            np.arange(1000) % 950, [str(i) for i in range(950)], fold, y, np.ones(1000)
         )
         is None
     )

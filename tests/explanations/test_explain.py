@@ -100,7 +100,8 @@ def by_coalitions(model, row, background):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_values_are_those_of_all_coalitions(name):
-    model = KernelMachineRegressor(features=MAPS[name], alpha=1e-3).fit(X, Y)
+    machine = KernelMachineRegressor(features=MAPS[name], alpha=1e-3, bounded=False)
+    model = machine.fit(X, Y)
     found = model.explain(X[:3], background=X[10:14])
     assert found.is_exact
     for i in range(3):

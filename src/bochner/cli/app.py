@@ -157,6 +157,7 @@ def fit(
     metric: options.Metric = "auto",
     time_limit: options.Limit = None,
     uncertainty: options.Uncertainty = False,
+    unbounded: options.Unbounded = False,
     exclude: options.Exclude = None,
     numeric: options.Numeric = None,
     memory_limit: options.Memory = None,

@@ -449,6 +449,7 @@ def _fit_line(saved: SavedModel) -> str:
         options += (
             ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
         )
+        options += [] if getattr(saved.model, "bounded", True) else ["--unbounded"]
     words = [
         "--target",
         str(saved.target),

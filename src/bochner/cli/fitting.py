@@ -131,6 +131,8 @@ class Fit:
         Of the estimator.
     uncertainty : bool
         Whether the model is to know intervals and standard deviations.
+    unbounded : bool
+        Whether predictions may go beyond the range of the target.
     run : Run
     """
 
@@ -143,6 +145,7 @@ class Fit:
     out: Path | None = None
     test_size: float = 0.0
     uncertainty: bool = False
+    unbounded: bool = False
 
     @property
     def options(self) -> list[str]:
@@ -163,7 +166,8 @@ class Fit:
         ]
         for key, names in several.items():
             words += [word for name in names for word in (f"--{key}", name)]
-        return [*words, "--uncertainty"] if self.uncertainty else words
+        words += ["--uncertainty"] if self.uncertainty else []
+        return [*words, "--unbounded"] if self.unbounded else words
 
 
 def asked_task(arguments: Fit) -> str:
@@ -186,7 +190,11 @@ def estimator_of(arguments: Fit, task: str) -> Any:
         return KernelMachineClassifier(**parameters)
     if parameters["loss"] == "auto":
         parameters["loss"] = "squared"
-    return KernelMachineRegressor(uncertainty=arguments.uncertainty, **parameters)
+    return KernelMachineRegressor(
+        uncertainty=arguments.uncertainty,
+        bounded=not arguments.unbounded,
+        **parameters,
+    )
 
 
 @dataclass(frozen=True)
@@ -218,6 +226,7 @@ def fit(
     task: str,
     test_size: float,
     uncertainty: bool,
+    unbounded: bool,
     exclude: list[str] | None,
     memory_limit: str | None,
     sample: int | None,
@@ -237,6 +246,7 @@ def fit(
         out,
         test_size,
         uncertainty,
+        unbounded,
     )
     with run.applied():
         return _fitted(arguments)
@@ -248,11 +258,16 @@ def _fitted(arguments: Fit) -> Facts:
     with errors_of(arguments.data):
         target = summary_of_target(table, arguments.target, arguments.data)
         task, reason = learned_task(target, asked_task(arguments), arguments.data)
-        if arguments.uncertainty and task == "classification":
+        asked = {
+            "--uncertainty": arguments.uncertainty,
+            "--unbounded": arguments.unbounded,
+        }
+        wanted = [option for option, given in asked.items() if given]
+        if wanted and task == "classification":
             raise CommandError(
                 f"{arguments.data}: column '{target.name}' holds classes; "
-                "--uncertainty is for regression: leave it "
-                "out, or use --task regression"
+                f"{wanted[0]} is for regression: leave it out, or use --task "
+                "regression"
             )
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)

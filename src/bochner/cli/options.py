@@ -264,6 +264,13 @@ Uncertainty = Annotated[
         help="Also learn prediction intervals and standard deviations (regression).",
     ),
 ]
+Unbounded = Annotated[
+    bool,
+    typer.Option(
+        "--unbounded",
+        help="Let predictions go beyond the range of the target (regression).",
+    ),
+]
 Details = Annotated[
     bool,
     typer.Option(

@@ -11,6 +11,12 @@ A row must not tell its own mean. So rows that the means are learned from have f
 their content, so that copies share one, and get means of the other folds
 (cross-fitting, as in Micci-Barreca, 2001, and scikit-learn's `TargetEncoder`); all
 other rows get those of all folds.
+
+A row whose category comes in no other fold gets the mean of the categories, as a row of
+an unknown category does. The share of such rows estimates the share of new rows that
+will have unknown categories (Good, "The Population Frequencies of Species and the
+Estimation of Population Parameters", Biometrika 1953), so what is learned from the rows
+knows how little a nearly unique name tells.
 """
 
 from __future__ import annotations
@@ -26,7 +32,9 @@ from sklearn.isotonic import isotonic_regression
 
 from bochner.arrays import Floats
 
-ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
+# Of the rows, that are not the first of their category: with fewer a column is one of
+# identifiers, whose means tell nothing
+LEAST_RECURRING = 0.1
 # Of the targets, along which the means of categories vary most
 MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64
 # Times as many rows as the mean of all is worth, from which a category's own mean is
@@ -58,7 +66,7 @@ class LevelMeans:
         Hashes of the categories, ascending; files so hold no text of the table.
     values : array of shape (F, L + 1, T)
         Means without the rows of each fold, or of all rows where F = 1. The last are
-        those of unknown categories.
+        those of unknown categories: the mean of all others, by their rows.
     directions : array of shape (K, T)
         Combinations of the targets.
     """
@@ -133,18 +141,22 @@ def level_means(
     L = len(used)
     F = int(fold.max()) + 1
     total = float(weight.sum())
-    if directions is None and (total < ROWS_A_LEVEL * L or y.shape[1] > MOST_OUTPUTS):
+    recurring = total - L
+    if directions is None and (
+        recurring < LEAST_RECURRING * total or y.shape[1] > MOST_OUTPUTS
+    ):
         return None
+    weights = np.bincount(fold * L + place, weight, F * L).reshape(F, L)
+    elsewhere = (weights.sum(axis=0) - weights)[:, :, np.newaxis]  # in other folds
     y = y - weight @ y / total
     if directions is None:
         directions = _directions(place, y, weight)
     aims = y @ directions
-    columns = [weight, *(weight * aim for aim in aims.T)]
     sums = np.stack(
-        [np.bincount(fold * L + place, column, F * L) for column in columns], axis=1
+        [np.bincount(fold * L + place, weight * aim, F * L) for aim in aims.T], axis=1
     ).reshape(F, L, -1)
-    n = sums.sum(axis=0)[:, :1]
-    sum_all = sums.sum(axis=0)[:, 1:]
+    n = weights.sum(axis=0)[:, np.newaxis]
+    sum_all = sums.sum(axis=0)
     means = sum_all / np.where(n > 0, n, 1.0)
     within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(
         total - L, 1.0
@@ -155,17 +167,19 @@ def level_means(
     if not kept.any():
         return None
     more = np.where(kept, within, 1.0) / np.where(kept, between, 1.0)
-    without = (
-        (sum_all - sums[:, :, 1:])
-        / np.maximum(n - sums[:, :, :1] + more, np.finfo(float).tiny)
-        * kept
-    )
-    whole = (sum_all / np.maximum(n + more, np.finfo(float).tiny) * kept)[np.newaxis]
+    least = np.finfo(float).tiny
+    without = (sum_all - sums) / np.maximum(elsewhere + more, least) * kept
+    whole = sum_all / np.maximum(n + more, least) * kept
+    average = n.T @ whole / total
+    whole = np.where(n > 0, whole, average)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
+    without = np.where(elsewhere > 0, without, average)
     keys = _keys(used, labels)
     order = np.argsort(keys)
     pair = [
-        np.pad(values[:, order], ((0, 0), (0, 1), (0, 0)))
+        np.concatenate(
+            [values[:, order], np.tile(average, (len(values), 1, 1))], axis=1
+        )
         for values in (whole, without)
     ]
     return LevelMeans(keys[order], pair[0], directions), LevelMeans(
@@ -208,6 +222,20 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     return np.maximum(between - (len(n) - 1) * within, 0.0) / (
         total - np.square(n).sum() / total
     )
+
+
+def share_alone(codes: NDArray, weight: NDArray) -> float:
+    """Share of the rows with weight whose level comes once: that of new rows which will
+    bring new levels (Good, 1953).
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Of levels; -1 is missing, and one level.
+    weight : array of shape (n,)
+    """
+    _, counts = np.unique(codes[weight > 0], return_counts=True)
+    return float(np.mean(np.repeat(counts, counts) == 1))
 
 
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:

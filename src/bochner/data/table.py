@@ -47,12 +47,12 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import (
     MOST_CODES,
     MOST_OUTPUTS,
-    ROWS_A_LEVEL,
     OrderTest,
     few_integers,
     level_means,
     level_variances,
     order_test,
+    share_alone,
 )
 from bochner.data.outliers import (
     FARTHEST,
@@ -93,6 +93,12 @@ __all__ = [
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
+# Rows a level, of the levels that have columns or of those that have mean targets, with
+# fewer of which new levels are usual
+ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
+# Of the rows, whose levels come once and which therefore had the mean of the levels in
+# the fit: from so many on errors at new levels are among those of the fit
+ENOUGH_ALONE = 0.05
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
 
@@ -532,6 +538,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Variances between the levels of columns of text, (K,), by the number of the
         column; only positive ones.
 
+        Columns with mean targets of their levels have none where so many rows have a
+        level of their own that the errors of the fit are those at new levels too.
+
         Parameters
         ----------
         X : data frame or array of shape (n, p)
@@ -545,6 +554,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = {
             str(column.index): level_variances(values[0], y, weight)
             for column, _, _, values in self._columns_of(X, TextColumn)
+            if column.means is None or share_alone(values[0], weight) < ENOUGH_ALONE
         }
         return {key: variances for key, variances in found.items() if variances.any()}
 
@@ -766,11 +776,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         once, as new ones are usual.
         """
         n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
-        return (
-            ""
-            if ROWS_A_LEVEL * len(column.categories) > n_values
-            else column.unseen(*values)
-        )
+        fewest = ROWS_A_LEVEL * len(column.categories)
+        if column.means is not None:
+            fewest = ROWS_A_MEAN * len(column.means.keys)
+        return "" if fewest > n_values else column.unseen(*values)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a

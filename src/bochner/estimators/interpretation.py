@@ -110,7 +110,9 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
-        return targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
+        found = targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
+        bounds = vars(model).get("bounds_")
+        return found if bounds is None else bounds.at(found)
 
     def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
         return posterior.variances_of_sums(model.features_, Z, A) * np.square(

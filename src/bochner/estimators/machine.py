@@ -133,12 +133,15 @@ class Target(NamedTuple):
     weight : array of shape (n,) or None
     mean, scale : arrays of shape (K,)
         Of numbers.
+    bounds : PredictionBounds
+        Of numbers.
     """
 
     y: NDArray
     weight: NDArray[np.float64] | None
     mean: Any = None
     scale: Any = None
+    bounds: Any = None
 
 
 class Prepared(NamedTuple):

@@ -154,7 +154,7 @@ def fit_numbers(
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
         if given is not None:
             found = replace(problem, tol=task.tol, relative=1.0).fit(
-                begun, tuple(given), validated=name == "huber"
+                begun, tuple(given), validated=True
             )
         else:
             found = problem.fit(

@@ -286,6 +286,9 @@ PARAMETERS = {
     "numeric_features": Parameter(
         "Columns whose integers are quantities and never codes of categories."
     ),
+    "bounded": Parameter(
+        "Whether predictions stay near the range of the targets.", ("flag",)
+    ),
 }
 
 

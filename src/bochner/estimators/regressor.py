@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
 from bochner.data.outliers import outer_fences
-from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
@@ -34,6 +34,7 @@ from bochner.estimators.posterior import (
     fit_posterior,
     refit_posterior,
 )
+from bochner.estimators.prediction_bounds import PredictionBounds
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.error_scale import (
     CalibrationRows,
@@ -42,8 +43,14 @@ from bochner.estimators.ridge.error_scale import (
     scale_map,
 )
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import checked_numbers, normalised_weights, threads_of
-from bochner.inputs.targets import Clipped, Standardised, log_counts
+from bochner.inputs.checks import checked_numbers, threads_of
+from bochner.inputs.targets import (
+    Clipped,
+    Standardised,
+    log_counts,
+    mean_and_scale,
+    target_moments,
+)
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
@@ -51,22 +58,6 @@ from bochner.solvers.conformal import require_coverage
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.rowwise import rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
-
-
-def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and deviations of targets; ValueError where they are too large to be
-    standardised.
-    """
-    scale = np.sqrt(moments.squares / moments.weight)
-    if not np.isfinite(scale).all():
-        raise ValueError(
-            "The target holds values too large to standardise: divide it by a constant."
-        )
-    scale = np.where(
-        scale > 0, scale, moments.high - moments.low
-    )  # squares of tiny values vanish
-    scale[moments.low == moments.high] = 1.0
-    return moments.mean, scale
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -165,6 +156,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         takes these for codes of categories where the mean targets of the integers
         follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
         name such columns.
+    bounded : bool, default=True
+        Whether predictions stay near the range of the targets of the fit. How far they
+        may go beyond it is decided by the errors at rows left out of the fit: far where
+        these are small, as of a clean linear trend, and hardly where they are a third
+        of the deviation of the targets or more; see `bounds_`. Explanations and samples
+        of functions (`sample_y`) are of the function without bounds.
 
     Attributes
     ----------
@@ -217,6 +214,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'feature_weights_ + intercept_) * target_scale_ +
         target_mean_``; with loss="poisson" the exponential of that.
+    bounds_ : PredictionBounds or None
+        Predictions beyond ``bounds_.ends``, the least and the greatest of each target,
+        count as these. None with ``bounded=False``, where fewer than 50 rows could be
+        left out of the fit or none were (beyond 160 columns, and with dense features
+        and conjugate gradients of a given `alpha`), and after `partial_fit`. With
+        several targets each has its own.
     loss_ : str
         The loss that was minimised; a later change of `loss` has no effect before the
         next fit.
@@ -232,7 +235,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     level_variances_ : dict of str to array of shape (K,)
         With `uncertainty`: by the number of a column of text the variance of the
         standardised targets between its levels, by which intervals and deviations are
-        wider for a level that the fit did not see.
+        wider for a level that the fit did not see. Columns of many levels, a twentieth
+        of whose rows or more have a level of their own, need none: the fit took these
+        levels for unseen ones, so that its errors are those at new levels too.
     background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what
         `explain` compares rows with.
@@ -304,6 +309,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
     spread_: ErrorScale | None = solved()
+    bounds_: PredictionBounds | None = solved()
     posterior_: Posterior
 
     def __init__(
@@ -322,6 +328,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
         numeric_features: Any = None,
+        bounded: bool = True,
     ) -> None:
         super().__init__(
             kernel,
@@ -339,6 +346,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         )
         self.quantile = quantile
         self.uncertainty = uncertainty
+        self.bounded = bounded
 
     @any_arrays
     @single_threaded_blas()
@@ -511,15 +519,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             getattr(self, "loss_", self.loss) in ROBUST_LOSSES
         ):  # a first batch is checked before a fit begins
             values = np.clip(values, *outer_fences(values, weight))
-        moments = TableStatistic.of(values, normalised_weights(weight)).summary
-        return Target(y, weight, *mean_and_scale(moments))
+        moments = target_moments(values, weight)
+        bounds = PredictionBounds.of(y.reshape(len(y), -1), weight)
+        return Target(y, weight, *mean_and_scale(moments), bounds)
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
+        self._range = target.bounds
         self._store_scale(target.y, target.mean, target.scale)
         return self._solver_targets(target)
 
     def _learn_target_of(self, overview: TableSummary) -> Targets:
         assert overview.targets is not None
+        self._range = PredictionBounds.of_range(
+            overview.targets.low, overview.targets.high
+        )
         self._store_scale(overview.sample.y, *mean_and_scale(overview.targets))
         return self._known_targets()
 
@@ -598,8 +611,20 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         design: Design | None = None,
     ) -> None:
         super()._store(solution, choice)
+        self._store_bounds(
+            self._range.learned(
+                (found or solution).unseen,
+                self._seed(),
+                self._known_targets(),
+                self.loss_ == "poisson",
+            )
+            if self.bounded
+            else None
+        )
         budget = Budget() if rows is None else rows.budget
-        self.spread_ = self._fit_error_scale(solution.calibration, budget)
+        self.spread_ = self._fit_error_scale(
+            solution.calibration, self._known_targets(), budget
+        )
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(
                 design, solution, rows.seed, self._scale_map(budget), budget
@@ -607,6 +632,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.feature_weights_ = (
             solution.coef if found is None else self._store_loss(solution, found)
         )
+
+    def _store_bounds(self, bounds: PredictionBounds | None) -> None:
+        """Keep the bounds of the predictions, which the report tells."""
+        self.bounds_ = bounds
+        if self.report_ is not None:
+            ends = [] if bounds is None else bounds.ends.T.tolist()
+            self.report_ = replace(self.report_, bounds=ends)
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
@@ -621,6 +653,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         spread = getattr(self, "spread_", None)
         seed = self._seed() if spread is None else spread.seed
         source = self._other_rows(X, target, self._solver_targets(target))
+        bounds = vars(self).get("bounds_")
+        self._store_bounds(None if bounds is None else bounds.refitted(target.bounds))
         if self.loss_ == "squared":
             crossed = (
                 cross_fitted(self, X, target.y, target.weight, source, seed, Budget())
@@ -634,7 +668,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             calibration = (
                 crossed.calibration if crossed is not None else solution.calibration
             )
-            self.spread_ = self._fit_error_scale(calibration, Budget(), spread)
+            scaled = Standardised(target.mean, target.scale)
+            self.spread_ = self._fit_error_scale(calibration, scaled, Budget(), spread)
             coef = solution.coef
             if hasattr(self, "posterior_"):
                 design = Design(source, self.features_, self.feature_weights_.dtype)
@@ -654,17 +689,24 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_scale(target.y, target.mean, target.scale)
         self.feature_weights_ = coef
 
+    def _go_on(self, design: Design, problem: RidgeProblem) -> None:
+        super()._go_on(design, problem)
+        self._store_bounds(None)  # as nobody has seen the range of all targets
+
     def _fit_error_scale(
         self,
         rows: CalibrationRows | None,
+        targets: Standardised,
         budget: Budget,
         former: ErrorScale | None = None,
     ) -> ErrorScale | None:
-        """The error scale from out-of-sample predictions, if intervals are wanted;
-        with a former map if given.
+        """The error scale from out-of-sample predictions of standardised targets, if
+        intervals are wanted; with a former map if given.
         """
         if rows is None or not self._request.wants("intervals"):
             return None
+        if self.bounds_ is not None:
+            rows = replace(rows, predicted=self.bounds_.within(rows.predicted, targets))
         return fit_error_scale(
             rows,
             self.encoder_.column_groups(),
@@ -735,6 +777,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         scores = Standardised(self.target_mean_, self.target_scale_).inverse(
             scores, self.loss_ == "poisson"
         )
+        bounds = vars(self).get("bounds_")
+        scores = scores if bounds is None else bounds.at(scores)
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 
@@ -1026,6 +1070,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""
         centres = self._scores(X, n_jobs, spread.centre)
+        bounds = vars(self).get("bounds_")
+        if bounds is not None:
+            centres = bounds.within(centres, self._known_targets())
         roots = spread.roots
         if roots is None:
             return centres, np.ones(centres.shape)

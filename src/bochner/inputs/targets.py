@@ -11,9 +11,32 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.data.table_input import finite_predictions
+from bochner.data.table_statistic import Summary, TableStatistic
+from bochner.inputs.checks import normalised_weights
 
 HALF = 0.5  # mean counts that are added before logarithms
 LARGEST_COUNT = 1e30
+
+
+def target_moments(y: NDArray, weight: NDArray | None) -> Summary:
+    """Means, squared deviations and extremes of targets, (n, K)."""
+    return TableStatistic.of(y, normalised_weights(weight)).summary
+
+
+def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and deviations of targets; ValueError where they are too large to be
+    standardised.
+    """
+    scale = np.sqrt(moments.squares / moments.weight)
+    if not np.isfinite(scale).all():
+        raise ValueError(
+            "The target holds values too large to standardise: divide it by a constant."
+        )
+    scale = np.where(
+        scale > 0, scale, moments.high - moments.low
+    )  # squares of tiny values vanish
+    scale[moments.low == moments.high] = 1.0
+    return moments.mean, scale
 
 
 @dataclass(frozen=True)

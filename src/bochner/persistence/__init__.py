@@ -38,6 +38,7 @@ CLASSES: Registry = {
         "bochner.semisupervised.semisupervised_regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.incremental": ["PartialFitState", "ValidationSample"],
+        "bochner.estimators.prediction_bounds": ["PredictionBounds"],
         "bochner.estimators.ridge.error_scale": ["LinearPredictor", "ErrorScale"],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],

@@ -8,6 +8,7 @@ from bochner.markup import Markup, joined, number, percent, table, tag
 
 CLEAR = 2.0  # standard errors
 NOTICED = 0.01  # share of a loss, below which a gain is none
+SHOWN_BOUNDS = 3  # targets, of whose predictions the bounds are printed
 
 
 @dataclass
@@ -128,6 +129,9 @@ class Report:
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
+    bounds : list of (float, float)
+        The least and the greatest prediction of each target; empty where predictions
+        have no bounds.
 
     Examples
     --------
@@ -152,6 +156,24 @@ class Report:
     not_tried: dict[str, str] = field(default_factory=dict)
     rows: RowsCurve | None = None
     codes: dict[str, list[float]] = field(default_factory=dict)
+    bounds: list[list[float]] = field(default_factory=list)
+
+    @property
+    def bounded(self) -> str:
+        """Between which numbers predictions lie, and how to lift these bounds: a
+        sentence; empty where there are no bounds.
+        """
+        if not self.bounds:
+            return ""
+        ends = "; ".join(
+            f"{low:.6g} to {high:.6g}" for low, high in self.bounds[:SHOWN_BOUNDS]
+        )
+        more = len(self.bounds) - SHOWN_BOUNDS
+        others = f"; and {more:,} more targets" if more > 0 else ""
+        return (
+            f"Predictions are bounded: {ends}{others}; bounded=False (--unbounded in "
+            "the command) lifts the bounds."
+        )
 
     @property
     def guesses(self) -> list[str]:
@@ -182,6 +204,7 @@ class Report:
             f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()
         ]
         lines += [f"More rows: {self.rows}."] if self.rows else []
+        lines += [self.bounded] if self.bounded else []
         return "\n".join(lines + self.guesses)
 
     def _repr_html_(self) -> str:
@@ -220,6 +243,7 @@ class Report:
                 ),
                 *left_out,
                 tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
+                tag("p", self.bounded) if self.bounded else Markup(),
                 *(tag("p", guess) for guess in self.guesses),
             ]
         )

@@ -1,0 +1,130 @@
+"""How far the predictions of a regression may go beyond the targets of its fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.arrays import Floats
+from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.inputs.targets import Standardised
+
+# Rows left out of the fit, without whose errors nothing is bounded; more than the most
+# tell no more
+FEWEST_ROWS, MOST_ROWS = 50, 1_000
+END_SHARE = 0.2  # of the rows left out, that have the least or greatest predictions
+# Share of the variance of the targets over the mean squared error, by which times their
+# deviation predictions go on: an error of a tenth of the deviation allows 3.3
+# deviations, about the range of uniform targets, and one of a third of it a third
+TRUST = 1 / 30
+
+
+@dataclass(frozen=True)
+class PredictionBounds:
+    """Least and greatest targets of a fit, and how far predictions may go beyond them.
+
+    A trend that is known well may go on beyond the targets of the fit; a lone corner of
+    the inputs, of which nobody has seen the target, may not. Rows that were left out of
+    the fit show which it is. Let s be the deviation of their targets, and e the root
+    mean square of the errors at those fifth of these rows whose predictions are the
+    greatest. Predictions go up to s^3 / (30 e^2) beyond the greatest target, and down
+    as far below the least one by the errors at the least predictions.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (K,)
+        Least and greatest targets.
+    reach : array of shape (2, K)
+        How far predictions may go below the least and above the greatest target.
+    """
+
+    low: Floats
+    high: Floats
+    reach: Floats
+
+    @classmethod
+    def of(cls, y: NDArray, weight: NDArray | None) -> PredictionBounds:
+        """The bounds of targets, (n, K), beyond which predictions go anywhere."""
+        counted = y if weight is None else y[weight > 0]
+        return cls.of_range(counted.min(axis=0), counted.max(axis=0))
+
+    @classmethod
+    def of_range(cls, low: NDArray, high: NDArray) -> PredictionBounds:
+        """The bounds of targets of a known range, beyond which predictions go
+        anywhere.
+        """
+        return cls(low, high, np.full((2, len(low)), np.inf))
+
+    @property
+    def ends(self) -> Floats:
+        """The least and the greatest prediction, shape (2, K)."""
+        return np.stack([self.low - self.reach[0], self.high + self.reach[1]])
+
+    def learned(
+        self,
+        unseen: UnseenRows | None,
+        seed: int,
+        targets: Standardised,
+        exponential: bool,
+    ) -> PredictionBounds | None:
+        """The bounds by the errors at rows left out; None where these are too few.
+
+        Parameters
+        ----------
+        unseen : UnseenRows or None
+            With targets of the solver.
+        seed : int
+            Of the rows that are drawn where there are many.
+        targets : Standardised
+            What the solver's targets are made by.
+        exponential : bool
+            Whether scores are logarithms of predictions.
+        """
+        if unseen is None or unseen.source.n_rows < FEWEST_ROWS:
+            return None
+        drawn = unseen.sample(MOST_ROWS, seed)
+        X, y, weight = drawn.source.whole()
+        with np.errstate(over="ignore"):
+            predicted = drawn.scores(X, np.arange(len(y))) * targets.scale
+            predicted += targets.mean
+            predicted = np.exp(predicted) if exponential else predicted
+            # Squares of targets as they are might overflow
+            unit = np.where(self.high > self.low, self.high - self.low, 1.0)
+            wanted = (y * targets.scale + targets.mean) / unit
+            reach = unit * _reach(predicted / unit, wanted, weight)
+        return replace(self, reach=reach)
+
+    def at(self, predictions: NDArray) -> Floats:
+        """Predictions of shape (n, K), those that lie beyond the bounds at these."""
+        return np.clip(predictions, *self.ends)
+
+    def within(self, scores: NDArray, targets: Standardised) -> Floats:
+        """The solver's predictions, (n, K), those beyond the bounds at these."""
+        return np.clip(scores, *targets(self.ends))
+
+    def refitted(self, other: PredictionBounds) -> PredictionBounds:
+        """The bounds of other targets, with the errors of these."""
+        return replace(other, reach=self.reach)
+
+
+def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
+    """How far predictions may go below and above all targets, shape (2, K), by
+    predictions for rows left out, (n, K).
+    """
+    mean = np.average(targets, axis=0, weights=weight)
+    variance = np.average(np.square(targets - mean), axis=0, weights=weight)
+    squares = np.square(targets - predicted)
+    size = max(round(END_SHARE * len(predicted)), 1)
+    order = np.argsort(predicted, axis=0, kind="stable")
+    ends = order[:size], order[-size:]
+    errors = np.stack(
+        [
+            np.average(np.take_along_axis(squares, end, 0), axis=0, weights=weight[end])
+            for end in ends
+        ]
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = TRUST * np.sqrt(variance) * variance / errors
+    return np.where(variance > 0, reach, 0.0)
