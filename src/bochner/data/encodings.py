@@ -5,7 +5,7 @@ has, and the names of its outputs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -480,9 +480,12 @@ def encodings(
     with_std: bool,
     max_categories: int,
     codes: Mapping[str, np.ndarray],
+    left_out: Collection[str] = (),
 ) -> tuple[list[Any], int]:
-    """Encodings of all columns that have values, and the number of output columns;
-    of some the codes are known.
+    """Encodings of all columns that have values, and the number of output columns.
+
+    Of some columns the codes are known; of those left out, by number, all levels are
+    one.
     """
     names = statistic.names
     gaps = statistic.missing > 0
@@ -508,11 +511,13 @@ def encodings(
             # The heaviest categories, and codes of all others
             counts = statistic.categories[str(j)]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
-            kept = sorted(ranked[:max_categories])
-            other = len(ranked) > max_categories or str(j) in (
+            most = 0 if str(j) in left_out else max_categories
+            kept = sorted(ranked[:most])
+            other = len(ranked) > most or str(j) in (
                 statistic.undercounts or {}
             )
-            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
+            coded = other and most > 0
+            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded))
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9

@@ -680,7 +680,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.encoder_ = encoder = rows.encoder(self._request.is_named)
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
-        if enough and rows.y is not None and self._request.learnable():
+        learnable = rows.y is not None and bool(self._request.learnable())
+        if learnable and rows.X.shape[0] >= POLICY.fewest_rows:
+            self.encoder_ = encoder = encoder.without_noise(
+                rows.X, targets(rows.y), rows.weight, seed
+            )
+        if enough and learnable:
             y = targets(rows.y)
             self.encoder_ = encoder = encoder.with_codes(
                 rows.X, y, rows.weight, seed, self.numeric_features
@@ -830,7 +835,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.report_ = (
             None
             if choice is None
-            else replace(choice.model.report, codes=self.encoder_.codes)
+            else replace(
+                choice.model.report,
+                codes=self.encoder_.codes,
+                left_out=self.encoder_.left_out,
+            )
         )
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = interpretation.metric_of(

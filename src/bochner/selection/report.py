@@ -128,6 +128,9 @@ class Report:
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
+    left_out : list of str
+        Columns of more levels than are kept, whose mean targets differ by no more than
+        chance: they count as one level.
 
     Examples
     --------
@@ -152,12 +155,19 @@ class Report:
     not_tried: dict[str, str] = field(default_factory=dict)
     rows: RowsCurve | None = None
     codes: dict[str, list[float]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def guesses(self) -> list[str]:
         """What the fit took columns for, and how to say otherwise: a sentence each."""
+        found = list[str]()
+        if self.left_out:
+            found.append(
+                f"Left out: {', '.join(self.left_out)}; mean targets of their levels "
+                "differ by no more than chance."
+            )
         if not self.codes:
-            return []
+            return found
         names = ", ".join(
             f"{name} ({', '.join(f'{code:g}' for code in own)})"
             for name, own in self.codes.items()
@@ -166,7 +176,7 @@ class Report:
             "numeric_features= (--numeric in the command) names columns that are "
             "quantities"
         )
-        return [f"Taken for codes of categories: {names}; {cure}."]
+        return [*found, f"Taken for codes of categories: {names}; {cure}."]
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
