@@ -327,11 +327,11 @@ class TextColumn(Encoding):
         self, labels: list[str], places: np.ndarray | None = None
     ) -> np.ndarray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
-        without means.
+        without means, or in a column whose levels were left out.
         """
         if self.means is not None:
             return self.means.knows(labels)
-        if self.other:
+        if self.other or not self.categories:
             return None
         return (self.places(labels) if places is None else places)[:-1] >= 0
 
@@ -484,8 +484,8 @@ def encodings(
 ) -> tuple[list[Any], int]:
     """Encodings of all columns that have values, and the number of output columns.
 
-    Of some columns the codes are known; of those left out, by number, all levels are
-    one.
+    Of some columns the codes are known; of those left out, by number, only missing
+    values are encoded.
     """
     names = statistic.names
     gaps = statistic.missing > 0
@@ -511,13 +511,14 @@ def encodings(
             # The heaviest categories, and codes of all others
             counts = statistic.categories[str(j)]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
-            most = 0 if str(j) in left_out else max_categories
-            kept = sorted(ranked[:most])
-            other = len(ranked) > most or str(j) in (
+            kept = sorted(ranked[:max_categories])
+            other = len(ranked) > max_categories or str(j) in (
                 statistic.undercounts or {}
             )
-            coded = other and most > 0
-            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded))
+            if str(j) in left_out:
+                kept = []
+                other = False
+            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9

@@ -94,6 +94,8 @@ __all__ = [
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
+# Rows of a level, from which it may matter together with other columns alone
+INTERACTING = 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
 
@@ -180,7 +182,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
-    # Numbers of columns whose levels are one, as their targets differ by chance
+    # Numbers of columns whose levels are left out
     _left_out: list[str] | None = None
     # `Bounds` of columns with outliers, by their number
     _bounds: dict[str, tuple[float, ...]] | None = None
@@ -413,10 +415,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def without_noise(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
     ) -> TableEncoder:
-        """Take all levels of a column for one where there are more than are kept, and
-        their mean targets do not differ by more than chance.
+        """Leave out the levels of a column where there are many for the rows, and their
+        mean targets do not differ by more than chance.
 
-        Missing values keep their column.
+        They are many where there are more than are kept, or fewer than 20 rows for
+        each. Missing values keep their column, and a table without any other column
+        keeps its levels.
 
         Parameters
         ----------
@@ -426,19 +430,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         seed : int
             Of the folds of rows.
         """
-        coded = [
+        tested = [
             column
             for column in self.columns_
-            if isinstance(column, TextColumn) and column.coded
+            if isinstance(column, TextColumn)
+            and (column.coded or len(column.categories) * INTERACTING > X.shape[0])
         ]
-        if not coded:
+        if not tested:
             return self
         hashes = row_hashes(X)
         weight = _in_distinct_rows(weight, hashes)
         fold = _folds(hashes, seed)
         series = table_columns(X)[0]
         left_out = list[str]()
-        for column in coded:
+        for column in tested:
             codes = self._read(series[column.index], column.index)[0]
             if not levels_differ(codes, fold, y, weight):
                 left_out.append(str(column.index))
@@ -446,7 +451,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         without = copy(self)
         without._left_out = left_out
-        return without._settled_again()
+        without = without._settled_again()
+        return without if without.n_features_out_ else self
 
     def require_columns(self, columns: Any) -> set[int]:
         """Numbers of the columns that an argument names; ValueError where there is no
@@ -467,7 +473,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def left_out(self) -> list[str]:
-        """Names of columns whose levels say nothing of the target, and are one."""
+        """Names of columns whose levels say nothing of the target."""
         names = self.statistic_.names
         return [column_name(names, int(j)) for j in self._left_out or ()]
 
@@ -1049,9 +1055,7 @@ def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
 def _in_distinct_rows(weight: np.ndarray | None, hashes: np.ndarray) -> np.ndarray:
     """Weights of rows, whose sum is the number of distinct ones."""
     weight = np.ones(len(hashes)) if weight is None else weight
-    distinct: np.ndarray = weight * (
-        len(np.unique(hashes[weight > 0])) / weight.sum()
-    )
+    distinct: np.ndarray = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
     return distinct
 
 
