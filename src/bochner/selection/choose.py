@@ -26,6 +26,7 @@ from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
     FOURIER,
+    LINEAR,
     LearnedMetrics,
     SizedMetric,
     candidates,
@@ -121,7 +122,10 @@ def choose(problem: Problem) -> Choice:
     if not problem.is_sparse_and_wide:
         sample = learning_sample(problem.validator.fitted, problem.seed)
         with race.stage("metric"):
-            known = _learn_metrics(race, sample, common_unit)
+            if problem.has_sparse_linear and _linear_leads(race, sample):
+                known = replace(known, linear_leads=True)
+            else:
+                known = _learn_metrics(race, sample, common_unit)
     if problem.is_large and (space.features == "binning" or known.bins_lead):
         model = _without_comparison(race, known)
     else:
@@ -317,6 +321,35 @@ def _learn_metrics(
         leads,
         hopeless and problem.is_large,
     )
+
+
+def _linear_leads(race: Race, sample: Block) -> bool:
+    """Whether a linear model of sparse columns is better than bins and than Fourier
+    features, whose metrics were learned in few steps.
+
+    The linear model is in the race then and otherwise, and Fourier features are where
+    nothing else will be tried.
+    """
+    problem = race.problem
+    linear = LINEAR.fit(LINEAR, race, LearnedMetrics({}, []))
+    race.add(linear)
+    if problem.budget.is_short:
+        return False
+    tasks = _metric_tasks(problem, sample, None)
+    looked = [_shortened(tasks[name]) for name in ("bins", "fourier")]
+    bins, fourier = in_threads(learn, looked)
+    known = LearnedMetrics({"bins": bins, "fourier": fourier}, [])
+    sized, waves = _look(race, known)
+    if waves is None:
+        return False
+    leads = all(
+        race.better(linear.losses, losses, POLICY.clear)
+        for losses in (sized.trial.losses, waves.losses)
+    )
+    if leads:
+        race.add(waves)
+        race.note_sizes(SIZED["bins"], sized.tried)
+    return leads
 
 
 def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Report:
