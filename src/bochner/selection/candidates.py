@@ -56,7 +56,7 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
-LINEAR_LEADS = "a linear model was better than both kinds of features in a first look"
+LINEAR_LEADS = "a linear model was clearly better than such features in a first look"
 LOOKED = "Fourier features were clearly better in a first look"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
@@ -289,8 +289,8 @@ class LearnedMetrics:
         Whether bins were better by far in a first look at many rows, so that nothing
         else is tried.
     linear_leads : bool
-        Whether a linear model was better than bins and Fourier features in a first
-        look at sparse rows, so that nothing else is tried.
+        Whether a linear model was clearly better than bins and Fourier features in
+        a first look at sparse rows, so that nothing else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
@@ -716,7 +716,7 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
     depends on the first one.
 
     The race notes why others are not tried. Of many sparse columns only a linear model
-    is, and where it was better in a first look.
+    is, and where it was clearly better in a first look.
     """
     fitted = [entry.name for entry in race.entries]
     if race.problem.is_sparse_and_wide or known.linear_leads:

@@ -56,6 +56,9 @@ from bochner.selection.report import Report
 from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
+# Standard errors behind a linear model of sparse columns, from which neither bins nor
+# Fourier features have their metrics learned to the end
+FAR_BEHIND = 2.0
 SECOND_START = "bins, second start"
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
@@ -324,8 +327,8 @@ def _learn_metrics(
 
 
 def _linear_leads(race: Race, sample: Block) -> bool:
-    """Whether a linear model of sparse columns is better than bins and than Fourier
-    features, whose metrics were learned in few steps.
+    """Whether a linear model of sparse columns is clearly better than bins and than
+    Fourier features, whose metrics were learned in few steps.
 
     The linear model is in the race then and otherwise, and Fourier features are where
     nothing else will be tried.
@@ -343,7 +346,7 @@ def _linear_leads(race: Race, sample: Block) -> bool:
     if waves is None:
         return False
     leads = all(
-        race.better(linear.losses, losses, POLICY.clear)
+        race.better(linear.losses, losses, FAR_BEHIND)
         for losses in (sized.trial.losses, waves.losses)
     )
     if leads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bochner.markup import Markup, joined, number, percent, table, tag
+from bochner.selection.policy import POLICY
 
 CLEAR = 2.0  # standard errors
 NOTICED = 0.01  # share of a loss, below which a gain is none
@@ -233,3 +234,24 @@ class Report:
                 *(tag("p", guess) for guess in self.guesses),
             ]
         )
+
+
+def of_many_columns(waves: bool) -> Report:
+    """The report where columns are too many to learn metrics, so that no candidates are
+    compared.
+
+    Parameters
+    ----------
+    waves : bool
+        Whether the model has Fourier features, and not bins.
+    """
+    features = "Fourier features" if waves else "random binning"
+    most = POLICY.most_learned_columns
+    return Report(
+        chosen=f"{features}, one lengthscale",
+        reason=f"nothing is compared beyond {most:,} encoded columns",
+        not_tried={
+            "linear model": f"there are more than {POLICY.most_linear} encoded columns",
+            "learned lengthscales": f"there are more than {most:,} encoded columns",
+        },
+    )
