@@ -85,7 +85,7 @@ def test_hundreds_of_sparse_columns_have_a_linear_model_where_it_leads():
     """Of words that add up, metrics are not learned to the end, and the report says
     so.
     """
-    X, y = documents(2500, 800, 3)
+    X, y = documents(2500, 800, 2)
     fit, new = slice(0, 1500), slice(1500, None)
     model = KernelMachineClassifier(random_state=0).fit(X[fit], y[fit])
     theirs = LinearSVC().fit(X[fit], y[fit])

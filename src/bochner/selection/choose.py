@@ -58,7 +58,7 @@ from bochner.selection.validation import HeldOutPredictions, Losses
 
 # Standard errors behind a linear model of sparse columns, from which neither bins nor
 # Fourier features have their metrics learned to the end
-FAR_BEHIND = 2.0
+BEHIND = 1.0
 SECOND_START = "bins, second start"
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
@@ -346,7 +346,7 @@ def _linear_leads(race: Race, sample: Block) -> bool:
     if waves is None:
         return False
     leads = all(
-        race.better(linear.losses, losses, FAR_BEHIND)
+        race.better(linear.losses, losses, BEHIND)
         for losses in (sized.trial.losses, waves.losses)
     )
     if leads:
