@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
-from bochner.data.level_means import LevelMeans, text_digests
+from bochner.data.level_means import LevelMeans, levels_differ, text_digests
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
@@ -334,6 +334,14 @@ class TextColumn(Encoding):
         if self.other or not self.categories:
             return None
         return (self.places(labels) if places is None else places)[:-1] >= 0
+
+    def says_something(
+        self, codes: np.ndarray, fold: np.ndarray, y: np.ndarray, weight: np.ndarray
+    ) -> bool:
+        """Whether mean targets of the levels differ by more than chance; see
+        `levels_differ`.
+        """
+        return levels_differ(codes, fold, y, weight)
 
     def unseen(
         self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None

@@ -52,7 +52,6 @@ from bochner.data.level_means import (
     few_integers,
     level_means,
     level_variances,
-    levels_differ,
     order_test,
 )
 from bochner.data.outliers import (
@@ -445,7 +444,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         left_out = list[str]()
         for column in tested:
             codes = self._read(series[column.index], column.index)[0]
-            if not levels_differ(codes, fold, y, weight):
+            if not column.says_something(codes, fold, y, weight):
                 left_out.append(str(column.index))
         if not left_out:
             return self

@@ -42,7 +42,6 @@ from bochner.selection.candidates import (
 )
 from bochner.selection.comparison import ONLY, CandidateResult, Race, concatenate
 from bochner.selection.metric_learning import (
-    LearnedMetric,
     MetricTask,
     Schedule,
     learn,
@@ -531,7 +530,7 @@ def _iterated(
 
 
 def _why_unmapped(
-    problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]
+    problem: Problem, model: Model, metrics: Mapping[str, Any]
 ) -> str | None:
     """Reason why the selected map has no linear map; None if it has one."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
