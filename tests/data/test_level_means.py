@@ -11,7 +11,7 @@ from sklearn.preprocessing import TargetEncoder
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.level_means import level_means
+from bochner.data.level_means import level_means, levels_differ
 from bochner.data.table import MEAN_FOLDS, TableEncoder
 from bochner.selection.split import rows_held_out
 
@@ -276,3 +276,79 @@ def test_classes_have_them_too():
         )
         > 0.78
     )
+
+
+@pytest.mark.parametrize("levels", [30, 400, 1_000])
+@pytest.mark.parametrize("shape", ["normal", "rare", "classes"])
+def test_levels_differ_by_two_standard_errors(levels, shape):
+    """Chance takes levels for different in a fortieth of all tables, as two standard
+    errors of a normal distribution do, and levels that matter are always found.
+    """
+    rng = np.random.default_rng(levels)
+
+    def differ(effect):
+        codes = rng.integers(levels, size=1_000)
+        score = rng.standard_normal(1_000)
+        score += effect * rng.standard_normal(levels)[codes]
+        y = {
+            "normal": score[:, np.newaxis],
+            "rare": np.where(score > 2.0, 1.0, -1.0)[:, np.newaxis],
+            "classes": np.digitize(score, [-1.0, 0.0, 1.0])[:, np.newaxis] == range(4),
+        }[shape]
+        fold = rng.integers(MEAN_FOLDS, size=1_000)
+        return levels_differ(codes, fold, y.astype(float), np.ones(1_000))
+
+    assert sum(differ(0.0) for _ in range(200)) <= 16
+    assert sum(differ(2.0) for _ in range(20)) >= 19
+
+
+def test_copies_are_no_rows_of_a_level():
+    """Copies of a row share their fold, so that they do not tell of each other."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(300), 4)
+    y = np.repeat(rng.standard_normal(300), 4)[:, np.newaxis]
+    fold = np.repeat(rng.integers(MEAN_FOLDS, size=300), 4)
+    assert not levels_differ(codes, fold, y, np.ones(1_200))
+    assert levels_differ(codes, np.arange(1_200) % 4, y, np.ones(1_200))
+
+
+@pytest.mark.parametrize("levels", [1_000, 1_500])
+def test_a_column_of_noise_costs_nothing(levels):
+    X, y = towns(3_500, 20)
+    rng = np.random.default_rng(1)
+    noisy = X.assign(noise=[f"v{i}" for i in rng.integers(levels, size=3_500)])
+    noisy.loc[::10, "noise"] = None
+    without, with_noise = (
+        KernelMachineRegressor(random_state=0).fit(table[:1_500], y[:1_500])
+        for table in (X, noisy)
+    )
+    assert with_noise.report_.left_out == ["noise"]
+    assert "noise" in with_noise.report_.guesses[0]
+    names = with_noise.encoder_.get_feature_names_out()
+    assert [name for name in names if name.startswith("noise")] == ["noise_missing"]
+    error, noisy_error = (
+        np.sqrt(np.mean(np.square(model.predict(table[1_500:]) - y[1_500:])))
+        for model, table in ((without, X), (with_noise, noisy))
+    )
+    assert noisy_error < 1.03 * error
+
+
+def test_levels_that_were_left_out_are_not_missed(tmp_path):
+    """New levels of such a column raise no warning, a saved model predicts the same,
+    and a table of nothing else keeps its levels.
+    """
+    rng = np.random.default_rng(5)
+    X, y = towns(600, 8)
+    X["noise"] = [f"v{i}" for i in rng.integers(300, size=600)]
+    encoder = TableEncoder().fit(X)
+    left = encoder.without_noise(X, y[:, np.newaxis], None, 0)
+    assert left.left_out == ["noise"]
+    assert not encoder.left_out
+    save(left, tmp_path / "encoder.safetensors")
+    again = load(tmp_path / "encoder.safetensors")
+    other = X.assign(noise="never seen")
+    np.testing.assert_array_equal(again.transform(other), left.transform(X))
+    alone = TableEncoder().fit(X[["noise"]])
+    assert alone.without_noise(X[["noise"]], y[:, np.newaxis], None, 0) is alone
+    kept = TableEncoder().fit(X[["x", "town"]])
+    assert kept.without_noise(X[["x", "town"]], y[:, np.newaxis], None, 0) is kept

@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import re
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +25,6 @@ from bochner.selection.candidates import (
     HYBRID,
     LINEAR,
     LearnedMetrics,
-    SizedMetric,
     candidates,
     fit_bins,
 )

@@ -61,7 +61,7 @@ def test_another_map_or_fewer_columns_are_learned_as_before():
     X, y = documents(600, 1200, 2)
     model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
     assert "binning" in model.report_.chosen
-    model = KernelMachineClassifier(random_state=0).fit(X[:, :200], y)
+    model = KernelMachineClassifier(random_state=0).fit(X[:, :80], y)
     assert model.report_.chosen != "linear model" or model.loss_ == "logistic"
 
 
@@ -79,3 +79,50 @@ def test_columns_times_factors():
     coef = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(features.dot(X, coef), Z @ coef)
     np.testing.assert_allclose(features.store(X).forward(coef.T).T, Z @ coef)
+
+
+def test_hundreds_of_sparse_columns_have_a_linear_model_where_it_leads():
+    """Of words that add up, metrics are not learned to the end, and the report says
+    so.
+    """
+    X, y = documents(2500, 800, 2)
+    fit, new = slice(0, 1500), slice(1500, None)
+    model = KernelMachineClassifier(random_state=0).fit(X[fit], y[fit])
+    theirs = LinearSVC().fit(X[fit], y[fit])
+    assert model.score(X[new], y[new]) > theirs.score(X[new], y[new]) - 0.01
+    assert model.report_.chosen == "linear model"
+    tried = [candidate.name for candidate in model.report_.candidates]
+    assert tried == ["linear model", "Fourier features, learned lengthscales"]
+    assert all("first look" in why for why in model.report_.not_tried.values())
+
+
+def test_sparse_columns_that_interact_have_more_than_a_linear_model():
+    rng = np.random.default_rng(0)
+    X = (rng.uniform(size=(3000, 120)) < 0.3).astype(float)
+    y = (X[:, 0] + X[:, 1] + X[:, 2]) % 2
+    fit, new = slice(0, 2000), slice(2000, None)
+    model = KernelMachineClassifier(random_state=0)
+    model.fit(sp.csr_array(X[fit]), y[fit])
+    assert model.score(sp.csr_array(X[new]), y[new]) > 0.9
+    tried = [candidate.name for candidate in model.report_.candidates]
+    assert tried[0] == "linear model"
+    assert model.report_.chosen != "linear model"
+
+
+@pytest.mark.parametrize(
+    "machine", [KernelMachineClassifier, KernelMachineRegressor], ids=["classes", ""]
+)
+@pytest.mark.parametrize(
+    ("columns", "unlearned"),
+    [(401, False), pytest.param(4097, True, marks=pytest.mark.slow)],
+)
+def test_reports_say_what_many_columns_leave_out(machine, columns, unlearned):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, columns))
+    y = X[:, 0] > 0
+    report = machine(random_state=0).fit(X, y.astype(int)).report_
+    assert report.not_tried["linear model"] == "there are more than 400 encoded columns"
+    learned = report.not_tried.get("learned lengthscales", "")
+    assert ("4,096" in learned) == unlearned
+    assert report.chosen.endswith("one lengthscale") or not unlearned
+    assert "not tried" in str(report)

@@ -278,7 +278,7 @@ def _importances(model: Any) -> Facts:
 def _choice(model: Any) -> Facts | None:
     """How the model was chosen; None where nothing was learned."""
     report = getattr(model, "report_", None)
-    if report is None:
+    if report is None or not report.candidates:
         return None
     return {
         "chosen": report.chosen,

@@ -5,7 +5,7 @@ has, and the names of its outputs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
-from bochner.data.level_means import LevelMeans, text_digests
+from bochner.data.level_means import LevelMeans, levels_differ, text_digests
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
@@ -327,13 +327,21 @@ class TextColumn(Encoding):
         self, labels: list[str], places: np.ndarray | None = None
     ) -> np.ndarray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
-        without means.
+        without means, or in a column whose levels were left out.
         """
         if self.means is not None:
             return self.means.knows(labels)
-        if self.other:
+        if self.other or not self.categories:
             return None
         return (self.places(labels) if places is None else places)[:-1] >= 0
+
+    def says_something(
+        self, codes: np.ndarray, fold: np.ndarray, y: np.ndarray, weight: np.ndarray
+    ) -> bool:
+        """Whether mean targets of the levels differ by more than chance; see
+        `levels_differ`.
+        """
+        return levels_differ(codes, fold, y, weight)
 
     def unseen(
         self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
@@ -480,9 +488,12 @@ def encodings(
     with_std: bool,
     max_categories: int,
     codes: Mapping[str, np.ndarray],
+    left_out: Collection[str] = (),
 ) -> tuple[list[Any], int]:
-    """Encodings of all columns that have values, and the number of output columns;
-    of some the codes are known.
+    """Encodings of all columns that have values, and the number of output columns.
+
+    Of some columns the codes are known; of those left out, by number, only missing
+    values are encoded.
     """
     names = statistic.names
     gaps = statistic.missing > 0
@@ -512,6 +523,9 @@ def encodings(
             other = len(ranked) > max_categories or str(j) in (
                 statistic.undercounts or {}
             )
+            if str(j) in left_out:
+                kept = []
+                other = False
             others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()

@@ -54,6 +54,8 @@ ROUGH = 0.6  # share of the latter, that goes from each code to the next
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
 MISSING = np.uint64(0)
+# Standard errors by which mean targets of levels must differ to be more than chance
+DIFFERENT = 2.0
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,57 @@ def level_means(
     return LevelMeans(keys[order], pair[0], directions), LevelMeans(
         keys[order], pair[1], directions
     )
+
+
+def levels_differ(
+    codes: NDArray, fold: NDArray[np.intp], y: NDArray, weight: NDArray
+) -> bool:
+    """Whether mean targets of levels differ by more than chance.
+
+    Each row's target is multiplied by the mean target of the rows of its level in
+    other folds, and the products are added. Where levels say nothing, the sum has mean
+    zero, and its variance follows from that of the targets, whatever their
+    distribution; it must be two standard errors above zero. Levels of a single row
+    count as one level, and missing values are left out.
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Of levels; -1 is missing.
+    fold : int array of shape (n,)
+        0, ..., F - 1; copies of a row have one fold.
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    counted = (codes >= 0) & (weight > 0)
+    _, place, n_rows = np.unique(
+        codes[counted], return_inverse=True, return_counts=True
+    )
+    place = np.where(n_rows[place] > 1, place, len(n_rows))
+    y = y[counted]
+    weight = weight[counted]
+    if not len(y):
+        return False
+    y = y - weight @ y / weight.sum()
+    y = y[:, np.square(y).max(axis=0) > 0]
+    covariance = y.T @ (weight[:, np.newaxis] * y) / weight.sum()
+    variance = np.diagonal(covariance)
+    n_folds = int(fold.max()) + 1
+    cell = fold[counted] * (len(n_rows) + 1) + place
+    columns = np.column_stack([weight, np.square(weight), weight[:, np.newaxis] * y])
+    sums = np.stack(
+        [np.bincount(cell, own, n_folds * (len(n_rows) + 1)) for own in columns.T],
+        axis=1,
+    ).reshape(n_folds, len(n_rows) + 1, -1)
+    whole = sums.sum(axis=0)
+    # Products of rows in two folds: all of a level without those within each fold
+    across = np.square(whole) - np.square(sums).sum(axis=0)
+    own_weight = np.where(whole[:, :1] > 0, whole[:, :1], 1.0)
+    total = float((across[:, 2:] / own_weight / variance).sum())
+    correlations = float((np.square(covariance) / np.outer(variance, variance)).sum())
+    chance = 2 * correlations * float((across[:, 1:2] / np.square(own_weight)).sum())
+    return total > DIFFERENT * np.sqrt(chance) > 0
 
 
 def _level_sums(place: NDArray, y: NDArray, weight: NDArray) -> Floats:

@@ -99,6 +99,8 @@ ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 # Of the rows, whose levels come once and which therefore had the mean of the levels in
 # the fit: from so many on errors at new levels are among those of the fit
 ENOUGH_ALONE = 0.05
+# Rows of a level, from which it may matter together with other columns alone
+INTERACTING = 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
 
@@ -185,6 +187,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     _fold_seed: int | None = None
     _codes: dict[str, np.ndarray] | None = None  # by the number of the column
+    # Numbers of columns whose levels are left out
+    _left_out: list[str] | None = None
     # `Bounds` of columns with outliers, by their number
     _bounds: dict[str, tuple[float, ...]] | None = None
     _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
@@ -243,6 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "n_features_out_",
             "_codes",
             "_bounds",
+            "_left_out",
         } & vars(self).keys():
             delattr(self, name)
         return self._update(X, sample_weight, None)
@@ -390,21 +395,69 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         if not codes:
             return self
+        coded = copy(self)
+        coded._codes = codes
+        return coded._settled_again()
+
+    def _settled_again(self) -> TableEncoder:
+        """Take the encodings that follow from what is known of columns
+        now; the counts of the statistic may be forgotten.
+        """
+        statistic = self.statistic_
         texts = {
             str(column.index): column
             for column in self.columns_
             if isinstance(column, TextColumn)
         }
-        # Counts may be forgotten
         kept = {
             key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()
         }
         cut = {key: 0.0 for key, column in texts.items() if column.other}
-        coded = copy(self)
-        coded._codes = codes
-        coded._settle(replace(self.statistic_, categories=kept, undercounts=cut))
-        coded.statistic_ = self.statistic_
-        return coded
+        self._settle(replace(statistic, categories=kept, undercounts=cut))
+        self.statistic_ = statistic
+        return self
+
+    def without_noise(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
+    ) -> TableEncoder:
+        """Leave out the levels of a column where there are many for the rows, and their
+        mean targets do not differ by more than chance.
+
+        They are many where there are more than are kept, or fewer than 20 rows for
+        each. Missing values keep their column, and a table without any other column
+        keeps its levels.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        y : array of shape (n, K)
+        weight : array of shape (n,) or None
+        seed : int
+            Of the folds of rows.
+        """
+        tested = [
+            column
+            for column in self.columns_
+            if isinstance(column, TextColumn)
+            and (column.coded or len(column.categories) * INTERACTING > X.shape[0])
+        ]
+        if not tested:
+            return self
+        hashes = row_hashes(X)
+        weight = _in_distinct_rows(weight, hashes)
+        fold = _folds(hashes, seed)
+        series = table_columns(X)[0]
+        left_out = list[str]()
+        for column in tested:
+            codes = self._read(series[column.index], column.index)[0]
+            if not column.says_something(codes, fold, y, weight):
+                left_out.append(str(column.index))
+        if not left_out:
+            return self
+        without = copy(self)
+        without._left_out = left_out
+        without = without._settled_again()
+        return without if without.n_features_out_ else self
 
     def require_columns(self, columns: Any) -> set[int]:
         """Numbers of the columns that an argument names; ValueError where there is no
@@ -422,6 +475,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         alone = isinstance(columns, str | Integral)
         given = [columns] if alone else [] if columns is None else columns
         return {column_number(column, names) for column in given}
+
+    @property
+    def left_out(self) -> list[str]:
+        """Names of columns whose levels say nothing of the target."""
+        names = self.statistic_.names
+        return [column_name(names, int(j)) for j in self._left_out or ()]
 
     @property
     def codes(self) -> dict[str, list[float]]:
@@ -491,13 +550,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             are no such columns.
         """
         if not any(
-            isinstance(column, TextColumn) and column.other for column in self.columns_
+            isinstance(column, TextColumn) and column.coded for column in self.columns_
         ):
             return self, self
         again = self.has_level_means
         hashes = row_hashes(X)
-        weight = np.ones(len(y)) if weight is None else weight
-        weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+        weight = _in_distinct_rows(weight, hashes)
         fold = _folds(hashes, seed)
         width = self.n_features_out_
         series = table_columns(X)[0]
@@ -505,7 +563,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             pair = None
             if isinstance(column, TextColumn) and (
-                column.means is not None if again else column.other
+                column.means is not None if again else column.coded
             ):
                 j = column.index
                 known = column.means
@@ -550,7 +608,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(isinstance(column, TextColumn) for column in self.columns_):
             return {}
         hashes = row_hashes(X)
-        weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+        weight = _in_distinct_rows(weight, hashes)
         found = {
             str(column.index): level_variances(values[0], y, weight)
             for column, _, _, values in self._columns_of(X, TextColumn)
@@ -911,7 +969,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
         known_codes = self._codes or {}
         columns, self.n_features_out_ = encodings(
-            statistic, self.with_std, self.max_categories, known_codes
+            statistic,
+            self.with_std,
+            self.max_categories,
+            known_codes,
+            self._left_out or (),
         )
         self.columns_ = self._with_bounds(columns)
         self._known = {}
@@ -996,6 +1058,13 @@ def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
         "and it counts as the nearest of "
         "these; if it stands for a missing value, make it NaN."
     )
+
+
+def _in_distinct_rows(weight: np.ndarray | None, hashes: np.ndarray) -> np.ndarray:
+    """Weights of rows, whose sum is the number of distinct ones."""
+    weight = np.ones(len(hashes)) if weight is None else weight
+    distinct: np.ndarray = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+    return distinct
 
 
 def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:

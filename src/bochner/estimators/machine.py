@@ -94,6 +94,7 @@ from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
+from bochner.selection.report import of_many_columns
 from bochner.selection.validation import mixture
 from bochner.settings import current
 from bochner.sources.base import Batch
@@ -683,12 +684,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.encoder_ = encoder = rows.encoder(self._request.is_named)
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
-        if enough and rows.y is not None and self._request.learnable():
+        if rows.y is not None and self._request.learnable():
             y = targets(rows.y)
-            self.encoder_ = encoder = encoder.with_codes(
-                rows.X, y, rows.weight, seed, self.numeric_features
-            )
-            if way == "whole":
+            if rows.X.shape[0] >= POLICY.fewest_rows:
+                self.encoder_ = encoder = encoder.without_noise(
+                    rows.X, y, rows.weight, seed
+                )
+            if enough:
+                self.encoder_ = encoder = encoder.with_codes(
+                    rows.X, y, rows.weight, seed, self.numeric_features
+                )
+            if enough and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(
                     rows.X, y, rows.weight, seed
                 )
@@ -833,9 +839,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.report_ = (
             None
             if choice is None
-            else replace(choice.model.report, codes=self.encoder_.codes)
+            else replace(
+                choice.model.report,
+                codes=self.encoder_.codes,
+                left_out=self.encoder_.left_out,
+            )
         )
         features = self._features(rows) if choice is None else choice.model.features
+        many = self.encoder_.n_features_out_ > POLICY.most_learned_columns
+        if choice is None and many and self._request.learnable():
+            self.report_ = of_many_columns(features.is_dense)
         self.metric_ = interpretation.metric_of(
             features, draw(features, self.encoder_, source, seed), seed
         )
@@ -923,7 +936,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         stopping = (
             None
             if n_iter is None
-            else Iterations(n_iter, bool(n_iter and self.report_))
+            else Iterations(
+                n_iter, bool(n_iter and self.report_ and self.report_.candidates)
+            )
         )
         needs = Needs(uncertain, not is_classifier(self), uncertain)
         merges = self.loss_ not in NUMBER_LOSSES
@@ -1291,7 +1306,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             In the place of those of this machine.
         """
         part = clone(self).set_params(**parameters)
-        part._learns_from_few = self.report_ is not None
+        part._learns_from_few = bool(self.report_ and self.report_.candidates)
         return part
 
     def _html_repr(self) -> str:

@@ -177,7 +177,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         kernel's lengthscales.
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if
-        nothing was learned.
+        nothing was to be learned, or there are too few rows; beyond 4,096 encoded
+        columns it has no candidates, and says what was not tried.
     importance_ : Importance
         Permutation importance of the columns with standard errors, on rows that the
         evaluated function has not seen: validation rows by the function without them,

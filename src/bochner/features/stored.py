@@ -475,6 +475,23 @@ class StoredSparse(Stored):
     def __init__(self, Z: sp.csr_matrix) -> None:
         self.Z = Z
         self.n_rows = Z.shape[0]
+        self._parts: dict[tuple[int, int], sp.csr_matrix] = {}
+
+    def _part(self, start: int, stop: int) -> sp.csr_matrix:
+        """Some rows, of the same arrays: to copy them in every pass would take as long
+        as a product with them.
+        """
+        part = self._parts.get((start, stop))
+        if part is None:
+            Z = self.Z
+            first = Z.indptr[start]
+            last = Z.indptr[stop]
+            part = sp.csr_matrix((stop - start, Z.shape[1]), dtype=Z.dtype)
+            part.data = Z.data[first:last]
+            part.indices = Z.indices[first:last]
+            part.indptr = Z.indptr[start : stop + 1] - first
+            self._parts[start, stop] = part
+        return part
 
     def forward(self, V: NDArray) -> NDArray:
         require_length(V.T, self.Z.shape[1])
@@ -482,15 +499,15 @@ class StoredSparse(Stored):
         columns = np.ascontiguousarray(V.T)
 
         def rows(start: int, stop: int) -> None:
-            T[:, start:stop] = (self.Z[start:stop] @ columns).T
+            T[:, start:stop] = (self._part(start, stop) @ columns).T
 
         for_rows(rows, self.n_rows)
         return T
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         def piece(part: tuple[int, int]) -> NDArray:
-            own = slice(*part)
-            return (self.Z[own].T @ np.ascontiguousarray(T[:, own].T)).T
+            columns = np.ascontiguousarray(T[:, slice(*part)].T)
+            return (self._part(*part).T @ columns).T
 
         require_length(Q.T, self.Z.shape[1])
         Q += fold(piece, shards(self.n_rows, SHARD_ROWS))

@@ -55,6 +55,7 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
+LINEAR_LEADS = "a linear model was clearly better than such features in a first look"
 LOOKED = "Fourier features were better by far in a first look"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
@@ -246,6 +247,9 @@ class LearnedMetrics:
     bins_lead : bool
         Whether bins were better by far in a first look at many rows, so that nothing
         else is tried.
+    linear_leads : bool
+        Whether a linear model was clearly better than bins and Fourier features in
+        a first look at sparse rows, so that nothing else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
@@ -256,6 +260,7 @@ class LearnedMetrics:
     n_grids: int = 0
     fourier_leads: bool = False
     bins_lead: bool = False
+    linear_leads: bool = False
 
     @property
     def bins(self) -> list[SizedMetric]:
@@ -500,12 +505,12 @@ def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
     space = race.problem.space
     if (space.features, space.metric, space.n_components) != ("auto", "auto", None):
         return EXCLUDED
+    if race.problem.has_sparse_linear:
+        return None
     most = POLICY.most_linear
-    return (
-        f"there are more than {most} encoded columns"
-        if race.problem.n_columns > most
-        else None
-    )
+    if race.problem.n_columns > most:
+        return f"there are more than {most} encoded columns"
+    return None
 
 
 def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
@@ -644,11 +649,14 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
     depends on the first one.
 
     The race notes why others are not tried. Of many sparse columns only a linear model
-    is.
+    is, and where it was clearly better in a first look.
     """
-    if race.problem.is_sparse_and_wide:
-        race.note_untried({kind.name: WIDE for kind in (*CANDIDATES[1:], HYBRID)})
-        yield [LINEAR]
+    fitted = [entry.name for entry in race.entries]
+    if race.problem.is_sparse_and_wide or known.linear_leads:
+        why = LINEAR_LEADS if known.linear_leads else WIDE
+        others = [kind.name for kind in (*CANDIDATES[1:], HYBRID)]
+        race.note_untried({name: why for name in others if name not in fitted})
+        yield [LINEAR] if LINEAR.name not in fitted else []
         return
     for some in (
         [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]

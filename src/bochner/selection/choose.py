@@ -26,6 +26,7 @@ from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
     FOURIER,
     HYBRID,
+    LINEAR,
     LearnedMetrics,
     SizedMetric,
     candidates,
@@ -46,7 +47,6 @@ from bochner.selection.comparison import (
     concatenate,
 )
 from bochner.selection.metric_learning import (
-    LearnedMetric,
     MetricTask,
     Schedule,
     learn,
@@ -60,6 +60,9 @@ from bochner.selection.report import Report
 from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
+# Standard errors behind a linear model of sparse columns, from which neither bins nor
+# Fourier features have their metrics learned to the end
+BEHIND = 1.0
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
     "linear map": "random binning, linear map",
@@ -125,7 +128,10 @@ def choose(problem: Problem) -> Choice:
     if not problem.is_sparse_and_wide:
         sample = learning_sample(problem.validator.fitted, problem.seed)
         with race.stage("metric"):
-            known = _learn_metrics(race, sample, common_unit)
+            if problem.has_sparse_linear and _linear_leads(race, sample):
+                known = replace(known, linear_leads=True)
+            else:
+                known = _learn_metrics(race, sample, common_unit)
     if problem.is_large and (space.features == "binning" or known.bins_lead):
         model = _without_comparison(race, known)
     else:
@@ -334,6 +340,35 @@ def _learn_metrics(
     )
 
 
+def _linear_leads(race: Race, sample: Block) -> bool:
+    """Whether a linear model of sparse columns is clearly better than bins and than
+    Fourier features, whose metrics were learned in few steps.
+
+    The linear model is in the race then and otherwise, and Fourier features are where
+    nothing else will be tried.
+    """
+    problem = race.problem
+    linear = LINEAR.fit(LINEAR, race, LearnedMetrics({}))
+    race.add(linear)
+    if problem.budget.is_short:
+        return False
+    tasks = _metric_tasks(problem, sample, None)
+    looked = [_shortened(tasks[name]) for name in ("bins", "fourier")]
+    bins, fourier = in_threads(learn, looked)
+    known = LearnedMetrics({"bins": bins, "fourier": fourier})
+    sized, waves = _look(race, known)
+    if waves is None:
+        return False
+    leads = all(
+        race.better(linear.losses, losses, BEHIND)
+        for losses in (sized.trial.losses, waves.losses)
+    )
+    if leads:
+        race.add(waves)
+        race.note_sizes(SIZED["bins"], sized.tried)
+    return leads
+
+
 def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Report:
     """The report of a choice with losses of the chosen candidate for fewer rows,
     where there is time for them.
@@ -506,7 +541,7 @@ def _iterated(
 
 
 def _why_unmapped(
-    problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]
+    problem: Problem, model: Model, metrics: Mapping[str, Any]
 ) -> str | None:
     """Reason why the selected map has no linear map; None if it has one."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]

@@ -23,7 +23,7 @@ def fit_linear(
     kind: CandidateKind, race: Race, known: LearnedMetrics
 ) -> CandidateResult:
     """Fit the standardised columns themselves."""
-    if race.problem.is_sparse_and_wide:
+    if race.problem.has_sparse_linear:
         return _fit_sparse_columns(kind, race)
     rows = race.screened
     features = LinearFeatures().draw(race.problem.n_columns)

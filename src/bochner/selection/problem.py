@@ -142,13 +142,20 @@ class Problem:
         return self.n_rows >= POLICY.rows_for_full_learning
 
     @property
-    def is_sparse_and_wide(self) -> bool:
-        """Whether rows are sparse with so many columns, as of text, that a linear model
-        alone is fitted; not where another map, metric or size was requested.
+    def has_sparse_linear(self) -> bool:
+        """Whether a linear model of the columns as they are is tried: for sparse rows
+        of more than 100 columns, unless another map, metric or size was requested.
         """
         asked = self.space.features, self.space.metric, self.space.n_components
         usual = asked == ("auto", "auto", None) and self.space.kernel == "auto"
-        return self.sparse and usual and self.n_columns > POLICY.most_sparse_columns
+        return self.sparse and usual and self.n_columns > POLICY.wide
+
+    @property
+    def is_sparse_and_wide(self) -> bool:
+        """Whether rows are sparse with so many columns, as of text, that a linear model
+        alone is fitted.
+        """
+        return self.has_sparse_linear and self.n_columns > POLICY.most_sparse_columns
 
     @property
     def allows_bins_alone(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bochner.markup import Markup, joined, number, percent, table, tag
+from bochner.selection.policy import POLICY
 
 CLEAR = 2.0  # standard errors
 NOTICED = 0.01  # share of a loss, below which a gain is none
@@ -129,6 +130,9 @@ class Report:
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
+    left_out : list of str
+        Columns of more levels than are kept, whose mean targets differ by no more than
+        chance: they count as one level.
     bounds : list of (float, float)
         The least and the greatest prediction of each target; empty where predictions
         have no bounds.
@@ -156,6 +160,7 @@ class Report:
     not_tried: dict[str, str] = field(default_factory=dict)
     rows: RowsCurve | None = None
     codes: dict[str, list[float]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     bounds: list[list[float]] = field(default_factory=list)
 
     @property
@@ -178,8 +183,14 @@ class Report:
     @property
     def guesses(self) -> list[str]:
         """What the fit took columns for, and how to say otherwise: a sentence each."""
+        found = list[str]()
+        if self.left_out:
+            found.append(
+                f"Left out: {', '.join(self.left_out)}; mean targets of their levels "
+                "differ by no more than chance."
+            )
         if not self.codes:
-            return []
+            return found
         names = ", ".join(
             f"{name} ({', '.join(f'{code:g}' for code in own)})"
             for name, own in self.codes.items()
@@ -188,7 +199,7 @@ class Report:
             "numeric_features= (--numeric in the command) names columns that are "
             "quantities"
         )
-        return [f"Taken for codes of categories: {names}; {cure}."]
+        return [*found, f"Taken for codes of categories: {names}; {cure}."]
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
@@ -247,3 +258,24 @@ class Report:
                 *(tag("p", guess) for guess in self.guesses),
             ]
         )
+
+
+def of_many_columns(waves: bool) -> Report:
+    """The report where columns are too many to learn metrics, so that no candidates are
+    compared.
+
+    Parameters
+    ----------
+    waves : bool
+        Whether the model has Fourier features, and not bins.
+    """
+    features = "Fourier features" if waves else "random binning"
+    most = POLICY.most_learned_columns
+    return Report(
+        chosen=f"{features}, one lengthscale",
+        reason=f"nothing is compared beyond {most:,} encoded columns",
+        not_tried={
+            "linear model": f"there are more than {POLICY.most_linear} encoded columns",
+            "learned lengthscales": f"there are more than {most:,} encoded columns",
+        },
+    )
