@@ -196,10 +196,21 @@ class TestAuto:
         rng = np.random.default_rng(0)
         X, y = rng.uniform(size=(1200, 2)), rng.integers(2, size=1200)
         model = KernelMachineClassifier(
-            "gaussian", n_components=100, random_state=0
+            features="binning", n_components=100, random_state=0
         ).fit(X, y)
         assert model.loss_ == "squared"
         assert "log loss" in model.loss_reason_
+
+    def test_squared_on_fourier_features(self):
+        """For which the logistic loss is fitted where it is asked for alone."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(1200, 2))
+        y = X.sum(axis=1) + 0.2 * rng.standard_normal(1200) > 1
+        model = KernelMachineClassifier(
+            "gaussian", n_components=100, random_state=0
+        ).fit(X, y)
+        assert model.loss_ == "squared"
+        assert "request loss='logistic'" in model.loss_reason_
 
     @pytest.mark.slow
     @pytest.mark.parametrize("n_classes", [2, 4])
