@@ -402,14 +402,20 @@ class TestSubsample:
 def test_report_of_candidates():
     assert str(Report()) == ""
     report = Report("log loss", 900, chosen="bins", reason="lowest validation loss")
+    long = "random binning, learned lengthscales and linear map"
+    lost = "3.0 standard errors worse"
     report.candidates += [
-        Candidate("Fourier", 500, 0.31234, 0.012, 1.5),
+        Candidate(long, 1500, 0.31234, 0.012, 1.5, lost, 0.1, 0.0333),
         Candidate("bins", 100, 0.21234, 0.011, 2.26),
     ]
+    report.parts = ["100 grids", "50 Fourier features"]
     assert str(report).splitlines() == [
         "bins: lowest validation loss.",
-        "* bins: log loss 0.2123 (standard error 0.011), 2.3 s",
-        "  Fourier: log loss 0.3123 (standard error 0.012), 1.5 s",
+        "Parts: 100 grids; 50 Fourier features.",
+        "       log loss      behind (s.e.)    size  candidate",
+        "*        0.2123                        100  bins",
+        "         0.3123        0.1 (0.033)   1,500  random binning, learned",
+        "                                            lengthscales and linear map",
     ]
 
 

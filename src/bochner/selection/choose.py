@@ -19,6 +19,7 @@ from sklearn.base import clone
 
 from bochner.data.array_source import Block
 from bochner.engines.local import in_threads, n_threads
+from bochner.features import BinningFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
@@ -528,16 +529,28 @@ def _iterated(
     """Maps weighted so that one ridge penalty serves all of them."""
     maps = entry.of_size(known.n_grids)
     penalty = entry.trial.penalty
+    largest_weight = race.problem.split.largest_weight
     least = penalty.min()
     weighted = [
         (weight * least / own, part)
         for (weight, part), own in zip(maps, penalty, strict=True)
     ]
-    return Model(
-        clone(concatenate(weighted)),
-        float(least) * race.problem.split.largest_weight,
-        report,
-    )
+    if len(maps) > 1:
+        parts = [
+            f"{_in_words(part)}, ridge penalty {own * largest_weight:.3g}"
+            for (_, part), own in zip(maps, penalty, strict=True)
+        ]
+        report = replace(report, parts=parts)
+    return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
+
+
+def _in_words(part: FeatureMap) -> str:
+    """The kind and size of a single map."""
+    (leaf,) = leaves(part)
+    mapped = any(metric.linear_.size for metric in leaf.metrics)
+    if isinstance(leaf.features, BinningFeatures):
+        return f"{leaf.features.n_grids:,} grids" + " of a linear map" * mapped
+    return f"{leaf.features.n_components:,} Fourier features"
 
 
 def _why_unmapped(

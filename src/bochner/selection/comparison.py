@@ -213,16 +213,18 @@ class Race:
         """Losses of a candidate with a quarter, half and all of the rows that it was
         fitted to.
 
-        Ridge penalties of the smaller fits are the same for a row, or next to that for
-        dense features.
+        Bins are those of a trial, which tell so sooner. Ridge penalties of the smaller
+        fits are the same for a row, or next to that for dense features.
         """
         n = entry.trial.n_rows
-        known = entry.trial.losses
+        size_of_model = entry.size
+        if entry.has_bins:
+            size_of_model = min(entry.size, self.problem.trial_grids(n))
         validator = self.problem.validator
 
         def losses(size: int) -> NDArray:
             rows = validator.subsample(size)
-            features = concatenate(entry.of_size(entry.size))
+            features = concatenate(entry.of_size(size_of_model))
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
             if entry.has_bins:
                 return rows.iterate(
@@ -232,9 +234,7 @@ class Race:
             return rows.solve(features, around, self.problem.alphas).losses
 
         sizes = [max(n // 4, 1), max(n // 2, 1), n]
-        pooled = len(known) != len(validator.weight_out)  # of several folds
-        found = in_threads(losses, sizes if pooled else sizes[:2])
-        found = found if pooled else [*found, known]
+        found = in_threads(losses, sizes)
         means, errors = zip(
             *(mean_and_error(one, validator.weight_out) for one in found), strict=True
         )
@@ -290,21 +290,6 @@ class Race:
             gain, self.weight_out
         )
 
-    def _why_lost(self, entry: CandidateResult, best: CandidateResult) -> str:
-        """How a candidate compares with the chosen one; empty for that one."""
-        if entry is best:
-            return ""
-        worse = entry.losses - best.losses
-        behind = average(worse, self.weight_out) / (
-            standard_error(worse, self.weight_out) or np.inf
-        )
-        where = " at a small size" if entry.larger else ""
-        return (
-            "as good within the noise"
-            if behind < POLICY.clear
-            else f"{behind:.1f} standard errors worse{where}"
-        )
-
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
@@ -326,15 +311,22 @@ class Race:
         )
 
     def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
-        """A candidate for the report, and why it lost against the best one."""
+        """A candidate for the report, and how it compares with the chosen one."""
         noise = standard_error(one.trial.losses, self.weight_out)
+        behind, error = mean_and_error(one.losses - best.losses, self.weight_out)
+        lost = "as good within the noise"
+        if behind >= POLICY.clear * error:
+            where = " at a small size" if one.larger else ""
+            lost = f"{behind / (error or np.inf):.1f} standard errors worse{where}"
         return Candidate(
             one.name,
             one.size,
             self.loss(one),
             noise,
             one.trial.seconds,
-            self._why_lost(one, best),
+            "" if one is best else lost,
+            behind,
+            error,
         )
 
 

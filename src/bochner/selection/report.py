@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 
 from bochner.markup import Markup, joined, number, percent, table, tag
 from bochner.selection.policy import POLICY
 
 CLEAR = 2.0  # standard errors
+WIDTH = 80  # characters of a line of the printed report
 NOTICED = 0.01  # share of a loss, below which a gain is none
 SHOWN_BOUNDS = 3  # targets, of whose predictions the bounds are printed
 
@@ -30,6 +32,9 @@ class Candidate:
         Seconds of its fit at that size.
     lost : str
         Why it was not selected; empty for the one that was.
+    behind, behind_error : float
+        By how much its mean loss is more than that of the selected one, on the same
+        validation rows, and the standard error of that difference.
 
     Examples
     --------
@@ -44,6 +49,8 @@ class Candidate:
     standard_error: float
     seconds: float
     lost: str = ""
+    behind: float = 0.0
+    behind_error: float = 0.0
 
 
 @dataclass
@@ -127,6 +134,9 @@ class Report:
     rows : RowsCurve or None
         Losses of the selected model with fewer training rows; None where there was no
         time or nothing to compare.
+    parts : list of str
+        The maps of the selected model side by side, each with its size and its ridge
+        penalty; empty where it has one map.
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
@@ -159,6 +169,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     not_tried: dict[str, str] = field(default_factory=dict)
     rows: RowsCurve | None = None
+    parts: list[str] = field(default_factory=list)
     codes: dict[str, list[float]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     bounds: list[list[float]] = field(default_factory=list)
@@ -202,21 +213,27 @@ class Report:
         return [*found, f"Taken for codes of categories: {names}; {cure}."]
 
     def __str__(self) -> str:
-        lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
-        for candidate in sorted(self.candidates, key=lambda one: one.loss):
-            mark = "*" if candidate.name == self.chosen else " "
-            lines.append(
-                f"{mark} {candidate.name}: {self.criterion} {candidate.loss:.4g} "
-                "(standard error "
-                f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} "
-                f"s{candidate.lost and '; ' + candidate.lost}"
-            )
-        lines += [
+        told = [f"{self.chosen}: {self.reason}."] if self.chosen else []
+        told += ["Parts: " + "; ".join(self.parts) + "."] if self.parts else []
+        told += self._lines_of_candidates() if self.candidates else []
+        told += [
             f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()
         ]
-        lines += [f"More rows: {self.rows}."] if self.rows else []
-        lines += [self.bounded] if self.bounded else []
-        return "\n".join(lines + self.guesses)
+        told += [f"More rows: {self.rows}."] if self.rows else []
+        told += [self.bounded] if self.bounded else []
+        lines = [textwrap.fill(text, WIDTH) for text in told + self.guesses]
+        return "\n".join(lines)
+
+    def _lines_of_candidates(self) -> list[str]:
+        """A table of the candidates, whose names are last, as they may be long."""
+        lines = [f"  {self.criterion:>13}  {'behind (s.e.)':>17}    size  candidate"]
+        for one in sorted(self.candidates, key=lambda one: one.loss):
+            mark = "*" if one.name == self.chosen else " "
+            behind = f"{one.behind:.2g} ({one.behind_error:.2g})" if one.lost else ""
+            start = f"{mark} {one.loss:>13.4g}  {behind:>17} {one.size:>7,}  "
+            name = textwrap.wrap(one.name, WIDTH - len(start))
+            lines += [start + name[0], *(" " * len(start) + rest for rest in name[1:])]
+        return lines
 
     def _repr_html_(self) -> str:
         head = (
@@ -225,6 +242,8 @@ class Report:
             "standard error",
             "features or grids",
             "seconds",
+            "behind",
+            "standard error",
             "against the best",
         )
         rows = [
@@ -234,11 +253,14 @@ class Report:
                 number(one.standard_error),
                 f"{one.size:,}",
                 f"{one.seconds:.1f}",
+                number(one.behind) if one.lost else "",
+                number(one.behind_error) if one.lost else "",
                 one.lost,
             )
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
+        parts = tag("p", f"Parts: {'; '.join(self.parts)}.") if self.parts else Markup()
         left_out = [
             tag("p", f"{name}: not tried, as {why}.")
             for name, why in self.not_tried.items()
@@ -246,11 +268,12 @@ class Report:
         return joined(
             [
                 reason,
+                parts,
                 table(
                     f"Candidates on {self.rows_held_out:,} validation rows",
                     head,
                     rows,
-                    words=(0, 5),
+                    words=(0, 7),
                 ),
                 *left_out,
                 tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
