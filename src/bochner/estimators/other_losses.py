@@ -49,7 +49,7 @@ from bochner.features import (
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.distances import median
-from bochner.features.leaves import leaves, size_name
+from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.planning.cost_model import loss_comparison_seconds, may_compare_losses
@@ -672,14 +672,22 @@ def _from_prior(
                 return gain < noise
 
     part = replace(problem, budget=task.budget.part(POLICY.traced_share))
-    trial = part.first_trial(unit, is_hopeless)
-    beside = _beside_columns(part, unit, column_groups, task.seed)
+    # Few grids tell whether single columns are of use, and the ridge penalty
+    few = _with_few_grids(part, task.seed)
+    asked = is_hopeless if few is part else None
+    trial = few.first_trial(unit, asked)
+    beside = _beside_columns(few, unit, column_groups, task.seed)
     if beside is not None:
-        other_trial = beside.first_trial(unit, is_hopeless)
-        better = not other_trial.given_up and part.is_clearly_better(other_trial, trial)
-        if trial.given_up or better:
-            trial, part = other_trial, beside
-    trial = part.search(trial, unit)
+        other_trial = beside.first_trial(unit, asked)
+        useful = trial.given_up or few.is_clearly_better(other_trial, trial)
+        beside, trial = (beside, other_trial) if useful else (None, trial)
+    trial = (beside or few).search(trial, unit)
+    if few is part:
+        part = beside or part
+    else:
+        if beside is not None:
+            part = _beside_columns(part, unit, column_groups, task.seed) or part
+        trial = part.trial(part.at_prior(), trial.alpha, is_hopeless)
     if trial.given_up:
         *_, reason = _gain_of_both(before, problem.predictions(trial.fitted))
         return squared._replace(reason=reason)
@@ -760,6 +768,20 @@ def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> fl
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
     least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
     return max(2 * curvature * fitted.alpha, least)
+
+
+def _with_few_grids(problem: LossProblem, seed: int) -> LossProblem:
+    """The problem with few of the grids; itself where there are not many more, or the
+    features are others.
+    """
+    ridge = problem.ridge
+    features = ridge.design.features
+    share = POLICY.searched_grids / max(_sizes(features)[0], 1)
+    if not has_grids_alone(ridge.blocks) or share > 1 / 2:
+        return problem
+    few = resized(features, share).draw(features.n_features_in_)
+    design = Design(ridge.design.source, few, ridge.design.dtype)
+    return replace(problem, ridge=IterativeRidge(design, seed))
 
 
 def _beside_columns(

@@ -53,7 +53,7 @@ GAIN, CHOSEN_GAIN = 2.0, 1.1
 SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4
 FEW_BINNED = 16  # columns of a row whose bins take their usual time
 # Of the logistic loss that are tried, and passes of a run, or of all sweeps together
-PENALTIES, NEWTON_PASSES = 3, 33
+LOSS_PASSES = 33
 # Of the iterations, by rows drawn by leverage; what they must save
 LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5
 
@@ -281,41 +281,17 @@ def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
 def loss_comparison_seconds(
     n: int, n_columns: int, D: int, P: int, n_outputs: int
 ) -> float:
-    """Seconds to compare the logistic loss with the squared one: of bins alone at once,
-    else on some rows first, and on all where these are few.
-
-    There are D dense features and P grids.
+    """Seconds to compare the logistic loss with the squared one on P grids; zero where
+    there are D dense features, which keep the squared loss.
     """
-
-    def passes(rows: int, D: int, P: int, runs: float) -> float:
-        single = (
-            n_columns * len(POLICY.additive_scales)
-            if n_columns <= POLICY.most_linear
-            else 0
-        )
-        grids = P + (
-            min(single, P) if P else single
-        )  # functions of single columns beside
-        dense = BYTE_PASS + (n_outputs - 1) * BYTE_COLUMN
-        # Of an entry of stored bins, there and back; of the number of a bin of a row
-        binned = BIN_PASS * (0.5 + 0.5 * n_outputs)
-        numbered = BIN * (1 + n_columns / FEW_BINNED) / 2
-        one = grids * binned + D * dense
-        return rows * (runs * NEWTON_PASSES * one + grids * numbered + D * FEATURE)
-
-    if n < POLICY.fewest_compared:
+    if D or n < POLICY.fewest_compared or not may_compare_losses(n, D, P, n_outputs):
         return 0.0
-    if not D:
-        return passes(n, D, P, 1) if may_compare_losses(n, D, P, n_outputs) else 0.0
-    few = min(D, POLICY.looked_features), min(P, POLICY.looked_grids)
-    looked = passes(
-        min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES
-    )
-    if not may_compare_losses(n, D, P, n_outputs):
-        return looked
-    # The ridge solution without the rows held out
-    kept = SUMS * n * D * min(n, D) * GRAM
-    return looked + kept + passes(n, D, P, 2)
+    single = n_columns * len(POLICY.additive_scales)
+    grids = P + (min(single, P) if n_columns <= POLICY.most_linear else 0)
+    # Of an entry of stored bins, there and back; of the number of a bin of a row
+    binned = BIN_PASS * (0.5 + 0.5 * n_outputs)
+    numbered = BIN * (1 + n_columns / FEW_BINNED) / 2
+    return n * grids * (LOSS_PASSES * binned + numbered)
 
 
 def by_leverage(D: int, size: ProblemSize) -> bool:

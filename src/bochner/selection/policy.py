@@ -201,6 +201,7 @@ class Policy:
     most_sweeps: int = 16
     # Of sweeps, as `first_penalty`
     first_sweep_penalty: int = -2
+    searched_grids: int = 128  # by which the ridge penalty of sweeps is found
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
     # Steps of another loss, after which it is given up unless it gains
@@ -213,11 +214,6 @@ class Policy:
     # Rows times classes times grids, up to which losses are compared by default
     most_compared: float = 2e8
     dense_work: float = 0.03  # of a dense feature over that of a grid
-    # On which another loss is compared with the squared one before it is fitted to all
-    looked_rows: int = 6_144
-    looked_validation: int = 4_096  # held out
-    looked_grids: int = 48  # of bins, for these
-    looked_features: int = 512  # dense ones
     # Ratio of the ridge penalties of the logistic loss that are tried
     penalty_step: float = 10**0.5
     # Of these for dense features and a row, whose scores have a deviation of 2 with it
