@@ -414,8 +414,8 @@ def test_report_of_candidates():
         "Parts: 100 grids; 50 Fourier features.",
         "       log loss      behind (s.e.)    size  candidate",
         "*        0.2123                        100  bins",
-        "         0.3123        0.1 (0.033)   1,500  random binning, learned",
-        "                                            lengthscales and linear map",
+        "         0.3123        0.1 (0.033)   1,500  random binning, learned lengthscales",
+        "                                            and linear map",
     ]
 
 
