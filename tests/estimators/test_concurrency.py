@@ -24,12 +24,13 @@ CODE = """
     import bochner.solvers.iterative as iterative
     import bochner.solvers.shifted as shifted
     import bochner.selection.choose as choose
+    import bochner.selection.learning as learning
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
     from bochner.selection.metric_learning import Schedule
 
     # Every path, at small sizes.
-    choose.schedule = lambda rows: Schedule(60, 384)
+    choose.schedule = learning.schedule = lambda rows: Schedule(60, 384)
     iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, shifted.TRIDIAGONAL_LIMIT = 1 << 20, 700, 500
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
 from bochner.loops.clock import CLOCK
 from bochner.selection import candidates as candidates_module
-from bochner.selection import choose as choose_module
+from bochner.selection import learning as learning_module
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
     HYBRID,
@@ -464,7 +464,7 @@ def test_only_what_may_win_is_learned(
         fewest_halved=4,
         rows_for_map=(300, 400),
     )
-    race, learn, learned = Race(problem_of(classes)), choose_module.learn, []
+    race, learn, learned = Race(problem_of(classes)), learning_module.learn, []
 
     def learn_briefly(task):
         if task.kernel == "gaussian":
@@ -475,7 +475,7 @@ def test_only_what_may_win_is_learned(
             )
         )
 
-    monkeypatch.setattr(choose_module, "learn", learn_briefly)
+    monkeypatch.setattr(learning_module, "learn", learn_briefly)
     asked = []
 
     def better(one, other, noise):
@@ -486,7 +486,7 @@ def test_only_what_may_win_is_learned(
 
     monkeypatch.setattr(race, "better", better)
     sample = learning_sample(race.validator.fitted, 0)
-    known = choose_module._learn_metrics(race, sample, None)
+    known = learning_module.learn_metrics(race, sample, None)
     assert learned == courses
     found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
     assert found & {"linear map", "random halves of the columns"} == set(more)

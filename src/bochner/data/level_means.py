@@ -277,20 +277,6 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     )
 
 
-def share_alone(codes: NDArray, weight: NDArray) -> float:
-    """Share of the rows with weight whose level comes once: that of new rows which will
-    bring new levels (Good, 1953).
-
-    Parameters
-    ----------
-    codes : int array of shape (n,)
-        Of levels; -1 is missing, and one level.
-    weight : array of shape (n,)
-    """
-    _, counts = np.unique(codes[weight > 0], return_counts=True)
-    return float(np.mean(np.repeat(counts, counts) == 1))
-
-
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Combinations of centred targets along which the means of categories vary most,
     means of unit spread; (K, T).

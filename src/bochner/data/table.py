@@ -52,7 +52,6 @@ from bochner.data.level_means import (
     level_means,
     level_variances,
     order_test,
-    share_alone,
 )
 from bochner.data.outliers import (
     FARTHEST,
@@ -96,9 +95,6 @@ MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
 # fewer of which new levels are usual
 ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
-# Of the rows, whose levels come once and which therefore had the mean of the levels in
-# the fit: from so many on errors at new levels are among those of the fit
-ENOUGH_ALONE = 0.05
 # Rows of a level, from which it may matter together with other columns alone
 INTERACTING = 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
@@ -596,9 +592,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Variances between the levels of columns of text, (K,), by the number of the
         column; only positive ones.
 
-        Columns with mean targets of their levels have none where so many rows have a
-        level of their own that the errors of the fit are those at new levels too.
-
         Parameters
         ----------
         X : data frame or array of shape (n, p)
@@ -612,7 +605,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = {
             str(column.index): level_variances(values[0], y, weight)
             for column, _, _, values in self._columns_of(X, TextColumn)
-            if column.means is None or share_alone(values[0], weight) < ENOUGH_ALONE
         }
         return {key: variances for key, variances in found.items() if variances.any()}
 

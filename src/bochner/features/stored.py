@@ -486,10 +486,9 @@ class StoredSparse(Stored):
             Z = self.Z
             first = Z.indptr[start]
             last = Z.indptr[stop]
-            part = sp.csr_matrix((stop - start, Z.shape[1]), dtype=Z.dtype)
-            part.data = Z.data[first:last]
-            part.indices = Z.indices[first:last]
-            part.indptr = Z.indptr[start : stop + 1] - first
+            ends = Z.indptr[start : stop + 1] - first
+            arrays = (Z.data[first:last], Z.indices[first:last], ends)
+            part = sp.csr_matrix(arrays, (stop - start, Z.shape[1]), copy=False)
             self._parts[start, stop] = part
         return part
 

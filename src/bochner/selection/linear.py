@@ -14,6 +14,9 @@ from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import common_unit_lengths, deviations
 from bochner.selection.policy import POLICY
+from bochner.selection.validation import Validator
+
+SMALLEST_SHARE = 1e-6  # of a row that is of a class, by rounding
 
 if TYPE_CHECKING:
     from bochner.selection.candidates import CandidateKind, LearnedMetrics
@@ -32,6 +35,10 @@ def fit_linear(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
     )
 
+    if race.validator.classes and race.problem.alphas is None:
+        losses = _logistic_losses(features, rows.subsample(POLICY.compared_rows))
+        trial = trial._replace(losses=losses)
+
     def of_size(size: int) -> Maps:
         assert trial.coef is not None
         return [
@@ -49,6 +56,30 @@ def fit_linear(
     return CandidateResult(
         kind.name, kind.rank, features.n_features_out, trial, of_size
     )
+
+
+def _logistic_losses(features: LinearFeatures, rows: Validator) -> NDArray:
+    """Log losses of the validation rows by logistic regression of each output on the
+    standardised columns, summed over the outputs, shape (n,).
+
+    A row of a mean target counts for both classes, in its shares.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    Z = features.rows(rows.X)
+    Z_out = features.rows(rows.X_out)
+    losses = np.zeros(len(Z_out))
+    for target, truth in zip((rows.y + rows.mean).T, rows.targets.T, strict=True):
+        is_class = np.repeat([True, False], len(Z))
+        share = np.concatenate([(1 + target) / 2, (1 - target) / 2]) * np.tile(
+            rows.weight, 2
+        )
+        counted = share > SMALLEST_SHARE * rows.weight.max()
+        model = LogisticRegression().fit(
+            np.tile(Z, (2, 1))[counted], is_class[counted], share[counted]
+        )
+        losses += np.logaddexp(0, -truth * model.decision_function(Z_out))
+    return losses
 
 
 def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:

@@ -103,7 +103,6 @@ class Policy:
     learning_seconds: float = 0.12
     # Of the time left beside these, that the rows of a fit may take so
     read_share: float = 0.5
-    begun_share: float = 0.2  # of the time left, for a look at another loss
     # Of the time for a solution, before errors of rows left out are found for intervals
     spread_share: float = 0.7
     # Of the time left, for the squared loss where another one is wanted
@@ -251,6 +250,8 @@ class Policy:
     size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
     # Fourier features.
+    # Shares of a metric, up to which columns that count least are left out of it
+    weak_shares: Numbers = (0.05, 0.2)
     screened_rows: Range = (5_000, 50_000)  # on which they are compared
     trial_features: int = 256  # of a trial; an eighth of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for

@@ -1,0 +1,295 @@
+"""What is learned from the rows before candidates are fitted: metrics, and what may
+still win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from operator import call
+from typing import Any
+
+import numpy as np
+
+from bochner.data.array_source import Block
+from bochner.engines.local import in_threads, n_threads
+from bochner.kernels import Stationary
+from bochner.kernels.catalogue import SEPARABLE
+from bochner.selection.candidates import (
+    FOURIER,
+    LINEAR,
+    LearnedMetrics,
+    isotropic,
+    why_no_halves,
+    why_no_map,
+)
+from bochner.selection.comparison import (
+    CandidateResult,
+    Race,
+)
+from bochner.selection.metric_learning import (
+    MetricTask,
+    Schedule,
+    learn,
+    map_schedule,
+    schedule,
+)
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.sizes import (
+    SizedMetric,
+    search_size,
+    with_linear_map,
+    without_weak_columns,
+)
+
+# Standard errors behind a linear model of sparse columns, from which neither bins nor
+# Fourier features have their metrics learned to the end
+BEHIND = 1.0
+SIZED = {  # names under which the search of sizes is reported
+    "bins": "random binning",
+    "linear map": "random binning, linear map",
+    "random halves": "random binning, random halves of the columns",
+}
+
+
+def common_unit_kernel(race: Race) -> Stationary | None:
+    """The isotropic kernel if many columns, such as pixels, had better keep their
+    common unit; else None.
+    """
+    problem = race.problem
+    wide = (
+        problem.n_columns > POLICY.wide
+        and not problem.sparse
+        and problem.column_units is not None
+    )
+    if not wide or problem.space.metric != "auto":
+        return None
+    with race.stage("one lengthscale"):
+        kernel = isotropic(problem)
+    return kernel if np.ndim(kernel.lengthscale) else None
+
+
+def metric_tasks(
+    problem: Problem, sample: Block, common_unit: Stationary | None
+) -> dict[str, MetricTask]:
+    """The metrics to learn for bins and for Fourier features."""
+    space = problem.space
+    groups = problem.column_groups
+    seed = problem.seed
+    parts = "value" if problem.sparse else "both"
+    binned = []
+    dense = []
+    if space.features != "fourier" and (
+        common_unit is None or space.features != "auto"
+    ):
+        binned = ["bins"]
+    one = problem.budget.is_short and problem.is_fully_learned and common_unit is None
+    if space.features in ("fourier", "hybrid") or (
+        space.features == "auto" and not one
+    ):
+        dense = ["fourier"]
+    plan = limited(schedule(problem.n_rows), problem, len(binned + dense))
+    plans = [plan, plan]
+    if (
+        problem.is_large
+    ):  # where blocks of near rows alone may lead astray, which are better otherwise
+        plans[1] = limited(schedule(POLICY.rows_for_full_learning), problem, 2)
+    tasks = {
+        name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts)
+        for k, name in enumerate(binned)
+    }
+    return tasks | {
+        name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense
+    }
+
+
+def _fourier_task(
+    problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None
+) -> MetricTask:
+    """The metric to learn for Fourier features, by the distance of the kernel that
+    is named.
+    """
+    full = problem.space.metric == "full"
+    kernel = (
+        "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
+    )
+    if common_unit is not None:
+        factors = 1 / np.asarray(common_unit.lengthscale)
+        return MetricTask(
+            kernel,
+            sample,
+            problem.column_groups,
+            plan,
+            problem.seed,
+            common_unit=factors,
+        )
+    parts = "value" if full or problem.sparse else "both"
+    mapped = map_schedule(plan) if full and not problem.sparse else None
+    if kernel == "gaussian":
+        plan = replace(
+            plan, block=min(plan.block, POLICY.gaussian_block), early_block=None
+        )
+    return MetricTask(
+        kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped
+    )
+
+
+def limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
+    """The schedule limited to a share of the time left, for tasks that run in
+    parallel.
+    """
+    if problem.budget.limit is None:
+        return plan
+    rounds = -(-n_tasks // n_threads())
+    return replace(
+        plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1)
+    )
+
+
+def learn_metrics(
+    race: Race, sample: Block, common_unit: Stationary | None
+) -> LearnedMetrics:
+    """Learn a metric for bins and one for Fourier features, look at both, and learn
+    what may still win.
+
+    For classes and many rows, few steps tell whether Fourier features are hopeless: if
+    not, their metric is learned again with all.
+    """
+    problem = race.problem
+    tasks = metric_tasks(race.problem, sample, common_unit)
+    looks = _look_is_short(problem, tasks)
+    tried = tasks | {"fourier": shortened(tasks["fourier"])} if looks else tasks
+    metrics = dict(zip(tried, in_threads(learn, list(tried.values())), strict=True))
+    if "fourier" in metrics and common_unit is None:
+        metrics["fourier"] = without_weak_columns(race, metrics["fourier"])
+    known = LearnedMetrics(metrics, common_unit=common_unit)
+    if "bins" not in metrics:
+        return known
+    base, fourier = _look(race, known)
+    leads = fourier is not None and race.better(
+        fourier.losses, base.trial.losses, POLICY.hopeless
+    )
+    leads &= (
+        problem.is_fully_learned and problem.space.metric != "full"
+    )  # more is open, and was not requested
+    leads &= not problem.is_large  # where nothing more is
+    hopeless = fourier is not None and race.better(
+        base.trial.losses, fourier.losses, POLICY.hopeless
+    )
+    work = {} if leads else _more_for_bins(problem, sample, base)
+    if looks and not hopeless:
+        work["fourier"] = partial(learn, tasks["fourier"])
+    elif fourier is not None:
+        race.add(fourier)
+    others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
+    if "fourier" in others:
+        learned = others.pop("fourier")
+        metrics["fourier"] = without_weak_columns(race, learned)
+    for name, one in {"bins": base, **others}.items():
+        race.note_sizes(SIZED[name], one.tried)
+    return LearnedMetrics(
+        metrics,
+        base,
+        others.get("linear map"),
+        others.get("random halves"),
+        common_unit,
+        problem.n_grids(base.seconds),
+        leads,
+        hopeless and problem.is_large,
+    )
+
+
+def linear_leads(race: Race, sample: Block) -> bool:
+    """Whether a linear model of sparse columns is clearly better than bins and than
+    Fourier features, whose metrics were learned in few steps.
+
+    The linear model is in the race then and otherwise, and Fourier features are where
+    nothing else will be tried.
+    """
+    problem = race.problem
+    linear = LINEAR.fit(LINEAR, race, LearnedMetrics({}))
+    race.add(linear)
+    if problem.budget.is_short:
+        return False
+    tasks = metric_tasks(problem, sample, None)
+    looked = [shortened(tasks[name]) for name in ("bins", "fourier")]
+    bins, fourier = in_threads(learn, looked)
+    known = LearnedMetrics({"bins": bins, "fourier": fourier})
+    sized, waves = _look(race, known)
+    if waves is None:
+        return False
+    leads = all(
+        race.better(linear.losses, losses, BEHIND)
+        for losses in (sized.trial.losses, waves.losses)
+    )
+    if leads:
+        race.add(waves)
+        race.note_sizes(SIZED["bins"], sized.tried)
+    return leads
+
+
+def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
+    """Whether a metric of few steps tells if Fourier features may win, where bins
+    alone stand against them.
+    """
+    both = "bins" in tasks and "fourier" in tasks and problem.space.features == "auto"
+    plain = problem.space.metric != "full" and problem.budget.limit is None
+    return (
+        both
+        and plain
+        and (problem.validator.classes or problem.is_large)
+        and problem.is_fully_learned
+    )
+
+
+def shortened(task: MetricTask) -> MetricTask:
+    """Copy a task, to learn its metric in few steps."""
+    return replace(
+        task,
+        schedule=replace(
+            task.schedule, steps=min(task.schedule.steps, POLICY.look_steps)
+        ),
+    )
+
+
+def _look(
+    race: Race, known: LearnedMetrics
+) -> tuple[SizedMetric, CandidateResult | None]:
+    """Find the size of the metric for bins, and fit Fourier features beside, where
+    they apply and there is time.
+    """
+    problem = race.problem
+    work: list[Callable[[], Any]] = [
+        partial(search_size, problem, known.metrics["bins"])
+    ]
+    if (
+        "fourier" in known.metrics
+        and problem.space.features == "auto"
+        and problem.budget.has(POLICY.patient_share)
+    ):
+        work.append(partial(FOURIER.fit, FOURIER, race, known))
+    base, *fourier = in_threads(call, work)
+    return base, fourier[0] if fourier else None
+
+
+def _more_for_bins(
+    problem: Problem, sample: Block, base: SizedMetric
+) -> dict[str, Callable[[], Any]]:
+    """What else may be better for bins alone than a metric: a linear map on top, or
+    random halves of the columns.
+    """
+    work: dict[str, Callable[[], Any]] = {}
+    if not problem.budget.has(POLICY.patient_share):
+        return work
+    first = problem.allows_bins_alone or problem.space.metric == "full"
+    mappable = not why_no_map(problem, base.learned.n_mixed)
+    if first and mappable and problem.space.metric != "ard":
+        plan = map_schedule(limited(schedule(problem.n_rows), problem, 1))
+        work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
+    if problem.allows_bins_alone and why_no_halves(problem) is None:
+        work["random halves"] = partial(
+            search_size, problem, base.learned, base.size + 1, 0.5
+        )
+    return work

@@ -1,0 +1,211 @@
+"""The sizes of learned metrics: how many bins or waves a unit of them has, found by
+trials with few grids or features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bochner.data.array_source import Block
+from bochner.data.table_input import as_dense
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features.metric import Metric, MetricFeatures, with_relevance
+from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.budget import choose_n_components, within_limit
+from bochner.selection.comparison import Maps, Race
+from bochner.selection.metric_learning import (
+    LearnedMetric,
+    MetricTask,
+    Schedule,
+    learn_full,
+)
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.validation import ValidationResult, Validator
+from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
+
+
+@dataclass(frozen=True)
+class SizedMetric:
+    """A metric with its best size: the base-2 logarithm of the factor on its
+    coordinates.
+
+    Seconds are those of a trial; a grid splits a column with probability
+    `column_share`. The trial is that of the best size, and `tried` are all sizes with
+    their losses.
+    """
+
+    learned: LearnedMetric
+    size: float
+    trial: ValidationResult
+    loss: float
+    seconds: float
+    tried: list[tuple[float, float]]
+    column_share: float = 1.0
+
+    @property
+    def alpha(self) -> float:
+        """The best ridge penalty of the trial."""
+        return float(self.trial.penalty[0])
+
+    def predicted_size(self, other: LearnedMetric) -> float:
+        """Size that another metric is expected to have, by the sizes that blocks of
+        near rows liked for both.
+        """
+        return self.size + float(other.sizes[-1] - self.learned.sizes[-1]) / float(
+            np.log(2)
+        )
+
+
+def search_size(
+    problem: Problem,
+    learned: LearnedMetric,
+    start: float | None = None,
+    share: float = 1.0,
+) -> SizedMetric:
+    """Find the size of a metric by trials with few grids, in steps of 2; of few rows
+    then in steps of the root of 2.
+
+    Between these it is where a parabola through the best size and its neighbours is
+    least, or coarser by as much as raises it by half a standard error of the paired
+    losses, a quarter of it where steps are twice as long: of sizes that are as good
+    within the noise the coarser one has fewer bins.
+    """
+    validator = problem.validator.mapped(learned.metric)
+    step = 1.0
+
+    def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
+        return try_bins(problem, validator, size, factors, share)
+
+    tried: Tried[float, ValidationResult] = Tried(
+        lambda size: at(size, POLICY.trial_alphas)
+    )
+
+    def loss(size: float) -> float:
+        return validator.average(tried[size].losses)
+
+    best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
+    best = walk_downhill(loss, best, step, POLICY.farthest_size)
+    is_hasty = not problem.budget.has(POLICY.hasty_share)
+    if not problem.is_fully_learned and not is_hasty:
+        best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
+    if best - step in tried and best + step in tried:
+        noise = POLICY.clear * validator.standard_error(
+            tried[best - step].losses - tried[best].losses
+        )
+        noise *= POLICY.size_step / step
+        best += coarser_minimum(
+            (loss(best - step), loss(best), loss(best + step)), noise, step
+        )
+    nearest = min(tried, key=lambda size: abs(size - best))
+    final = (
+        tried[nearest]
+        if is_hasty
+        else at(nearest if problem.is_large else best, POLICY.fine_alphas)
+    )
+    seconds = float(np.median([trial.seconds for trial in tried.values()]))
+    sizes = [(size, loss(size)) for size in tried]
+    return SizedMetric(
+        learned, best, final, validator.average(final.losses), seconds, sizes, share
+    )
+
+
+def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
+    """The metric for Fourier features without the columns that count least in it, where
+    that lowers the validation loss of a trial.
+
+    The scale of a column that says nothing falls and falls, but reaches zero never.
+    """
+    problem = race.problem
+    metric = learned.metric
+    kernel = Gaussian(float(np.exp(-learned.sizes[0])))
+    relevance = np.bincount(problem.column_groups, metric.relevance_)
+    order = np.argsort(relevance)
+    rows = race.screened.subsample(POLICY.compared_rows)
+
+    def loss(metric: Metric) -> float:
+        waves = FourierFeatures(
+            kernel, n_trial_features(problem), random_state=problem.seed + 1
+        )
+        features = MetricFeatures(metric, waves).draw(problem.n_columns)
+        shares = np.array(POLICY.shares)
+        return rows.average(rows.solve(features, shares, problem.alphas).losses)
+
+    found = [metric]
+    for share in POLICY.weak_shares:
+        weak = order[np.cumsum(relevance[order]) <= share]
+        is_kept = ~np.isin(problem.column_groups[metric.source_], weak)
+        if 0 < is_kept.sum() < np.isin(found[-1].source_, metric.source_).sum():
+            kept = metric.rescaled(is_kept.astype(np.float64))
+            found.append(with_relevance(kept, as_dense(rows.X), problem.seed))
+    if len(found) == 1 or metric.linear_.size:
+        return learned
+    return learned._replace(metric=min(found, key=loss))
+
+
+def try_bins(
+    problem: Problem,
+    mapped: Validator,
+    size: float,
+    factors: tuple[float, ...],
+    share: float = 1.0,
+) -> ValidationResult:
+    """A trial of few grids on rows in the coordinates of a metric, with multiples of
+    the usual ridge penalty.
+    """
+    kernel = Laplacian(2.0**-size)
+    bins = BinningFeatures(
+        kernel, problem.n_trial_grids, column_share=share, random_state=problem.seed
+    )
+    return mapped.iterate(
+        bins.draw(mapped.X.shape[1]), problem.penalties(factors), POLICY.trial_steps
+    )
+
+
+def with_linear_map(
+    problem: Problem, sample: Block, plan: Schedule, base: SizedMetric
+) -> SizedMetric:
+    """Learn a linear map on top of a metric, and search for its size."""
+    task = MetricTask(
+        "laplacian", sample, problem.column_groups, plan, problem.seed + 1
+    )
+    learned = learn_full(task, base.learned, plan)
+    return search_size(problem, learned, base.predicted_size(learned))
+
+
+def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
+    """Binning features whose grids are divided among metrics; the kernel is the mean
+    of theirs.
+    """
+    maps: Maps = []
+    for i, part in enumerate(parts):
+        own = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
+        kernel = Laplacian(2.0**-part.size)
+        bins = BinningFeatures(
+            kernel, own, column_share=part.column_share, random_state=seed + i
+        )
+        maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
+    return maps
+
+
+def n_features(problem: Problem) -> int:
+    """Number of Fourier features: as given, or one a row (128 to 2,048), within the
+    memory limit.
+    """
+    if problem.space.n_components is not None:
+        return problem.space.n_components
+    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
+    outputs = problem.n_outputs
+    timely = problem.budget.n_components(
+        POLICY.direct_share, problem.n_rows, problem.n_columns, outputs
+    )
+    return within_limit(int(min(usual, timely)), outputs)
+
+
+def n_trial_features(problem: Problem) -> int:
+    """Number of Fourier features of a trial, of which a memory limit may leave few."""
+    D = n_features(problem)
+    return max(min(D // 2 if problem.is_large else D // 8, POLICY.trial_features), 1)
