@@ -52,7 +52,7 @@ def test_report():
     worse = "2.1 standard errors worse"
     candidates = [
         Candidate("bins", 800, 0.25, 0.01, 1.5),
-        Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44, worse),
+        Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44, worse, 0.05, 0.02),
     ]
     shown = Tables(
         Report(
@@ -60,7 +60,7 @@ def test_report():
         )._repr_html_()
     )
     assert shown.captions == ["Candidates on 500 validation rows"]
-    assert shown.cells[6:] == [
+    assert shown.cells[8:] == [
         "bins",
         "0.25",
         "0.01",
@@ -71,6 +71,8 @@ def test_report():
         "0.012",
         "2,000",
         "0.4",
+        "0.05",
+        "0.02",
         worse,
     ]
     assert "script" not in shown.names

@@ -457,13 +457,13 @@ def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
     slow, as the machine may be.
     """
     from bochner.loops.clock import CLOCK
-    from bochner.selection import choose
+    from bochner.selection import learning
 
     tasks, seconds = [], CLOCK.seconds
     monkeypatch.setattr(CLOCK, "seconds", lambda: seconds() / 20)
-    inner = choose._metric_tasks
+    inner = learning.metric_tasks
     monkeypatch.setattr(
-        choose, "_metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1]
+        learning, "metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1]
     )
     policy(rows_for_full_learning=400)
     X, y = make_friedman1(500, random_state=0)

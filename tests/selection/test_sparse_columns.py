@@ -96,6 +96,7 @@ def test_hundreds_of_sparse_columns_have_a_linear_model_where_it_leads():
     assert all("first look" in why for why in model.report_.not_tried.values())
 
 
+@pytest.mark.slow
 def test_sparse_columns_that_interact_have_more_than_a_linear_model():
     rng = np.random.default_rng(0)
     X = (rng.uniform(size=(3000, 120)) < 0.3).astype(float)
