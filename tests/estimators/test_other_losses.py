@@ -226,7 +226,7 @@ class TestAuto:
         odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
         y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
         # Integers would be taken for codes; of other rows the stack may be logistic
-        X, n = X + 0.5, 1000 + 500 * n_classes
+        X, n = X + 0.5, 3000
         given = {
             "features": "binning",
             "metric": "ard",

@@ -348,7 +348,7 @@ class Interpretable(BaseKernelEstimator):
         >>> found = model.importance(
         ...     X[300:], 2 * X[300:, 0] + X[300:, 1], random_state=0
         ... )
-        >>> found.values.round().tolist()  # 2 a^2 of coefficients a
+        >>> abs(found.values.round()).tolist()  # 2 a^2 of coefficients a
         [8.0, 2.0, 0.0]
         """
         check_is_fitted(self)
