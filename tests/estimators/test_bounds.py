@@ -81,7 +81,7 @@ def test_the_reach_is_that_of_the_errors():
     squares = np.square(y - left_out)[order]
     n_end = 24
     expected = [
-        y.std() ** 3 / (30 * own.mean()) for own in (squares[:n_end], squares[-n_end:])
+        y.var() / (100 * own.mean()) for own in (squares[:n_end], squares[-n_end:])
     ]
     np.testing.assert_allclose(found.reach[:, 0], expected, rtol=1e-3)
     np.testing.assert_array_equal([found.low[0], found.high[0]], [y.min(), y.max()])

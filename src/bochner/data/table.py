@@ -95,8 +95,9 @@ MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
 # fewer of which new levels are usual
 ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
-# Rows of a level, from which it may matter together with other columns alone
-INTERACTING = 20
+# Rows of a level, from which it may matter together with other columns alone: where
+# levels have columns of their own, and where they share codes
+INTERACTING, INTERACTING_CODED = 5, 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
 
@@ -419,9 +420,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Leave out the levels of a column where there are many for the rows, and their
         mean targets do not differ by more than chance.
 
-        They are many where there are more than are kept, or fewer than 20 rows for
-        each. Missing values keep their column, and a table without any other column
-        keeps its levels.
+        They are many where there are fewer than 5 rows for each, or fewer than 20 and
+        more levels than are kept. Missing values keep their column, and a table without
+        any other column keeps its levels.
 
         Parameters
         ----------
@@ -446,6 +447,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         left_out = list[str]()
         for column in tested:
             codes = self._read(series[column.index], column.index)[0]
+            enough = INTERACTING_CODED if column.coded else INTERACTING
+            if len(np.unique(codes)) * enough <= len(codes):
+                continue
             if not column.says_something(codes, fold, y, weight):
                 left_out.append(str(column.index))
         if not left_out:

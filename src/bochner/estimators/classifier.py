@@ -645,7 +645,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         rows: Prepared,
         target: Target,
     ) -> ClassFit:
-        loss = self._loss_to_fit(design, rows)
+        loss = self._loss_to_fit(design, solution, rows)
         groups = self.encoder_.column_groups()
         return fit_classes(
             design, solution, problem, loss, given_alphas(self.alpha), groups
@@ -659,20 +659,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         problem: RidgeProblem,
         rows: Prepared,
     ) -> ClassFit:
-        loss = self._loss_to_fit(design, rows)
+        loss = self._loss_to_fit(design, solution, rows)
         groups = self.encoder_.column_groups()
         if loss == "squared":
             return as_squared(solution)
         own = passes, design, solution, replace(problem, budget=rows.budget)
         return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
 
-    def _loss_to_fit(self, design: Design, rows: Prepared) -> str:
+    def _loss_to_fit(
+        self, design: Design, solution: RidgeSolution, rows: Prepared
+    ) -> str:
         """The loss, or "auto" where there is time and reason to compare; a given
         alpha has another meaning by each.
         """
         if self.loss != "auto":
             return self.loss
         few = rows.source.n_counted < POLICY.fewest_compared
+        few &= not solution.is_linear
         timely = rows.budget.has(POLICY.other_loss_share)
         timely = timely and comparison_seconds(design) <= rows.budget.left
         compares = (

@@ -781,9 +781,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         n_rows = rows.n_rows if rows.way == "streamed" else 0
         K = rows.source.n_outputs
         labels = is_classifier(self)
-        space = SearchSpace(
-            features, self.metric, self.kernel, n_components, alphas, fewest, n_rows, K
-        )
+        open_space = features, self.metric, self.kernel, n_components, alphas, fewest
+        logistic = labels and alphas is None and self.loss in ("auto", "logistic")
+        space = SearchSpace(*open_space, n_rows, K, logistic)
         encoded = rows.source.encoded(np.float32)
         units = column_units(self.encoder_)
         if (

@@ -41,10 +41,8 @@ from bochner.estimators.ridge.ridge_problem import (
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import (
     BinningFeatures,
-    LinearFeatures,
     Metric,
     MetricFeatures,
-    SparseColumns,
 )
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
@@ -380,7 +378,7 @@ def fit_classes(
     try:
         if alphas is not None:
             return _at_ridge(design, fitted, task, loss, alphas)
-        if loss == "auto" and not (fitted.has_grids_alone or _is_linear(fitted)):
+        if loss == "auto" and not (fitted.has_grids_alone or fitted.is_linear):
             return squared._replace(
                 reason="losses are compared for bins alone and for linear models: "
                 "request loss='logistic'"
@@ -627,11 +625,6 @@ def _as_fitted(
         reason,
     )
     return ClassFit(name, features, *of_loss, unseen=found.unseen)
-
-
-def _is_linear(fitted: RidgeSolution) -> bool:
-    parts = [leaf.features for leaf in leaves(fitted.features)]
-    return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
 
 
 def _from_prior(

@@ -15,10 +15,10 @@ from bochner.inputs.targets import Standardised
 # tell no more
 FEWEST_ROWS, MOST_ROWS = 50, 1_000
 END_SHARE = 0.2  # of the rows left out, that have the least or greatest predictions
-# Share of the variance of the targets over the mean squared error, by which times their
-# deviation predictions go on: an error of a tenth of the deviation allows 3.3
-# deviations, about the range of uniform targets, and one of a third of it a third
-TRUST = 1 / 30
+# Share of the variance of the targets over the mean squared error, by which times the
+# range of the targets predictions go on: errors of a tenth of the deviation allow the
+# range once more, and errors of a third of it a tenth of the range
+TRUST = 1 / 100
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,19 @@ class PredictionBounds:
 
     A trend that is known well may go on beyond the targets of the fit; a lone corner of
     the inputs, of which nobody has seen the target, may not. Rows that were left out of
-    the fit show which it is. Let s be the deviation of their targets, and e the root
-    mean square of the errors at those fifth of these rows whose predictions are the
-    greatest. Predictions go up to s^3 / (30 e^2) beyond the greatest target, and down
-    as far below the least one by the errors at the least predictions.
+    the fit show which it is. Let R be the range of all targets, s the deviation of
+    those of these rows, and e the root mean square of the errors at those fifth of
+    them whose predictions are the greatest. Predictions go up to R s^2 / (100 e^2)
+    beyond the greatest target, and down as far below the least one by the errors at the
+    least predictions.
 
     Attributes
     ----------
     low, high : arrays of shape (K,)
         Least and greatest targets.
     reach : array of shape (2, K)
-        How far predictions may go below the least and above the greatest target.
+        How far predictions may go below the least and above the greatest target, over
+        the range of the targets.
     """
 
     low: Floats
@@ -60,7 +62,13 @@ class PredictionBounds:
     @property
     def ends(self) -> Floats:
         """The least and the greatest prediction, shape (2, K)."""
-        return np.stack([self.low - self.reach[0], self.high + self.reach[1]])
+        below, above = self.reach * self._unit
+        return np.stack([self.low - below, self.high + above])
+
+    @property
+    def _unit(self) -> Floats:
+        """The range of the targets; of constant ones 1."""
+        return np.where(self.high > self.low, self.high - self.low, 1.0)
 
     def learned(
         self,
@@ -91,9 +99,9 @@ class PredictionBounds:
             predicted += targets.mean
             predicted = np.exp(predicted) if exponential else predicted
             # Squares of targets as they are might overflow
-            unit = np.where(self.high > self.low, self.high - self.low, 1.0)
+            unit = self._unit
             wanted = (y * targets.scale + targets.mean) / unit
-            reach = unit * _reach(predicted / unit, wanted, weight)
+            reach = _reach(predicted / unit, wanted, weight)
         return replace(self, reach=reach)
 
     def at(self, predictions: NDArray) -> Floats:
@@ -110,8 +118,8 @@ class PredictionBounds:
 
 
 def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
-    """How far predictions may go below and above all targets, shape (2, K), by
-    predictions for rows left out, (n, K).
+    """How far predictions may go below and above all targets, over their range, shape
+    (2, K), by predictions for rows left out, (n, K), in units of the range.
     """
     mean = np.average(targets, axis=0, weights=weight)
     variance = np.average(np.square(targets - mean), axis=0, weights=weight)
@@ -126,5 +134,5 @@ def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
         ]
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = TRUST * np.sqrt(variance) * variance / errors
+        reach = TRUST * variance / errors
     return np.where(variance > 0, reach, 0.0)

@@ -612,16 +612,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         design: Design | None = None,
     ) -> None:
         super()._store(solution, choice)
-        self._store_bounds(
-            self._range.learned(
+        bounds = None
+        if self.bounded:
+            bounds = self._range.learned(
                 (found or solution).unseen,
                 self._seed(),
                 self._known_targets(),
                 self.loss_ == "poisson",
             )
-            if self.bounded
-            else None
-        )
+        self._store_bounds(bounds)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(
             solution.calibration, self._known_targets(), budget

@@ -1,8 +1,7 @@
 """The seven candidates for a model: when each of them applies, and how it is fitted.
 
-They are fitted at a small size, and those that may still win at the next. Metrics that
-are learned are shared by several of them; those for bins first get the size that suits
-the rows.
+Bins have about a third of the grids of the model. Fourier features, alone and beside
+bins, are tried with few, and have a larger size where the trials leave doubts.
 """
 
 from __future__ import annotations
@@ -289,13 +288,16 @@ def fit_scaled(
 
 
 def fit_hybrid(
-    kind: CandidateKind, race: Race, known: LearnedMetrics
+    kind: CandidateKind,
+    race: Race,
+    known: LearnedMetrics,
+    penalties: tuple[float, float] | None = None,
 ) -> CandidateResult:
     """Fit bins and Fourier features side by side, each with their own metrics.
 
     A trial with as many Fourier features as they have in a trial of their own, and with
-    few grids, tells whether bins need the usual ridge penalty or a larger one, as where
-    the target is smooth.
+    few grids, tells the ridge penalties of Fourier features and of bins, unless these
+    are given.
     """
     problem = race.problem
     learned = known.metrics["fourier"]
@@ -324,12 +326,11 @@ def fit_hybrid(
         trial = rows.iterate(features, penalties, steps, POLICY.softer_clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
-    smooth = problem.penalties(POLICY.hybrid_alphas)
-    rough = problem.penalties(POLICY.hybrid_bin_alphas)
-    pairs = np.array(
-        [[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)]
-    )
-    entry = fit(least, trial_rows(race), pairs)
+    smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]
+    rough = problem.penalties(POLICY.hybrid_bin_alphas)[:, 0]
+    pairs = [penalties] if penalties else list(np.broadcast(smooth, rough))
+    tried = np.array([[a] + [b] * len(known.bins) for a, b in pairs])
+    entry = fit(least, trial_rows(race), tried)
     penalty = entry.trial.penalty[np.newaxis]
     return replace(entry, larger=partial(fit, larger, race.screened, penalty))
 
@@ -369,7 +370,7 @@ def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
         return EXCLUDED
     if known.scaled is None:
         return NO_BINS
-    beside = _why_not_hybrid(race, known) is None and not race.validator.classes
+    beside = _why_not_hybrid(race, known) is None and not race.validator.is_classifier
     return "its bins stand beside Fourier features in another" if beside else None
 
 
@@ -431,8 +432,8 @@ def _why_not_isotropic(race: Race, known: LearnedMetrics) -> str | None:
 
 
 def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
-    """If requested; or for few rows with time left, and for classes if neither part
-    alone is clearly worse.
+    """If requested; or with time left, and for classes if neither part alone is clearly
+    worse.
     """
     problem = race.problem
     if problem.space.features != "auto":
@@ -511,11 +512,15 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
     for some in (
         [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
     ):
+        fitted = [entry.name for entry in race.entries]
         reasons = {kind.name: kind.why_not(race, known) for kind in some}
         race.note_untried(
-            {name: why for name, why in reasons.items() if why and why != EXCLUDED}
+            {
+                name: why
+                for name, why in reasons.items()
+                if why and why != EXCLUDED and name not in fitted
+            }
         )
-        fitted = [entry.name for entry in race.entries]
         yield [
             kind
             for kind in some

@@ -1,9 +1,9 @@
 """The model chosen from the data: metric, map, size and ridge penalties, on rows held
 out before anything is learned.
 
-Metrics are learned on blocks of rows, sizes found by trials with few grids or features,
-and candidates race: what is clearly behind at a small size is not fitted at a larger
-one.
+Metrics are learned on blocks of rows and sized by trials with few grids or features
+(`bochner.selection.learning`), candidates are compared on the rows held out
+(`bochner.selection.comparison`), and what was chosen becomes a model of its full size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 from bochner.data.array_source import Block
 from bochner.engines.local import in_threads
-from bochner.features import BinningFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
@@ -25,6 +24,7 @@ from bochner.selection.candidates import (
     LearnedMetrics,
     candidates,
     features_that_pay,
+    fit_hybrid,
     refit,
     why_no_map,
 )
@@ -174,7 +174,11 @@ def _or_with_map(
     if entry.name != HYBRID.name or base is None or known.mapped or not alone:
         return entry
     useful = race.loss(entry) < min(map(race.loss, alone))
-    if race.pooled or problem.validator.classes or problem.space.metric == "ard":
+    if (
+        race.first_fold
+        or problem.validator.is_classifier
+        or problem.space.metric == "ard"
+    ):
         return entry
     timely = problem.budget.has(POLICY.patient_share)
     if not useful or not timely or why_no_map(problem, base.learned.n_mixed):
@@ -182,7 +186,11 @@ def _or_with_map(
     plan = map_schedule(limited(schedule(problem.n_rows), problem, 1))
     mapped = with_linear_map(problem, sample, plan, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
-    other = HYBRID.fit(HYBRID, race, replace(known, mapped=mapped))
+    first, second = entry.trial.penalty[:2].tolist()
+    both = replace(known, mapped=mapped)
+    other = fit_hybrid(HYBRID, race, both, (first, second))
+    if entry.larger is None and other.larger is not None:
+        other = other.larger()
     if race.loss(other) >= race.loss(entry):
         return entry
     race.entries[race.entries.index(entry)] = other
@@ -223,7 +231,7 @@ def _of_fold(
     if problem is None:
         return None
     used = {
-        "bins": any(one.has_bins for one in near),
+        "bins": any(one.has_bins and not one.is_linear for one in near),
         "fourier": any(one.rank in (1, 4) for one in near),
     }
     tasks = metric_tasks(
@@ -289,22 +297,8 @@ def _iterated(
         (weight * least / own, part)
         for (weight, part), own in zip(maps, penalty, strict=True)
     ]
-    if len(maps) > 1:
-        parts = [
-            f"{_in_words(part)}, ridge penalty {own * largest_weight:.3g}"
-            for (_, part), own in zip(maps, penalty, strict=True)
-        ]
-        report = replace(report, parts=parts)
+    report = replace(report, parts=race.parts(maps, penalty))
     return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
-
-
-def _in_words(part: FeatureMap) -> str:
-    """The kind and size of a single map."""
-    (leaf,) = leaves(part)
-    mapped = any(metric.linear_.size for metric in leaf.metrics)
-    if isinstance(leaf.features, BinningFeatures):
-        return f"{leaf.features.n_grids:,} grids" + " of a linear map" * mapped
-    return f"{leaf.features.n_components:,} Fourier features"
 
 
 def _why_unmapped(

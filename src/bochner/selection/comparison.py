@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import call
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from bochner.engines.local import in_threads
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
+from bochner.features.leaves import leaves, size_name
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report, RowsCurve
@@ -94,9 +96,9 @@ class Race:
     """Candidates of a problem and their validation results; sizes and seconds are those
     of its `Report`.
 
-    `pooled` says whether candidates that were near each other were compared on more
-    folds of the rows; `behind` are then the others. Losses are those of rows of weight
-    `weight_out`.
+    Losses are those of rows of weight `weight_out`. Where candidates that were near
+    each other were compared on more folds of the rows, `first_fold` is the comparison
+    before that, of all candidates.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -108,9 +110,8 @@ class Race:
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
-        self.pooled = False
         self.weight_out = self.validator.weight_out
-        self.behind = list[Candidate]()
+        self.first_fold: Race | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -189,11 +190,8 @@ class Race:
 
         Ridge penalties stay those of this one.
         """
-        best = min(near, key=self.loss)
-        self.behind = [
-            self._candidate(one, best) for one in self.entries if one not in near
-        ]
-        races = [self, *others]
+        self.first_fold = copy(self)
+        races = [self.first_fold, *others]
         self.entries = [
             _pooled(
                 one,
@@ -207,7 +205,6 @@ class Race:
             for one in near
         ]
         self.weight_out = np.concatenate([race.weight_out for race in races])
-        self.pooled = True
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
@@ -255,14 +252,14 @@ class Race:
         simple = self.problem.is_refolded
 
         def place(entry: CandidateResult) -> tuple[bool, int]:
-            if self.validator.classes and not simple:
+            if self.validator.is_classifier and not simple:
                 return not entry.is_linear, abs(entry.rank - BINS)
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
         def is_usual(entry: CandidateResult) -> bool:
-            if self.validator.classes:
+            if self.validator.is_classifier:
                 return entry.has_bins and entry.rank in (BINS, MAPPED)
-            return entry.has_bins
+            return entry.has_bins and not entry.is_linear
 
         def is_as_good(entry: CandidateResult) -> bool:
             usual = is_usual(entry) and not is_usual(best) and not simple
@@ -273,7 +270,7 @@ class Race:
         if len(self.entries) == 1:
             return chosen, WIDE if self.problem.is_sparse_and_wide else ONLY
         if chosen is best:
-            over = " over folds of the rows" if self.pooled else ""
+            over = " over folds of the rows" if self.first_fold else ""
             return chosen, f"lowest validation loss{over}"
         return (
             chosen,
@@ -293,11 +290,14 @@ class Race:
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
-        best = next((one for one in self.entries if one.name == chosen), None)
-        candidates = [
-            *(self._candidate(one, best or one) for one in self.entries),
-            *self.behind,
-        ]
+        candidates = self._candidates(chosen)
+        if self.first_fold is not None:
+            compared = {one.name for one in candidates}
+            candidates += [
+                replace(one, lost=f"{one.lost} on the first fold")
+                for one in self.first_fold._candidates(chosen)
+                if one.name not in compared
+            ]
         held_out = len(self.weight_out)
         return Report(
             criterion,
@@ -309,6 +309,28 @@ class Race:
             self.seconds,
             self.not_tried,
         )
+
+    def _candidates(self, chosen: str) -> list[Candidate]:
+        """The candidates for the report, beside the one of a name."""
+        best = next((one for one in self.entries if one.name == chosen), None)
+        return [self._candidate(one, best or one) for one in self.entries]
+
+    def parts(self, maps: Maps, penalties: NDArray) -> list[str]:
+        """Size and ridge penalty of each of several maps, in words."""
+        if len(maps) == 1:
+            return []
+        found = []
+        for (_, part), penalty in zip(maps, penalties, strict=True):
+            (leaf,) = leaves(part)
+            size = getattr(leaf.features, size_name(leaf.features) or "")
+            kind = "Fourier features" if leaf.features.is_dense else "grids"
+            mapped = any(metric.linear_.size for metric in leaf.metrics)
+            weighed = penalty * self.problem.split.largest_weight
+            found.append(
+                f"{size:,} {kind}{' of a linear map' * mapped}, "
+                f"ridge penalty {weighed:.3g}"
+            )
+        return found
 
     def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
         """A candidate for the report, and how it compares with the chosen one."""

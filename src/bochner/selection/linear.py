@@ -35,7 +35,7 @@ def fit_linear(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
     )
 
-    if race.validator.classes and race.problem.alphas is None:
+    if race.validator.classes and race.problem.space.logistic:
         losses = _logistic_losses(features, rows.subsample(POLICY.compared_rows))
         trial = trial._replace(losses=losses)
 
@@ -74,11 +74,16 @@ def _logistic_losses(features: LinearFeatures, rows: Validator) -> NDArray:
         share = np.concatenate([(1 + target) / 2, (1 - target) / 2]) * np.tile(
             rows.weight, 2
         )
-        counted = share > SMALLEST_SHARE * rows.weight.max()
-        model = LogisticRegression().fit(
-            np.tile(Z, (2, 1))[counted], is_class[counted], share[counted]
-        )
-        losses += np.logaddexp(0, -truth * model.decision_function(Z_out))
+        counted = share > SMALLEST_SHARE * np.tile(rows.weight, 2)
+        scores = np.zeros(len(Z_out))
+        if len(np.unique(is_class[counted])) > 1:
+            model = LogisticRegression()
+            model.fit(np.tile(Z, (2, 1))[counted], is_class[counted], share[counted])
+            scores += model.decision_function(Z_out)
+        else:  # of one class alone, the other one has half a row
+            sign = 1.0 if is_class[counted].all() else -1.0
+            scores += sign * np.log(2 * len(Z) + 1)
+        losses += np.logaddexp(0, -truth * scores)
     return losses
 
 

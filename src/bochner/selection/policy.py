@@ -58,7 +58,7 @@ class Policy:
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
-    # Fewer have shorter learning, one start of it, and no random halves
+    # Fewer have shorter learning, and no random halves
     rows_for_full_learning: int = 2_000
     # From which metrics are learned on near rows alone
     rows_for_shorter_learning: int = 100_000

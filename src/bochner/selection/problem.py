@@ -37,6 +37,8 @@ class SearchSpace:
     n_outputs : int
         Targets that it is fitted to at last, where those at hand are combinations of
         them.
+    logistic : bool
+        Whether a linear model of classes has the logistic loss at last.
     """
 
     features: str = "auto"
@@ -47,6 +49,7 @@ class SearchSpace:
     fewest_rows: int = POLICY.fewest_rows
     n_rows: int = 0
     n_outputs: int = 0
+    logistic: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,6 @@ class Problem:
         return max(self.split.n_rows, self.space.n_rows)
 
     @property
-    def share_at_hand(self) -> float:
-        """Share of the distinct rows that candidates are fitted and validated on."""
-        seen = (
-            self.validator.n_rows + len(self.validator.weight_out)
-        ) / self.split.n_solved
-        return min(seen, 1.0) * self.split.n_rows / self.n_rows
-
-    @property
     def n_columns(self) -> int:
         """Encoded columns."""
         return self.validator.X.shape[1]
@@ -111,7 +106,11 @@ class Problem:
         if not rows.out.n_rows:
             return None
         validator = Validator(
-            rows.fit.whole(), rows.out.whole(), former.classes, self.seed, former.budget
+            rows.fit.whole(),
+            rows.out.whole(),
+            former.is_classifier,
+            self.seed,
+            former.budget,
         )
         return (
             replace(self, split=rows, validator=validator)
@@ -163,7 +162,7 @@ class Problem:
         beside them.
         """
         asked = self.space.features
-        return asked == "binning" or (asked == "auto" and self.validator.classes)
+        return asked == "binning" or (asked == "auto" and self.validator.is_classifier)
 
     @property
     def alphas(self) -> NDArray | None:

@@ -23,7 +23,8 @@ class Candidate:
     name : str
         Name of the candidate.
     size : int
-        Number of grids or features, or of both together.
+        Number of grids, or of features where there are no grids, of the fit that was
+        compared.
     loss : float
         Validation loss: the mean over the validation rows.
     standard_error : float
@@ -119,7 +120,7 @@ class Report:
     rows_held_out : int
         Number of validation rows, which neither the metric nor the candidates saw.
     candidates : list of Candidate
-        In the order in which they were scored, each at its final size.
+        In the order in which they were scored.
     chosen : str
         Name of the selected candidate.
     reason : str

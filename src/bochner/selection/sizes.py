@@ -121,6 +121,10 @@ def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
     """
     problem = race.problem
     metric = learned.metric
+    other_kernel = problem.space.kernel not in ("auto", "gaussian")
+    timely = problem.budget.has(POLICY.hasty_share)
+    if metric.linear_.size or problem.sparse or other_kernel or not timely:
+        return learned
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     relevance = np.bincount(problem.column_groups, metric.relevance_)
     order = np.argsort(relevance)
@@ -138,10 +142,10 @@ def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
     for share in POLICY.weak_shares:
         weak = order[np.cumsum(relevance[order]) <= share]
         is_kept = ~np.isin(problem.column_groups[metric.source_], weak)
-        if 0 < is_kept.sum() < np.isin(found[-1].source_, metric.source_).sum():
+        if 0 < is_kept.sum() < len(found[-1].source_):
             kept = metric.rescaled(is_kept.astype(np.float64))
             found.append(with_relevance(kept, as_dense(rows.X), problem.seed))
-    if len(found) == 1 or metric.linear_.size:
+    if len(found) == 1:
         return learned
     return learned._replace(metric=min(found, key=loss))
 

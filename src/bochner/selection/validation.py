@@ -277,6 +277,9 @@ class Validator:
     ----------
     y, y_out : arrays
         Standardised targets, or four combinations of more than 16.
+    is_classifier : bool
+        Whether the targets are classes, also where combinations of many of them have
+        the squared error.
     """
 
     def __init__(
@@ -285,6 +288,7 @@ class Validator:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
         self.seed = seed
         self.classes = classes
+        self.is_classifier = classes
         self.targets = targets
         self.budget = budget or Budget()
         self.mean, deviation = standardise(y, self.weight)

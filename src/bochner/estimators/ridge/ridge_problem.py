@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.features import LinearFeatures, SparseColumns
 from bochner.features.base import FeatureMap
+from bochner.features.leaves import leaves
 from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.choose import ValidationOutcome
@@ -193,6 +195,12 @@ class RidgeSolution:
     stored: StoredProblem | None = None
     weight: float | None = None
     unseen: UnseenRows | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its features are the columns themselves alone."""
+        parts = [leaf.features for leaf in leaves(self.features)]
+        return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
 
     @property
     def has_grids_alone(self) -> bool:
