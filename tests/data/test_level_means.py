@@ -353,6 +353,21 @@ def test_a_column_of_noise_costs_nothing(levels):
     assert np.sqrt(errors[1] / errors[0]) < 1.03
 
 
+@pytest.mark.slow
+def test_levels_that_matter_with_another_column_stay():
+    """Their mean targets are equal, and their slopes are not."""
+    rng = np.random.default_rng(2)
+    names = [f"level {i}" for i in range(55)]
+    X = pd.DataFrame(
+        {"name": rng.choice(names, 2_000), "x": rng.standard_normal(2_000)}
+    )
+    slope = X["name"].map({name: (-1) ** i for i, name in enumerate(names)})
+    y = (slope * X["x"]).to_numpy()
+    model = KernelMachineRegressor(random_state=0).fit(X[:1_000], y[:1_000])
+    assert model.report_.left_out == []
+    assert model.score(X[1_000:], y[1_000:]) > 0.9
+
+
 def test_levels_that_were_left_out_are_not_missed(tmp_path):
     """New levels of such a column raise no warning, a saved model predicts the same,
     and a table of nothing else keeps its levels.

@@ -87,6 +87,13 @@ def test_the_reach_is_that_of_the_errors():
     np.testing.assert_array_equal([found.low[0], found.high[0]], [y.min(), y.max()])
 
 
+def test_a_refit_in_other_units_has_the_bounds_in_these():
+    X, y = trend(200, 0.3)
+    model = clone(LINEAR).fit(X, y)
+    before = model.bounds_.ends
+    np.testing.assert_allclose(model.refit(X, 1000 * y).bounds_.ends, 1000 * before)
+
+
 def test_units_change_nothing():
     X, y = houses(800, 0)
     plain = clone(LINEAR).fit(X, y).bounds_.ends

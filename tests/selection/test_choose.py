@@ -363,6 +363,10 @@ class TestDecision:
             "lowest validation loss over folds of the rows",
         )
         report = first.report(found.name, reason)
+        told = {one.name: one for one in report.candidates}
+        # By the rows of the first fold, of both
+        assert told["far"].behind == pytest.approx(9.0 - 1.01)
+        assert told["far"].lost.endswith("on the first fold")
         assert report.rows_held_out == len(first.problem.split.out.y) + len(
             other.problem.split.out.y
         )
@@ -493,6 +497,22 @@ def test_only_what_may_win_is_learned(
     assert known.fourier_leads == (clear == {"fourier": True})
     assert (known.mapped is not None) == ("linear map" in more)
     assert bool(race.entries) == (courses[-1] != 450 or not classes)
+
+
+def test_more_classes_than_are_validated_one_by_one_are_classes():
+    """Bins alone are tried, as they may have the logistic loss."""
+    X, _ = rows(1500)
+    K = POLICY.mixed_outputs + 1
+    labels = np.random.default_rng(0).integers(K, size=1500)
+    signs = np.where(labels[:, np.newaxis] == np.arange(K), 1.0, -1.0)
+    source = ArraySource(X, signs)
+    problem = prepare(source, np.arange(3), None, SearchSpace(), True, 0, Budget())
+    assert problem.allows_bins_alone
+    race = Race(problem)
+    scaled = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
+    known = LearnedMetrics({"fourier": None}, scaled, None, "halves", None, 50)
+    names = [one.name for some in candidates(race, known) for one in some]
+    assert "random binning, learned lengthscales" in names
 
 
 def test_the_report_says_why_a_candidate_was_not_tried():

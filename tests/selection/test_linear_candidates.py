@@ -1,0 +1,85 @@
+"""The linear model among the candidates for classes."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+
+from bochner import KernelMachineClassifier
+from bochner.features import LinearFeatures
+from bochner.selection.linear import _logistic_losses
+from bochner.selection.validation import Validator
+
+
+def validator(y, weight=None, n_fit=300):
+    X = np.random.default_rng(0).standard_normal((len(y), 3)).astype(np.float32)
+    targets = y[:, np.newaxis].astype(float)
+    weight = np.ones(len(y)) if weight is None else weight
+    parts = [
+        (X[part], targets[part], weight[part])
+        for part in (slice(n_fit), slice(n_fit, None))
+    ]
+    return Validator(*parts, classes=True, seed=0)
+
+
+def standardised(rows):
+    features = LinearFeatures().draw(3)
+    features.fit_sample(rows.X, rows.weight)
+    return features
+
+
+def test_losses_are_those_of_logistic_regression():
+    signs = np.where(np.random.default_rng(1).uniform(size=400) < 0.4, 1, -1)
+    rows = validator(signs)
+    features = standardised(rows)
+    expected = LogisticRegression().fit(features.rows(rows.X), signs[:300])
+    proba = expected.predict_proba(features.rows(rows.X_out))
+    truth = (signs[300:] > 0).astype(int)
+    found = _logistic_losses(features, rows)
+    assert_allclose(found, -np.log(proba[np.arange(100), truth]), rtol=1e-3)
+
+
+def test_a_second_class_among_the_rows_held_out_alone():
+    """Nothing is known of it but that it may come."""
+    signs = np.ones(400)
+    signs[350:] = -1
+    rows = validator(signs)
+    losses = _logistic_losses(standardised(rows), rows)
+    assert np.isfinite(losses).all()
+    assert losses[:50].max() < 0.01
+    assert losses[50:].min() > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [0.0, 1e-6])
+def test_a_class_of_hardly_any_weight(weight):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 5))
+    scores = 2 * X[:, 0] + np.sin(3 * X[:, 1])
+    y = np.digitize(scores, [-1, 1])
+    weights = np.where(y == 2, weight, 1.0)
+    model = KernelMachineClassifier(random_state=0).fit(X, y, sample_weight=weights)
+    others = y < 2
+    assert model.score(X[others], y[others]) > 0.8
+
+
+@pytest.mark.slow
+def test_few_rows_of_a_linear_logit_have_the_logistic_loss():
+    """Which also judged them: heavy tails of a column spoil the squared one."""
+    rng = np.random.default_rng(2)
+
+    def draw(n):
+        X = rng.normal(size=(n, 12))
+        X[:, 0] *= np.exp(1.2 * rng.normal(size=n))
+        logit = np.clip(3 * X[:, 0] + X[:, 1:].sum(axis=1), -30, 30)
+        return X, (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(int)
+
+    X, y = draw(900)
+    later, truth = draw(5000)
+    model = KernelMachineClassifier(random_state=0).fit(X, y)
+    assert (model.report_.chosen, model.loss_) == ("linear model", "logistic")
+    logistic = LogisticRegression().fit(X, y)
+    proba = model.predict_proba(later)[:, 1]
+    expected = logistic.predict_proba(later)[:, 1]
+    assert np.abs(proba - expected).mean() < 0.03
+    assert model.score(later, truth) > logistic.score(later, truth) - 0.01
