@@ -303,12 +303,19 @@ def test_refit_save_and_load(features, tmp_path):
 
 @pytest.mark.slow
 def test_squared_hinge():
+    """On the mean of four splits, as one has 169 test rows."""
     X, y = scaled(load_breast_cancer)
-    model = KernelMachineClassifier(loss="squared_hinge", random_state=0).fit(
-        X[:400], y[:400]
-    )
-    assert model.score(X[400:], y[400:]) > 0.95
-    assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
+    scores = []
+    losses = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(y))
+        fitted, others = order[:400], order[400:]
+        model = KernelMachineClassifier(loss="squared_hinge", random_state=seed)
+        model.fit(X[fitted], y[fitted])
+        scores.append(model.score(X[others], y[others]))
+        losses.append(log_loss(y[others], model.predict_proba(X[others])))
+    assert np.mean(scores) > 0.95
+    assert np.mean(losses) < 0.15
 
 
 @pytest.mark.slow
