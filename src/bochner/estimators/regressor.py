@@ -236,9 +236,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     level_variances_ : dict of str to array of shape (K,)
         With `uncertainty`: by the number of a column of text the variance of the
         standardised targets between its levels, by which intervals and deviations are
-        wider for a level that the fit did not see. Columns of many levels, a twentieth
-        of whose rows or more have a level of their own, need none: the fit took these
-        levels for unseen ones, so that its errors are those at new levels too.
+        wider for a level that the fit did not see.
     background_ : array of shape (B, D'), or None
         Encoded training rows, 100 at most and 200 kB, drawn by their weights: what
         `explain` compares rows with.

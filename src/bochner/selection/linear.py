@@ -34,7 +34,6 @@ def fit_linear(
     trial = rows.solve(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
     )
-
     if race.validator.classes and race.problem.space.logistic:
         losses = _logistic_losses(features, rows.subsample(POLICY.compared_rows))
         trial = trial._replace(losses=losses)

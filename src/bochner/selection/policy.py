@@ -41,20 +41,21 @@ class Policy:
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
-    mixtures: int = 4  # so many
+    mixtures: int = 4  # combinations of many outputs that are validated
     # Up to which candidates that are near are compared on more folds of the rows
     refolded_rows: int = 1_000
-    refolds: int = 1  # so many
+    refolds: int = 1  # folds beside the first one, on which these are compared
     near: float = 1.0  # standard errors, within which they are near
-    # The same for ridge penalties of given features, where order matters more than size
+    # Combinations of many outputs, by which ridge penalties of given features are
+    # validated: their order matters more than their size
     traced_outputs: int = 2
 
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
     gathered_rows: int = 1 << 22
-    gathered_entries: int = 1 << 27  # of these rows
+    gathered_entries: int = 1 << 27  # most numbers of the rows that are read so
     sampled_rows: int = 1 << 20  # on which choices are made where there are more
-    sampled_entries: int = 1 << 26  # of these rows
+    sampled_entries: int = 1 << 26  # most numbers of the rows of such a sample
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
@@ -64,7 +65,7 @@ class Policy:
     rows_for_shorter_learning: int = 100_000
     # Rows, beyond which candidates are compared on some of them
     most_raced: int = 200_000
-    raced_rows: int = 100_000  # so many
+    raced_rows: int = 100_000  # on which candidates are compared there
     rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
     most_mixed: int = 128  # numeric columns of such a map
     # Columns, beyond which a common unit may have a meaning of its own, as of pixels
@@ -91,14 +92,16 @@ class Policy:
     scored_share: float = 0.3  # of the time left, for the scores of ridge penalties
     # That a posterior takes with all its rows and landmarks
     posterior_seconds: float = 2.5
-    scale_seconds: float = 0.8  # the same of the scale of errors with all its rows
+    # That the scale of errors takes with all its rows and features
+    scale_seconds: float = 0.8
     least_size: int = 128  # of either, rows or landmarks
     column_seconds: float = 1.5e-3  # that a column takes to learn a metric
     kernel_share: float = 0.2  # of the time left, for the search of one lengthscale
     # That a row takes, whatever its columns, where a limit leaves little time
     row_seconds: float = 6e-7
-    cell_seconds: float = 4e-8  # the same of each of its columns
-    output_seconds: float = 8e-9  # the same of each target beyond the first
+    cell_seconds: float = 4e-8  # that each column of a row adds to this
+    # That each target beyond the first adds to the seconds of a row
+    output_seconds: float = 8e-9
     # That the choice of a model takes however few rows there are
     learning_seconds: float = 0.12
     # Of the time left beside these, that the rows of a fit may take so
@@ -240,7 +243,8 @@ class Policy:
     binned_rows: int = 50_000  # beyond which more rows hardly have more bins
     # Outputs beyond the first, for which there are half as many
     outputs_for_half: int = 4
-    # The same at the size that was found: to no noise
+    # Ridge penalties of bins at the size that was found, as far as for no noise, times
+    # what a distinct row weighs
     fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
     trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
     trial_steps: int = 8  # iterations of a trial
@@ -288,7 +292,7 @@ class Policy:
     kernel_grids: int = 32  # of a trial of bins
     # Rows and features of the trials
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))
-    quick_round: Range = (1_024, 128)  # the same, where one look is enough
+    quick_round: Range = (1_024, 128)  # rows and features where one look is enough
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 
@@ -303,7 +307,7 @@ class Policy:
 
     # Few rows of classes, by leave-one-out log loss.
     few_rows: int = 250  # distinct ones at most
-    few_entries: int = 20_000_000  # of these rows, dense
+    few_entries: int = 20_000_000  # numbers of few rows at most, where these are dense
     # Where the exact kernel is not asked for; fewer cost accuracy
     few_features: int = 2_048
     # Of lengthscales at which is looked first

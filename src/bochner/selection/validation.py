@@ -87,7 +87,7 @@ def has_plateaued_for_long(least: NDArray) -> bool:
 
 
 def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
-    """The same, or whether no time is left."""
+    """Whether losses have plateaued, or no time is left."""
     return lambda least: has_plateaued(least) or budget.is_over
 
 
@@ -414,14 +414,14 @@ class Validator:
         return best._replace(seconds=clock.elapsed)
 
     def mapped(self, metric: Metric) -> Validator:
-        """The same rows in the coordinates of a metric."""
+        """Copy the validator, its rows in the coordinates of a metric."""
         rows = copy(self)
         rows.X = metric.coordinates(self.X)
         rows.X_out = metric.coordinates(self.X_out)
         return rows
 
     def subsample(self, n_rows: int) -> Validator:
-        """The same with some of the training rows."""
+        """Copy the validator with some of the training rows."""
         if self.n_rows <= n_rows:
             return self
         sample = self.fitted.sample(n_rows, np.random.default_rng(self.seed))

@@ -128,7 +128,7 @@ class IterativeRidge:
         )  # known of bins by now
 
     def weighted(self, features: ConcatenatedFeatures) -> IterativeRidge:
-        """The same with the maps' weights as they are in `features`, which have
+        """Copy the problem with the maps' weights as they are in `features`, which have
         learned them since.
         """
         blocks = []
@@ -143,7 +143,7 @@ class IterativeRidge:
         )
 
     def beside(self, part: FeatureMap, weight: float) -> IterativeRidge:
-        """The same rows with another map beside, drawn for them and of the given
+        """Copy the problem with another map beside, drawn for its rows and of the given
         weight; features are shared.
         """
         source = self.design.source
@@ -184,7 +184,7 @@ class IterativeRidge:
         )
 
     def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
-        """The same with other targets or weights of the rows."""
+        """Copy the problem with other targets or weights of the rows."""
         return IterativeRidge(
             self.design, self.seed, self.centres, blocks, self._samples
         )
