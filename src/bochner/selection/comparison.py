@@ -157,13 +157,17 @@ class Race:
         self.note_sizes(entry.name, entry.sizes)
 
     def enlarge(self) -> None:
-        """Fit those that may still win at their larger size, side by side."""
+        """Fit those that may still win at their larger size, side by side.
+
+        Few bins beside Fourier features tell too little to be given up.
+        """
         best = min(self.entries, key=self.loss)
-        left = [
-            k
-            for k, one in enumerate(self.entries)
-            if one.larger and not self.better(best.losses, one.losses, POLICY.hopeless)
-        ]
+
+        def may_win(entry: CandidateResult) -> bool:
+            hopeless = self.better(best.losses, entry.losses, POLICY.hopeless)
+            return self.is_usual(entry) or not hopeless
+
+        left = [k for k, one in enumerate(self.entries) if one.larger and may_win(one)]
 
         def fit_larger(k: int) -> CandidateResult:
             larger = self.entries[k].larger
@@ -172,6 +176,14 @@ class Race:
 
         for k, entry in zip(left, in_threads(fit_larger, left), strict=True):
             self.entries[k] = entry
+
+    def is_usual(self, entry: CandidateResult) -> bool:
+        """Whether it is of the kind that is chosen unless another is clearly better:
+        bins, for numbers beside Fourier features.
+        """
+        if self.validator.is_classifier:
+            return entry.has_bins and entry.rank in (BINS, MAPPED)
+        return entry.has_bins and not entry.is_linear
 
     def near(self) -> list[CandidateResult]:
         """Candidates that are not clearly worse than the best one, which other rows may
@@ -256,13 +268,8 @@ class Race:
                 return not entry.is_linear, abs(entry.rank - BINS)
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
-        def is_usual(entry: CandidateResult) -> bool:
-            if self.validator.is_classifier:
-                return entry.has_bins and entry.rank in (BINS, MAPPED)
-            return entry.has_bins and not entry.is_linear
-
         def is_as_good(entry: CandidateResult) -> bool:
-            usual = is_usual(entry) and not is_usual(best) and not simple
+            usual = self.is_usual(entry) and not self.is_usual(best) and not simple
             clear = POLICY.usual_clear if usual else POLICY.clear
             return not self.better(best.losses, entry.losses, clear)
 

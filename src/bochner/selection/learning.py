@@ -90,18 +90,18 @@ def metric_tasks(
         space.features == "auto" and not one
     ):
         dense = ["fourier"]
-    plan = limited(schedule(problem.n_rows), problem, len(binned + dense))
-    plans = [plan, plan]
-    if (
-        problem.is_large
-    ):  # where blocks of near rows alone may lead astray, which are better otherwise
-        plans[1] = limited(schedule(POLICY.rows_for_full_learning), problem, 2)
+    n_tasks = len(binned + dense)
+    longest = schedule(problem.n_rows, problem.allows_bins_alone)
+    plan = limited(longest, problem, n_tasks)
     tasks = {
-        name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts)
-        for k, name in enumerate(binned)
+        name: MetricTask("laplacian", sample, groups, plan, seed, parts)
+        for name in binned
     }
+    # Of many rows blocks of near ones alone may lead Fourier features astray
+    rows = POLICY.rows_for_full_learning if problem.is_large else problem.n_rows
+    plan = limited(schedule(rows), problem, n_tasks)
     return tasks | {
-        name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense
+        name: _fourier_task(problem, sample, plan, common_unit) for name in dense
     }
 
 
@@ -151,42 +151,32 @@ def limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
 def learn_metrics(
     race: Race, sample: Block, common_unit: Stationary | None
 ) -> LearnedMetrics:
-    """Learn a metric for bins and one for Fourier features, look at both, and learn
-    what may still win.
-
-    For classes and many rows, few steps tell whether Fourier features are hopeless: if
-    not, their metric is learned again with all.
+    """Learn a metric for bins and one for Fourier features side by side, look at both,
+    and learn what may still win.
     """
     problem = race.problem
     tasks = metric_tasks(race.problem, sample, common_unit)
-    looks = _look_is_short(problem, tasks)
-    tried = tasks | {"fourier": shortened(tasks["fourier"])} if looks else tasks
-    metrics = dict(zip(tried, in_threads(learn, list(tried.values())), strict=True))
+    metrics = dict(zip(tasks, in_threads(learn, list(tasks.values())), strict=True))
     if "fourier" in metrics and common_unit is None:
         metrics["fourier"] = without_weak_columns(race, metrics["fourier"])
     known = LearnedMetrics(metrics, common_unit=common_unit)
     if "bins" not in metrics:
         return known
     base, fourier = _look(race, known)
-    leads = fourier is not None and race.better(
-        fourier.losses, base.trial.losses, POLICY.hopeless
-    )
-    leads &= (
-        problem.is_fully_learned and problem.space.metric != "full"
-    )  # more is open, and was not requested
-    leads &= not problem.is_large  # where nothing more is
-    hopeless = fourier is not None and race.better(
-        base.trial.losses, fourier.losses, POLICY.hopeless
-    )
-    work = {} if leads else _more_for_bins(problem, sample, base)
-    if looks and not hopeless:
-        work["fourier"] = partial(learn, tasks["fourier"])
-    elif fourier is not None:
+    leads = hopeless = False
+    if fourier is not None:
         race.add(fourier)
+        # A linear map that was requested is learned in any case, and of many rows bins
+        # have none
+        leads = (
+            problem.is_fully_learned
+            and not problem.is_large
+            and problem.space.metric != "full"
+            and race.better(fourier.losses, base.trial.losses, POLICY.hopeless)
+        )
+        hopeless = race.better(base.trial.losses, fourier.losses, POLICY.hopeless)
+    work = {} if leads else _more_for_bins(problem, sample, base)
     others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
-    if "fourier" in others:
-        learned = others.pop("fourier")
-        metrics["fourier"] = without_weak_columns(race, learned)
     for name, one in {"bins": base, **others}.items():
         race.note_sizes(SIZED[name], one.tried)
     return LearnedMetrics(
@@ -228,20 +218,6 @@ def linear_leads(race: Race, sample: Block) -> bool:
         race.add(waves)
         race.note_sizes(SIZED["bins"], sized.tried)
     return leads
-
-
-def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
-    """Whether a metric of few steps tells if Fourier features may win, where bins
-    alone stand against them.
-    """
-    both = "bins" in tasks and "fourier" in tasks and problem.space.features == "auto"
-    plain = problem.space.metric != "full" and problem.budget.limit is None
-    return (
-        both
-        and plain
-        and (problem.validator.classes or problem.is_large)
-        and problem.is_fully_learned
-    )
 
 
 def shortened(task: MetricTask) -> MetricTask:

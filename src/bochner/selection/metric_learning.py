@@ -627,17 +627,20 @@ class MetricTask:
     common_unit: NDArray | None = None
 
 
-def schedule(n_rows: int) -> Schedule:
+def schedule(n_rows: int, alone: bool = False) -> Schedule:
     """Schedule for a table of `n_rows` rows: longer for more rows, on nearby rows if
-    there are many.
+    there are many; and twice as long for bins alone, which nothing beside them mends.
     """
     if n_rows > POLICY.most_raced:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_shorter_learning:
         return Schedule(300, 512, ("wide", "near"))
-    if n_rows >= POLICY.rows_for_full_learning:
-        return Schedule(450, 512, early_block=POLICY.early_block)
-    return Schedule(225, 256, window=POLICY.window // 2)
+    if n_rows < POLICY.rows_for_full_learning:
+        return Schedule(225, 256, window=POLICY.window // 2)
+    usual = Schedule(450, 512, early_block=POLICY.early_block)
+    if alone:
+        return replace(usual, steps=2 * usual.steps, window=2 * usual.window)
+    return usual
 
 
 def map_schedule(plan: Schedule) -> Schedule:
