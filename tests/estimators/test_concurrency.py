@@ -30,7 +30,7 @@ CODE = """
     from bochner.selection.metric_learning import Schedule
 
     # Every path, at small sizes.
-    choose.schedule = learning.schedule = lambda rows: Schedule(60, 384)
+    choose.schedule = learning.schedule = lambda *args: Schedule(60, 384)
     iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, shifted.TRIDIAGONAL_LIMIT = 1 << 20, 700, 500
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from bochner.selection import candidates as candidates_module
 from bochner.selection import learning as learning_module
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
+    FOURIER,
     HYBRID,
     LINEAR,
     LearnedMetrics,
@@ -273,10 +274,11 @@ def entry(name, rank, losses, n_iter=1):
             assert fold.fit.n_rows + fold.out.n_rows == np.count_nonzero(weight)
 
     def test_many_rows_have_no_more_folds(self):
-        X, y = rows(1500)
+        X, y = rows(POLICY.refolded_rows + 1)
         assert split(ArraySource(X, y), 20, 0).rows is None
-        assert not problem_of(n=1500).is_refolded
+        assert split(ArraySource(X[1:], y[1:]), 20, 0).rows is not None
         assert not problem_of(metric="full").is_refolded
+        assert not problem_of(n=1500).is_small
 
 
 class TestDecision:
@@ -390,13 +392,14 @@ class TestDecision:
 
 
 def test_what_is_far_behind_is_not_fitted_at_a_larger_size():
+    """Bins are, as few of them tell too little."""
     race, fitted = Race(problem_of()), []
     noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
     noise -= noise.mean()
     unit = race.validator.standard_error(noise)
 
-    def add(name, behind):
-        one = entry(name, 1, 1 + behind * unit + noise * (behind > 0))
+    def add(name, behind, n_iter=0):
+        one = entry(name, 1, 1 + behind * unit + noise * (behind > 0), n_iter)
 
         def larger():
             fitted.append(name)
@@ -407,9 +410,10 @@ def test_what_is_far_behind_is_not_fitted_at_a_larger_size():
     add("best", 0)
     add("near", POLICY.hopeless - 0.5)
     add("far", POLICY.hopeless + 0.5)
+    add("bins", POLICY.hopeless + 0.5, n_iter=1)
     race.enlarge()
-    assert sorted(fitted) == ["best", "near"]
-    assert [one.size for one in race.entries] == [40, 40, 10]
+    assert sorted(fitted) == ["best", "bins", "near"]
+    assert [one.size for one in race.entries] == [40, 40, 10, 40]
     losses = [one.lost for one in race.report("best", "why").candidates]
     assert losses[0] == ""
     assert "at a small size" not in losses[1]
@@ -447,32 +451,22 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 
 
 @pytest.mark.parametrize(
-    ("classes", "clear", "courses", "more"),
+    ("classes", "clear", "more"),
     [
-        (True, {}, [7, 450], ["linear map"]),
-        (True, {"bins": True}, [7], ["linear map"]),
-        (True, {"fourier": True}, [7, 450], []),
-        (False, {}, [450], []),
-        (False, {"fourier": True}, [450], []),
+        (True, {}, ["linear map"]),
+        (True, {"bins": True}, ["linear map"]),
+        (True, {"fourier": True}, []),
+        (False, {}, []),
+        (False, {"fourier": True}, []),
     ],
 )
-def test_only_what_may_win_is_learned(
-    policy, monkeypatch, classes, clear, courses, more
-):
-    """By a look at bins and Fourier features, for classes with a metric of few steps
-    first.
-    """
-    policy(
-        rows_for_full_learning=300,
-        look_steps=7,
-        fewest_halved=4,
-        rows_for_map=(300, 400),
-    )
+def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, more):
+    """By a look at bins and Fourier features."""
+    policy(rows_for_full_learning=300, fewest_halved=4, rows_for_map=(300, 400))
     race, learn, learned = Race(problem_of(classes)), learning_module.learn, []
 
     def learn_briefly(task):
-        if task.kernel == "gaussian":
-            learned.append(task.schedule.steps)
+        learned.append((task.kernel, task.schedule.steps))
         return learn(
             dataclasses.replace(
                 task, schedule=dataclasses.replace(task.schedule, steps=6)
@@ -491,12 +485,13 @@ def test_only_what_may_win_is_learned(
     monkeypatch.setattr(race, "better", better)
     sample = learning_sample(race.validator.fitted, 0)
     known = learning_module.learn_metrics(race, sample, None)
-    assert learned == courses
+    bins_alone = 2 if classes else 1
+    assert learned == [("laplacian", bins_alone * 450), ("gaussian", 450)]
     found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
     assert found & {"linear map", "random halves of the columns"} == set(more)
     assert known.fourier_leads == (clear == {"fourier": True})
     assert (known.mapped is not None) == ("linear map" in more)
-    assert bool(race.entries) == (courses[-1] != 450 or not classes)
+    assert [one.name for one in race.entries] == [FOURIER.name]
 
 
 def test_more_classes_than_are_validated_one_by_one_are_classes():

@@ -281,7 +281,7 @@ def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Mode
     features = concatenate(
         entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry))
     )
-    is_open = entry.is_linear or race.problem.is_refolded
+    is_open = entry.is_linear or race.problem.is_small
     return Model(clone(features), None, report, per_weight, is_open=is_open)
 
 

@@ -261,7 +261,7 @@ class Race:
         at edges, of which few validation rows tell.
         """
         best = min(self.entries, key=self.loss)
-        simple = self.problem.is_refolded
+        simple = self.problem.is_small
 
         def place(entry: CandidateResult) -> tuple[bool, int]:
             if self.validator.is_classifier and not simple:

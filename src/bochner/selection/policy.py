@@ -43,7 +43,8 @@ class Policy:
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # combinations of many outputs that are validated
     # Up to which candidates that are near are compared on more folds of the rows
-    refolded_rows: int = 1_000
+    refolded_rows: int = 10_000
+    simple_rows: int = 1_000  # up to which simple candidates are preferred
     refolds: int = 1  # folds beside the first one, on which these are compared
     near: float = 1.0  # standard errors, within which they are near
     # Combinations of many outputs, by which ridge penalties of given features are

@@ -127,6 +127,11 @@ class Problem:
         return self.split.rows is not None and narrow and self.space.metric != "full"
 
     @property
+    def is_small(self) -> bool:
+        """Whether rows are so few that simple candidates are preferred."""
+        return self.is_refolded and self.n_rows <= POLICY.simple_rows
+
+    @property
     def is_large(self) -> bool:
         """Whether there are so many rows that candidates are compared on some of
         them.
