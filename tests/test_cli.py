@@ -1040,8 +1040,8 @@ def test_task_follows_from_the_target(values, task):
         ([f"u{k}" for k in range(30)], "auto", "identifier"),
         (list(range(30)), "classification", "identifier"),
         ([1.5, 2.5, 1.5], "classification", "fractional"),
-        (["1", "2", None, "2,5"], "regression", "row 4 of column 'y' is '2,5'"),
-        (["1", "nan", "3"], "regression", "row 2 of column 'y' is 'nan'"),
+        (["1", "2", None, "b"], "regression", "row 4 of column 'y' is 'b'"),
+        (["1", "a", "3"], "regression", "row 2 of column 'y' is 'a'"),
     ],
 )
 def test_targets_that_cannot_be_learned(folder, refused, values, task, match):
@@ -1164,9 +1164,9 @@ def test_no_column_to_learn_from(folder, refused):
     [
         ("", "empty"),
         ("x,y\n", "no rows"),
-        ("x,x,y\n1,2,3\n", "column names repeat: 'x'"),
+        (",x,y,\n1,2,3,4\n", "columns 1 and 4 have no name"),
         ("x,y\n1,2\n3\n", "line 3: "),
-        ("x,y\né,2\n".encode("latin-1"), "UTF-8"),
+        (b"x,y\n\xc3\xa9,2\n\xe9,2\n", "UTF-8"),
         ("x,price\n1,2\ninf,3\n", "column 'x', line 3; "),
         ("x,Price \n1,2\n", "did you mean 'Price '?"),
         ("x,y\n1,2\n", "its columns are 'x', 'y'"),
@@ -1198,8 +1198,21 @@ def test_columns_that_are_text_because_of_few_values(folder, done, refused):
     assert "'0x10' in line 62" in refused("evaluate", "m", "t.csv")
 
 
-@pytest.mark.parametrize("more", [(), ("--sample", "50")])
-def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more):
+def test_a_target_with_few_words_among_numbers(folder, done):
+    """In memory their rows are left out; the command says how many."""
+    path = write("t.csv", f"x,k,y\n{ROWS}1.5,1,?\n1.6,1,$2\n")
+    for task in ("auto", "regression"):
+        report = done("fit", path, *FAST, "--target", "y", "--task", task)
+        assert (report["task"], report["rows_without_target"]) == ("regression", 1)
+        assert (
+            "Column 'y': read as numbers of unit $; 1 of its values are none and count "
+            "as missing: '?'." in report["notes"]
+        )
+
+
+def test_a_streamed_target_with_few_words_among_numbers(folder, done, refused):
+    """Of a table that stays where it is they are refused."""
+    more = ("--sample", "50")
     fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}1.5,1,?\n"), *FAST, *more, "--target")
     for task in ("auto", "regression"):
         line = refused(*fit, "y", "--task", task).splitlines()[-1]
@@ -1208,6 +1221,17 @@ def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more
             in line
         )
         assert line.endswith("if it holds classes, use --task classification")
+    rows = "".join(f"{k / 7},1,${k}\n" for k in range(60))
+    line = refused(
+        "fit", write("d.csv", f"x,k,y\n{rows}"), *FAST, *more, "--target", "y"
+    )
+    assert (
+        "'y' holds numbers with something round them, such as $0; write plain" in line
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--sample", "50")])
+def test_a_target_that_is_meant_to_be_classes(folder, done, more):
     fit = (
         "fit",
         write("k.csv", f"x,k,y\n1.5,?,2.5\n1.4,?,2.5\n{ROWS}"),

@@ -152,8 +152,8 @@ def test_numbers_where_the_fit_saw_text():
     ("given", "message"),
     [
         (
-            np.char.add(CODES.astype(str), " "),
-            "column 'k': 8 of 8 values are .*, such as '1 '; the fit saw '1'$",
+            np.char.add(" ", CODES.astype(str)),
+            "column 'k': 8 of 8 values are .*, such as ' 1'; the fit saw '1'$",
         ),
         (np.char.add("0", CODES.astype(str)), "such as '01'; the fit saw '1'"),
         (
@@ -231,3 +231,12 @@ def test_a_fit_says_nothing_of_its_own_levels(machine):
         KernelMachineRegressor(
             features="fourier", n_components=10, alpha=1.0, random_state=0
         ).fit(table, table["x"], sample_weight=weight)
+
+
+def test_blanks_at_the_end_of_a_level_say_nothing():
+    rows = frame(["yes", "no", "yes ", "no\t", "yes  "])
+    encoder = TableEncoder().fit(rows)
+    assert encoder.get_feature_names_out().tolist() == ["k_no", "k_yes"]
+    expected = [[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]]
+    np.testing.assert_array_equal(encoder.transform(rows), expected)
+    np.testing.assert_array_equal(encoder.transform(rows[2:3]), [[0, 1]])

@@ -133,7 +133,8 @@ def test_an_index_of_row_numbers(read, header, first):
 
 
 @pytest.mark.parametrize(
-    "order", [np.arange(N) + 2, np.append(np.arange(N - 1), 0), np.arange(N) / 2]
+    "order",
+    [np.arange(N)[::-1] + 2, np.append(np.arange(N - 1), 0), np.arange(N) / 2],
 )
 def test_columns_without_a_name_that_are_no_index(read, order):
     table, notes = read(
@@ -142,6 +143,17 @@ def test_columns_without_a_name_that_are_no_index(read, order):
     )
     assert table.column_names == ["", "a"]
     assert notes == ["Column 1 has no name; give it one."]
+
+
+@pytest.mark.parametrize("order", [np.arange(N) + 2, np.arange(N) ** 2])
+def test_an_index_with_gaps(read, order):
+    """As pandas writes the rows that a condition has kept."""
+    table, notes = read(
+        ",a\n"
+        + "".join(f"{k},{a}\n" for k, a in zip(order, NUMBERS[:, 0], strict=True))
+    )
+    assert table.column_names == ["a"]
+    assert notes == ["Column 1, which has no name, numbers the rows, and is left out."]
 
 
 def test_several_columns_without_a_name(read):
@@ -257,16 +269,12 @@ def test_predictions_with_and_without_the_index(tmp_path):
     )
 
 
-def test_frames_whose_columns_are_text_because_of_few_values():
-    frame = pd.DataFrame(NUMBERS, columns=["a", "b"])
-    texts = frame.astype(str)
-    texts.loc[7, "a"] = "1,000"
-    mixed = frame.astype(object)
-    mixed.loc[7, "a"] = "1,000"
-    for given in (texts, mixed):
-        with pytest.warns(
-            UserWarning,
-            match="Column 'a' is text because of 1 of 60 values, first '1,000' in "
-            "row 7;",
-        ):
-            machine().fit(given, NUMBERS[:, 0])
+def test_frames_whose_columns_are_no_dates_because_of_few_values():
+    days = pd.date_range("2020-01-30", periods=60).strftime("%Y-%m-%d").to_list()
+    days[7] = "soon"
+    with pytest.warns(
+        UserWarning,
+        match="Column 'a' is text because of 1 of 60 values, first 'soon' in row 7; "
+        "write dates there, or nothing",
+    ):
+        machine().fit(pd.DataFrame({"a": days}), NUMBERS[:, 0])

@@ -160,6 +160,8 @@ def fit(
     unbounded: options.Unbounded = False,
     exclude: options.Exclude = None,
     numeric: options.Numeric = None,
+    text: options.AsText = None,
+    dates: options.DayOrMonth = None,
     memory_limit: options.Memory = None,
     sample: options.Sample = None,
     dask: options.Dask = None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,11 +147,13 @@ def _predicted(
     table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
     written = list[str]()
+    unseen = Counter[str]()
 
     def columns_of(X: Any) -> Facts:
         inputs = saved.inputs(X, data)
         if isinstance(table, pa.Table):
             refuse_infinite(inputs, data)
+        unseen.update(saved.model.encoder_.count_unseen(inputs))
         columns = predictions(saved, inputs, options)
         written[:] = columns
         return columns
@@ -167,6 +170,12 @@ def _predicted(
     if isinstance(table, pa.Table):
         write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
+    notes += [
+        f"{rows:,} of {n_rows:,} rows have a value of {name!r} that the fit did not "
+        "see."
+        for name, rows in unseen.items()
+        if rows
+    ]
     return {
         "model": str(model_path),
         "data": str(data),

@@ -21,6 +21,7 @@ from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     drawn_rows,
+    noted,
     open_table,
     refuse_infinite,
     scored_share,
@@ -31,9 +32,11 @@ from bochner.cli.target import (
     kind_of_type,
     learned_task,
     read_target,
+    refuse_numbers_written,
     score,
     split_rows,
     summary_of_target,
+    with_numbers_written,
     with_target,
 )
 from bochner.data.table import TableEncoder
@@ -157,7 +160,8 @@ class Fit:
         values["memory_limit"] = self.run.memory_limit
         values |= {key: getattr(self.run, key) for key in ("sample", "dask", "device")}
         values |= {} if self.test_size == TEST_SIZE else {"test_size": self.test_size}
-        several = {"numeric": values.pop("numeric") or [], "exclude": self.exclude}
+        several = {name: values.pop(name) or [] for name in ("numeric", "text")}
+        several["exclude"] = self.exclude
         words = [
             word
             for key, value in values.items()
@@ -180,12 +184,25 @@ def asked_task(arguments: Fit) -> str:
     return "classification" if loss in CLASS_LOSSES else "auto"
 
 
+def asked_of_text(parameters: Facts) -> tuple[list[str] | None, bool | None]:
+    """Columns that stay text, and whether days stand before months, as the options
+    say.
+    """
+    dates = parameters.get("dates")
+    return parameters.get(
+        "text"
+    ) or None, None if dates is None else dates == "day-first"
+
+
 def estimator_of(arguments: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
     parameters = arguments.parameters | {"verbose": 1}
     parameters["random_state"] = parameters.pop("seed", None)
     parameters["numeric_features"] = parameters.pop("numeric", None) or None
+    parameters["text_features"], parameters["day_first"] = asked_of_text(parameters)
+    for name in ("text", "dates"):
+        parameters.pop(name, None)
     if task == "classification":
         return KernelMachineClassifier(**parameters)
     if parameters["loss"] == "auto":
@@ -257,7 +274,10 @@ def _fitted(arguments: Fit) -> Facts:
     table = _opened(arguments, notes)
     with errors_of(arguments.data):
         target = summary_of_target(table, arguments.target, arguments.data)
-        task, reason = learned_task(target, asked_task(arguments), arguments.data)
+        asked_for = asked_task(arguments)
+        if isinstance(table, TableSource) and asked_for != "classification":
+            refuse_numbers_written(target, arguments.data)
+        task, reason = learned_task(target, asked_for, arguments.data)
         asked = {
             "--uncertainty": arguments.uncertainty,
             "--unbounded": arguments.unbounded,
@@ -302,9 +322,8 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
         check_output(arguments.out, path)
     if name in arguments.exclude:
         raise CommandError(f"column '{name}' is the target; it cannot be excluded")
-    refused = {} if asked == "classification" else {name: CLASSES}
     table = open_table(
-        path, notes.append, (), arguments.run.sample, arguments.exclude, [name], refused
+        path, notes.append, (), arguments.run.sample, arguments.exclude, [name]
     )
     if isinstance(table.schema, pa.Schema):
         names = table.schema.names
@@ -314,7 +333,13 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
             raise CommandError(
                 f"{path}: no column to learn from: there is none besides the target"
             )
-        if isinstance(table, TableSource) and asked == "classification":
+        if isinstance(table, pa.Table) and asked != "classification":
+            table, note = with_numbers_written(table, name)
+            notes += [note] if note else []
+        elif isinstance(table, TableSource) and asked != "classification":
+            if why := table.why_text(name):
+                raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
+        elif isinstance(table, TableSource):
             table = replace(
                 table, schema=bare(table.schema)
             )  # text is meant, even if most of it is numbers
@@ -529,10 +554,14 @@ def _check_columns(
             "is empty"
         )
     refuse_infinite(X, arguments.data)
-    TableEncoder().fit(X)
-    remarks = []
+    text, day_first = asked_of_text(arguments.parameters)
+    remarks = list[str]()
+    with noted(lambda note: None):  # the fit says it again
+        encoder = TableEncoder(text_features=text, day_first=day_first).fit(X)
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind = column.type
+        if name in encoder.written:
+            continue
         n = len(column) - column.null_count
         if (
             pa.types.is_string(kind) or pa.types.is_large_string(kind)

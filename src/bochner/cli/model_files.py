@@ -90,8 +90,11 @@ class SavedModel:
 
     @property
     def other_columns(self) -> dict[str, str]:
-        """Columns that are no text to the model, each with an empty text."""
-        return dict.fromkeys(set(self.columns or []) - set(self.text_columns), "")
+        """Columns that are no text in the tables of the model, each with an empty
+        text.
+        """
+        text = {*self.text_columns, *self.model.encoder_.written}
+        return dict.fromkeys(set(self.columns or []) - text, "")
 
     def open_table(
         self, path: Path, note: Callable[[str], None], *named: str

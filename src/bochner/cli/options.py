@@ -205,6 +205,32 @@ Numeric = Annotated[
         "be repeated.",
     ),
 ]
+AsText = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="COL",
+        autocompletion=_columns,
+        help="A column whose text is never read as dates or numbers. May be repeated.",
+    ),
+]
+
+
+class Dates(StrEnum):
+    """What stands first in dates that may be either."""
+
+    day_first = "day-first"
+    month_first = "month-first"
+
+
+DayOrMonth = Annotated[
+    Dates | None,
+    typer.Option(
+        "--dates",
+        help="What stands first in dates such as 1/2/2017, where all of a column may "
+        "be either.",
+    ),
+]
 TestSize = Annotated[
     float,
     typer.Option(

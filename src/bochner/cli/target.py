@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts, listed, missing_column, printable
 from bochner.cli.tables import noted, place_of
+from bochner.data.columns import base_kind
 from bochner.data.hashes import row_hashes
+from bochner.data.written_values import read_written, written_kind
 from bochner.scores import summaries as scores
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.opening import open_source
@@ -257,6 +259,42 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
+def with_numbers_written(table: pa.Table, name: str) -> tuple[pa.Table, str]:
+    """The table with a target of text as numbers where it holds such as people write
+    them, and a note that says so; otherwise the table as it is.
+    """
+    column = table[name].combine_chunks()
+    if kind_of_type(column.type) != "text":
+        return table, ""
+    coded = _plain(column).dictionary_encode()
+    labels = coded.dictionary.to_pylist()
+    rows = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(labels))
+    written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
+    if base_kind(written.kind) != "number":
+        return table, ""
+    numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
+    read = numbers.take(coded.indices)
+    place = table.column_names.index(name)
+    note = written.note[0].upper() + written.note[1:]
+    return table.set_column(place, name, read), f"{note}."
+
+
+def refuse_numbers_written(target: TargetSummary, path: Path) -> None:
+    """Raise CommandError where the target of a table that stays where it is holds
+    numbers with something round them.
+    """
+    if target.kind != "text" or target.counts is None:
+        return
+    classes = target.classes()
+    if base_kind(written_kind(classes, target.name).kind) == "number":
+        first = printable(next(iter(classes)))
+        raise CommandError(
+            f"{path}: column '{target.name}' holds numbers with something round them, "
+            f"such as {first}; write plain numbers, or use --task classification if "
+            "they are classes"
+        )
+
+
 def summary_of_target(
     table: pa.Table | TableSource, name: str, path: Path
 ) -> TargetSummary:
@@ -289,8 +327,11 @@ def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Targ
     if not isinstance(rows.X, pa.Table):
         y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
         return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
-    target = read_target(rows.X, name, path)
-    X = rows.X.drop_columns([name])
+    table = rows.X
+    if task == "regression":
+        table, _ = with_numbers_written(table, name)
+    target = read_target(table, name, path)
+    X = table.drop_columns([name])
     if not len(target.values):
         raise no_values(name, path)
     if task == "classification":

@@ -18,17 +18,25 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.written_values import WRITTEN, is_missing_word, read_written
+
 
 class Parts(dict[str, tuple[str, ...]]):
-    """Parts by kind, where that of moments may have their time zone behind it, such
-    as "datetime Asia/Tokyo".
+    """Parts by kind, which may have more behind it: the time zone of moments, such as
+    "datetime Asia/Tokyo", or how values of text are written, such as "number written
+    1.5 kg".
     """
 
     def __missing__(self, kind: str) -> tuple[str, ...]:
-        name, _, zone = kind.partition(" ")
-        if name != "datetime" or not zone:
+        name = base_kind(kind)
+        if name == kind:
             raise KeyError(kind)
         return self[name]
+
+
+def base_kind(kind: str) -> str:
+    """A kind of column without a time zone, and without how values are written."""
+    return kind.partition(" ")[0]
 
 
 PARTS = Parts(
@@ -50,9 +58,11 @@ NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneTy
 
 
 def label_text(label: Any) -> str:
-    """Text of a label of a category. Equal numbers have one text, whatever their
-    type: that of 1.0 is 1.
+    """Text of a label of a category, without blanks at its end. Equal numbers have
+    one text, whatever their type: that of 1.0 is 1.
     """
+    if isinstance(label, str):
+        return label.rstrip()
     if type(label).__name__ == "Interval":
         left = label_text(label.left)
         right = label_text(label.right)
@@ -102,6 +112,22 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         kind, values = _read_series(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
+    if expected is not None and WRITTEN in expected:
+        written, expected = expected, base_kind(expected)
+        if isinstance(values, tuple):
+            codes, labels = values
+            read = as_written(codes, labels, written)
+            said = [label for label in labels if not is_missing_word(label)]
+            if said and missing(read).all():
+                form = written.partition(WRITTEN)[2]
+                raise ValueError(
+                    f"column {name!r} holds {said[0]!r} and the like where the fit saw "
+                    f"{expected}s written as {form}; write them so, or leave the "
+                    "column out of both tables"
+                )
+            return written, read
+        if kind == expected:
+            return written, values
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
         return kind, values
     if {expected, kind} == {"date", "datetime"}:
@@ -133,6 +159,15 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[
         expected
     ] else (np.full(n, -1), [])
+
+
+def as_written(codes: np.ndarray, labels: list[str], kind: str) -> np.ndarray:
+    """Parts of the values of a column of text that is read as a kind, shape (n,
+    parts).
+    """
+    values = np.append(read_written(labels, kind), np.nan)[codes]
+    base = base_kind(kind)
+    return values[:, np.newaxis] if base == "number" else _turns(values, base)
 
 
 def library_of(X: Any) -> str | None:
@@ -198,7 +233,8 @@ def stored_texts(column: Any) -> tuple[np.ndarray, list[str]] | None:
             dict.fromkeys(value for value in values if isinstance(value, str))
         )
     }
-    return np.array([labels.get(value, -1) for value in values]), list(labels)
+    codes = np.array([labels.get(value, -1) for value in values])
+    return codes, [label_text(value) for value in labels]
 
 
 def missing(values: Any) -> np.ndarray:
@@ -260,6 +296,24 @@ def column_number(column: int | str, names: Sequence[str]) -> int:
             f"{len(names) - 1}, or one of {some}."
         )
     return int(found) % len(names)
+
+
+def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
+    """Numbers of the columns that an argument names; ValueError where there is no such
+    column.
+
+    Parameters
+    ----------
+    columns : sequence of int or str, int or str, "all" or None
+        By number or name.
+    names : sequence of str
+        Of all columns.
+    """
+    if isinstance(columns, str) and columns == "all" and "all" not in names:
+        return set(range(len(names)))
+    alone = isinstance(columns, str | numbers.Integral)
+    given = [columns] if alone else [] if columns is None else columns
+    return {column_number(column, names) for column in given}
 
 
 def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[str, Any]:

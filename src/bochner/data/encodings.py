@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
+from bochner.data.columns import (
+    LINEAR,
+    PARTS,
+    base_kind,
+    column_name,
+    missing,
+    refuse_infinite,
+)
 from bochner.data.level_means import LevelMeans, levels_differ, text_digests
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
@@ -506,7 +513,7 @@ def encodings(
             "constant"
         )
     width = np.zeros(len(statistic.kinds), np.int64)
-    number = np.array([kind == "number" for kind in statistic.kinds]) & (
+    number = np.array([base_kind(kind) == "number" for kind in statistic.kinds]) & (
         statistic.missing < statistic.rows
     )
     number[[int(j) for j in codes]] = False

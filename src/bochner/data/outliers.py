@@ -16,6 +16,9 @@ FENCE = 3.0
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
 MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outliers
 RANGED_ROWS = 4096  # that tell a range
+# Of a value that stands for a missing one: its least share of the values, how many
+# others differ, and its least distance from them, in their range
+STAND_IN_SHARE, DIFFERENT_OTHERS, APART = 0.01, 20, 0.05
 
 
 class Bounds(NamedTuple):
@@ -43,6 +46,35 @@ def drawn(rows: Indices, most: int) -> Indices:
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
+
+def stand_in_for_missing(values: NDArray) -> float | None:
+    """The least or the greatest of some values where it is frequent and stands apart
+    from all others as a number for a missing value does, such as -200, -9999 or 999;
+    None where none is.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        NaN where they are missing.
+    """
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return None
+    for value in (known.min(), known.max()):
+        others = known[known != value]
+        share = 1 - len(others) / len(known)
+        few_others = len(np.unique(others)) < DIFFERENT_OTHERS
+        if value % 1 or share < STAND_IN_SHARE or few_others:
+            continue
+        extent = others.max() - others.min()
+        distance = np.abs(others - value).min() / extent
+        is_negative = value < 0 <= others.min()
+        digits = f"{abs(value):.0f}"
+        has_nines = len(digits) > 1 and set(digits) == {"9"}
+        if distance > APART and (is_negative or has_nines):
+            return float(value)
+    return None
 
 
 def outer_fences(

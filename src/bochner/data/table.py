@@ -4,6 +4,7 @@ shift-invariant kernels make sense.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
@@ -26,7 +27,7 @@ from sklearn.utils.validation import _get_feature_names as get_feature_names
 from bochner.data.array_source import rows_of
 from bochner.data.columns import (
     column_name,
-    column_number,
+    columns_of,
     label_text,
     library_of,
     missing,
@@ -61,6 +62,7 @@ from bochner.data.outliers import (
     bounds_of,
     drawn,
     farthest_fences,
+    stand_in_for_missing,
 )
 from bochner.data.table_input import (
     are_finite,
@@ -78,6 +80,7 @@ from bochner.data.table_statistic import (
     warn_of_equal,
 )
 from bochner.data.weights import checked_weight
+from bochner.data.written_values import WRITTEN
 from bochner.notices import listed, warn
 
 __all__ = [
@@ -113,6 +116,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     day points on a circle. Times with a zone are read as clocks show them in the zone
     of the fit, whatever the zone of later rows.
 
+    Text is read as people write it where that is certain: dates such as 31/12/2017,
+    1-Dec-17, December-2017 and 8/31/2015 01:19 PM where all values of a column have one
+    order of day, month and year; and numbers such as 23.4 kg, $2,399, 5 %, 1.200,50 and
+    (3.2) where nine tenths of the values are numbers of one unit. The other values of
+    such a column, and words such as ?, - and n/a, count as missing. A warning says so.
+    Later rows are read in the same way, and ISO dates too.
+
     A missing number or date becomes the mean of its column (a point on a circle: its
     centre) and, if the fit saw one, a 1 in an extra column `<name>_missing`. A missing
     category is a category. Columns without any value in the fit, and circles with a
@@ -120,7 +130,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     the fit becomes 0, even if it differs later (unless with_std=False). Numbers whose
     squares overflow or underflow, such as 1e200, are scaled by their range.
 
-    The text of a level is its identity, blanks and leading zeros included. Whole
+    The text of a level is its identity, but for blanks at its end. Whole
     numbers have one text in every type, so that 1.0 is 1. Numbers count as levels where
     levels of the fit are numbers, and False and True are 0 and 1 where the fit saw no
     others. A warning shows a level where most values of a column are levels that the
@@ -140,6 +150,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Number of most frequent categories kept per column. All others, including those
         that the fit did not see, share a column `<name>_other` and are distinguished by
         16 columns `<name>_code0` to `<name>_code15`.
+    text_features : sequence of int or str, "all" or None, default=None
+        Columns, by number or name, whose text is never read as dates or numbers; "all"
+        for all columns. Columns of a categorical type are not in any case.
+    day_first : bool or None, default=None
+        Whether 1/2/2017 is in February where all dates of a column may have days or
+        months first. None takes the order in which the rows are sorted, and else leaves
+        the column as text.
 
     Attributes
     ----------
@@ -190,9 +207,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _bounds: dict[str, tuple[float, ...]] | None = None
     _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
-    def __init__(self, *, with_std: bool = True, max_categories: int = 100):
+    def __init__(
+        self,
+        *,
+        with_std: bool = True,
+        max_categories: int = 100,
+        text_features: Any = None,
+        day_first: bool | None = None,
+    ):
         self.with_std = with_std
         self.max_categories = max_categories
+        self.text_features = text_features
+        self.day_first = day_first
 
     @classmethod
     def of(cls, statistic: TableStatistic, **parameters: Any) -> TableEncoder:
@@ -214,7 +240,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder.n_features_in_ = len(statistic.kinds)
         if statistic.names is not None:
             encoder.feature_names_in_ = np.array(statistic.names, dtype=object)
-        return encoder._settle(statistic)
+        return encoder._settle(encoder._with_written(statistic))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Learn the encoding.
@@ -289,11 +315,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         first_part = part_offsets(self.statistic_.kinds)[numbers.index]
         summary = self.statistic_.summary.take(first_part)
         bounds = dict[str, tuple[float, ...]]()
-        low, high = farthest_fences(
-            np.column_stack(
-                [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
-            )
+        values_of_some = np.column_stack(
+            [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
         )
+        for j, values in zip(numbers.index.tolist(), values_of_some.T, strict=True):
+            if (stand_in := stand_in_for_missing(values)) is not None:
+                _warn_of_stand_in(
+                    column_name(self.statistic_.names, j),
+                    stand_in,
+                    float(np.mean(values == stand_in)),
+                )
+        low, high = farthest_fences(values_of_some)
         for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
             j = int(numbers.index[i])
             values = self._read(series[j], j)[:, 0]
@@ -469,18 +501,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             By number or name.
         """
         every = range(self.n_features_in_)
-        names = [column_name(self.statistic_.names, j) for j in every]
-        if isinstance(columns, str) and columns == "all" and "all" not in names:
-            return set(every)
-        alone = isinstance(columns, str | Integral)
-        given = [columns] if alone else [] if columns is None else columns
-        return {column_number(column, names) for column in given}
+        return columns_of(
+            columns, [column_name(self.statistic_.names, j) for j in every]
+        )
 
     @property
     def left_out(self) -> list[str]:
         """Names of columns whose levels say nothing of the target."""
         names = self.statistic_.names
         return [column_name(names, int(j)) for j in self._left_out or ()]
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Columns of text that are read as dates or numbers, by name, and how they are
+        written, such as "date written day/month/year".
+        """
+        return {
+            column_name(self.statistic_.names, j): kind
+            for j, kind in enumerate(self.statistic_.kinds)
+            if WRITTEN in kind
+        }
 
     @property
     def codes(self) -> dict[str, list[float]]:
@@ -722,6 +762,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 subject=f"gaps {gaps}",
             )
 
+    def count_unseen(self, X: Any) -> Counter[str]:
+        """Count the rows that have a level which the fit did not see, by the name of
+        the column, of columns whose levels are all known.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+            With the columns of the fit.
+        """
+        found = Counter[str]()
+        if sp.issparse(X) or not self.columns_:
+            return found
+        for column, _, name, (codes, labels) in self._columns_of(X, TextColumn):
+            known = column.known(labels)
+            if known is not None:
+                rows = np.bincount(codes[codes >= 0], minlength=len(labels))
+                found[name] += int(rows[~known].sum())
+        return found
+
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
         """Encode like `encode` a few rows: an array of finite numbers, or a frame of
         pandas or polars, as of the fit.
@@ -957,10 +1016,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         X = self._validated(X, reset=before is None)
         weight = checked_weight(sample_weight, X)
-        statistic = TableStatistic.of(
-            X, weight, kinds=before.expected() if before else None
+        if before is None:
+            return self._settle(self._with_written(TableStatistic.of(X, weight)))
+        return self._settle(
+            before + TableStatistic.of(X, weight, kinds=before.expected())
         )
-        return self._settle(statistic if before is None else before + statistic)
+
+    def _with_written(self, statistic: TableStatistic) -> TableStatistic:
+        """The statistic of the first rows, whose columns of text with dates and numbers
+        are read as such; a warning says so.
+        """
+        names = [column_name(statistic.names, j) for j in range(len(statistic.kinds))]
+        as_text = columns_of(self.text_features, names)
+        statistic, notes = statistic.with_written(as_text, self.day_first)
+        for note in notes:
+            warn(note[0].upper() + note[1:] + ".")
+        return statistic
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
         known_codes = self._codes or {}
@@ -1036,6 +1107,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _warn_of_stand_in(name: str, value: float, share: float) -> None:
+    """Say that a value of a column perhaps stands for a missing one."""
+    warn(
+        f"Column {name!r}: {value:g} in {100 * share:.2g} % of the rows stands apart "
+        "from all other values; if it stands for a missing value, make it NaN."
+    )
 
 
 def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:

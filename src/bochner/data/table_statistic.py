@@ -7,7 +7,7 @@ ones of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -20,12 +20,15 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import (
     PARTS,
+    as_written,
+    base_kind,
     column_name,
     missing,
     read_column,
     refuse_infinite,
 )
 from bochner.data.table_input import require_width
+from bochner.data.written_values import written_kind
 from bochner.notices import listed, warn
 
 LARGE = 2.0**49
@@ -345,6 +348,8 @@ class TableStatistic:
         a category that is left out: at most the sum of all weights over 2^19.
     integers : dict of str to (int, int), or None
         Least and greatest value of columns of large integers, by the column's number.
+    declared : list of str, or None
+        Numbers of columns of text whose type says that they are categories.
     """
 
     rows: int
@@ -356,6 +361,7 @@ class TableStatistic:
     categories: dict[str, dict[str, float]]
     undercounts: dict[str, float] | None = None
     integers: Extremes | None = None
+    declared: list[str] | None = None
 
     @classmethod
     def of(
@@ -431,6 +437,8 @@ class TableStatistic:
             self.integers[j] = (min(low, least), max(high, most))
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
+        declared = {*(self.declared or ()), *(other.declared or ())}
+        self.declared = sorted(declared) or None
         for j, weights in b.categories.items():
             counts = self.categories.setdefault(j, {})
             for category, weight in weights.items():
@@ -451,6 +459,58 @@ class TableStatistic:
         """Note that counts of a column may be too small by so much more."""
         lost = self.undercounts or {}
         self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
+
+    def with_written(
+        self, as_text: Collection[int], day_first: bool | None
+    ) -> tuple[TableStatistic, list[str]]:
+        """A statistic whose columns of text that hold dates or numbers are such; and
+        notes that say so.
+
+        Parameters
+        ----------
+        as_text : collection of int
+            Numbers of columns that stay text, as those that are declared categories.
+        day_first : bool or None
+            As of `written_kind`.
+        """
+        stay = {*map(str, as_text), *(self.declared or ())}
+        written = {
+            j: written_kind(counts, column_name(self.names, int(j)), day_first)
+            for j, counts in self.categories.items()
+            if j not in stay
+        }
+        notes = [one.note for one in written.values() if one.note]
+        read = {j: one for j, one in written.items() if one.kind != "text"}
+        if not read:
+            return self, notes
+        kinds = list(self.kinds)
+        gaps = self.missing.copy()
+        parts = [Summary.empty(0)]
+        offsets = part_offsets(self.kinds)
+        for j in range(len(kinds)):
+            if (one := read.get(str(j))) is None:
+                parts.append(self.summary.take(slice(*offsets[j : j + 2])))
+                continue
+            counts = self.categories[str(j)]
+            weights = np.fromiter(counts.values(), np.float64, len(counts))
+            codes = np.arange(len(counts))
+            values = as_written(codes, list(counts), one.kind)
+            parts.append(Summary.of(values, weights))
+            # Rows without a value, of which only the weights are known
+            lost = sum(counts[value] for value in one.others) / weights.sum()
+            gaps[j] += int(np.ceil(lost * (self.rows - gaps[j])))
+            kinds[j] = one.kind
+        categories = {j: own for j, own in self.categories.items() if j not in read}
+        cut = {j: own for j, own in (self.undercounts or {}).items() if j not in read}
+        found = replace(
+            self,
+            kinds=kinds,
+            missing=gaps,
+            summary=_stack(parts),
+            categories=categories,
+            undercounts=cut or None,
+        )
+        return found, notes
 
     def equal_integers(self) -> list[str]:
         """Names of columns of different integers that count as constant in double
@@ -582,6 +642,7 @@ def _of_columns(
     gaps = []
     parts = [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
+    declared = [str(j) for j, column in enumerate(columns) if _is_category(column)]
     for j, column in enumerate(columns):
         kind, values = read_column(
             column, column_name(names, j), kinds[j] if kinds else None
@@ -601,10 +662,22 @@ def _of_columns(
             parts.append(Summary.of(values[keep], weight))
     summary = _stack(parts)
     integers = _integers(columns.__getitem__, found, summary, counted)
-    missed = np.array(gaps, np.int64)
     return TableStatistic(
-        len(weight), found, names, False, missed, summary, categories, integers=integers
+        len(weight),
+        found,
+        names,
+        False,
+        np.array(gaps, np.int64),
+        summary,
+        categories,
+        integers=integers,
+        declared=declared or None,
     )
+
+
+def _is_category(column: Any) -> bool:
+    """Whether a column is of a type of categories."""
+    return isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum)
 
 
 def _integers(
@@ -616,7 +689,10 @@ def _integers(
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
     found = {}
     for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
-        if kinds[j] == "number" and (ends := extremes(column(j), keep)) is not None:
+        if (
+            base_kind(kinds[j]) == "number"
+            and (ends := extremes(column(j), keep)) is not None
+        ):
             found[str(j)] = ends
     return found
 
@@ -635,7 +711,7 @@ def has_common_unit(statistic: TableStatistic) -> bool:
     summary = statistic.summary
     varies = summary.low < summary.high
     if (
-        set(statistic.kinds) - {"number"}
+        set(map(base_kind, statistic.kinds)) - {"number"}
         or varies.sum() < FEWEST_COLUMNS
         or statistic.missing.any()
     ):

@@ -155,6 +155,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         takes these for codes of categories where the mean targets of the integers
         follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
         name such columns.
+    text_features : sequence of int or str, "all" or None, default=None
+        Columns, by number or name, whose text is never read as dates or numbers; "all"
+        for all columns. Otherwise text such as 31/12/2017, 23.4 kg, $2,399 or 5 % is,
+        where all of a column is written so, or for numbers nine tenths of it; a warning
+        says so. Columns of a categorical type stay as they are.
+    day_first : bool or None, default=None
+        Whether 1/2/2017 is in February where all dates of a column may have days or
+        months first; see `TableEncoder`.
 
     Attributes
     ----------
@@ -320,6 +328,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
         numeric_features: Any = None,
+        text_features: Any = None,
+        day_first: bool | None = None,
     ) -> None:
         super().__init__(
             kernel,
@@ -334,6 +344,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             random_state,
             verbose,
             numeric_features,
+            text_features,
+            day_first,
         )
         self.class_weight = class_weight
 

@@ -209,6 +209,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         random_state: Any = None,
         verbose: int = 0,
         numeric_features: Any = None,
+        text_features: Any = None,
+        day_first: bool | None = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -222,6 +224,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.random_state = random_state
         self.verbose = verbose
         self.numeric_features = numeric_features
+        self.text_features = text_features
+        self.day_first = day_first
 
     # What subclasses say of targets and losses
 
@@ -681,7 +685,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         learned, and all rows.
         """
         seed = self._seed()
-        self.encoder_ = encoder = rows.encoder(self._request.is_named)
+        self.encoder_ = encoder = rows.encoder(
+            self._request.is_named, self.text_features, self.day_first
+        )
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if rows.y is not None and self._request.learnable():
@@ -842,6 +848,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             else replace(
                 choice.model.report,
                 codes=self.encoder_.codes,
+                written=self.encoder_.written,
                 left_out=self.encoder_.left_out,
             )
         )

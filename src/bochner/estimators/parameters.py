@@ -286,6 +286,11 @@ PARAMETERS = {
     "numeric_features": Parameter(
         "Columns whose integers are quantities and never codes of categories."
     ),
+    "text_features": Parameter("Columns whose text is never read as dates or numbers."),
+    "day_first": Parameter(
+        "Whether days stand before months in dates that may be either.",
+        ("flag", "none"),
+    ),
     "bounded": Parameter(
         "Whether predictions stay near the range of the targets.", ("flag",)
     ),

@@ -156,6 +156,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         takes these for codes of categories where the mean targets of the integers
         follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
         name such columns.
+    text_features : sequence of int or str, "all" or None, default=None
+        Columns, by number or name, whose text is never read as dates or numbers; "all"
+        for all columns. Otherwise text such as 31/12/2017, 23.4 kg, $2,399 or 5 % is,
+        where all of a column is written so, or for numbers nine tenths of it; a warning
+        says so. Columns of a categorical type stay as they are.
+    day_first : bool or None, default=None
+        Whether 1/2/2017 is in February where all dates of a column may have days or
+        months first; see `TableEncoder`.
     bounded : bool, default=True
         Whether predictions stay near the range of the targets of the fit. How far they
         may go beyond it is decided by the errors at rows left out of the fit: far where
@@ -327,6 +335,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
         numeric_features: Any = None,
+        text_features: Any = None,
+        day_first: bool | None = None,
         bounded: bool = True,
     ) -> None:
         super().__init__(
@@ -342,6 +352,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             random_state,
             verbose,
             numeric_features,
+            text_features,
+            day_first,
         )
         self.quantile = quantile
         self.uncertainty = uncertainty

@@ -496,12 +496,26 @@ class CheckedRows:
             return int(self.X.shape[0])
         return self.summary.n_rows or self.stream.table.expected
 
-    def encoder(self, standardize: bool | str) -> TableEncoder:
-        """The encoder that is learned from all rows; `standardize` as in `encode`."""
+    def encoder(
+        self,
+        standardize: bool | str,
+        text_features: Any = None,
+        day_first: bool | None = None,
+    ) -> TableEncoder:
+        """The encoder that is learned from all rows.
+
+        Parameters
+        ----------
+        standardize : bool or "auto"
+            As in `encode`.
+        text_features, day_first
+            As of `TableEncoder`.
+        """
+        text = {"text_features": text_features, "day_first": day_first}
         if self.summary is None:
-            encoder = encode(self.X, self.weight, standardize)
+            encoder = encode(self.X, self.weight, standardize, **text)
         else:
-            encoder = encoder_of(self.summary.table, standardize)
+            encoder = encoder_of(self.summary.table, standardize, **text)
         return encoder.without_outliers(self.X, self.weight)
 
     def encoded(
@@ -562,7 +576,9 @@ class CheckedRows:
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
 
 
-def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEncoder:
+def encode(
+    X: Any, weights: NDArray | None, standardize: bool | str, **text: Any
+) -> TableEncoder:
     """Fit the encoder of a table; ValueError where nothing is in it.
 
     Parameters
@@ -573,23 +589,27 @@ def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEnc
     standardize : bool or "auto"
         Whether columns of numbers get unit variance; "auto" for yes unless all are
         numbers of one unit, as pixels.
+    **text
+        How columns of text are read: parameters of `TableEncoder`.
     """
-    encoder = TableEncoder(with_std=bool(standardize)).fit(
+    encoder = TableEncoder(with_std=bool(standardize), **text).fit(
         X, sample_weight=normalised_weights(weights)
     )
     if isinstance(standardize, str) and has_common_unit(encoder.statistic_):
-        return encoder_of(encoder.statistic_, False)
+        return encoder_of(encoder.statistic_, False, **text)
     return _without_categories(encoder)
 
 
-def encoder_of(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
+def encoder_of(
+    statistic: TableStatistic, standardize: bool | str, **text: Any
+) -> TableEncoder:
     """The encoder of rows that a statistic is of; otherwise as `encode`."""
     with_std = (
         not has_common_unit(statistic)
         if isinstance(standardize, str)
         else bool(standardize)
     )
-    return _without_categories(TableEncoder.of(statistic, with_std=with_std))
+    return _without_categories(TableEncoder.of(statistic, with_std=with_std, **text))
 
 
 def _without_categories(encoder: TableEncoder) -> TableEncoder:

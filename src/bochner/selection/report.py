@@ -141,6 +141,9 @@ class Report:
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
         codes that the fit saw.
+    written : dict of str to str
+        Columns of text that were read as dates or numbers, by name, and how they are
+        written.
     left_out : list of str
         Columns of more levels than are kept, whose mean targets differ by no more than
         chance: they count as one level.
@@ -172,6 +175,7 @@ class Report:
     rows: RowsCurve | None = None
     parts: list[str] = field(default_factory=list)
     codes: dict[str, list[float]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     bounds: list[list[float]] = field(default_factory=list)
 
@@ -200,6 +204,12 @@ class Report:
             found.append(
                 f"Left out: {', '.join(self.left_out)}; mean targets of their levels "
                 "differ by no more than chance."
+            )
+        if self.written:
+            read = ", ".join(f"{name} ({kind})" for name, kind in self.written.items())
+            found.append(
+                f"Read from text: {read}; text_features= (--text in the command) names "
+                "columns that stay text."
             )
         if not self.codes:
             return found

@@ -24,7 +24,7 @@ from bochner.sources.base import (
     TableSource,
     require_file,
 )
-from bochner.sources.column_values import KINDS, Odd, is_text, why_text
+from bochner.sources.column_values import Odd, is_text, why_text
 from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection
 
@@ -163,7 +163,8 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
 
 
 def caution_text(frame: Any) -> None:
-    """Warn of columns of a data frame that are text because of few of their values.
+    """Warn of columns of a data frame that are text because few of their values are no
+    dates.
 
     Tables of Arrow come from files, as a rule, of which this is said where they are
     read.
@@ -182,9 +183,7 @@ def caution_text(frame: Any) -> None:
         except (pa.ArrowException, TypeError, ValueError):
             continue  # refused where it is encoded
         if is_text(values.type) and (
-            why := why_text(
-                {kind: Odd.of(values, kind) for kind in KINDS}, "row {}".format
-            )
+            why := why_text({"dates": Odd.of(values, "dates")}, "row {}".format)
         ):
             warn(f"Column {column.name!r} {why}.")
 

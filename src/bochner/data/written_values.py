@@ -1,0 +1,383 @@
+"""Dates and numbers as people write them in text, such as 1-Dec-17, 12:42 PM, 23.4 kg,
+$2,399 and (3.2).
+
+A column of text is read by one *format*, which all of its values have, or for numbers
+nearly all of them. Its name is the kind of the column, such as "date written
+day/month/year" or "number written 1,5 kg", so that later rows are read as those of the
+fit were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from bochner.arrays import Floats
+
+WRITTEN = " written "  # stands between the kind of values and how they are written
+# Words for a missing value, in lower case
+MISSING_WORDS = {
+    *("", "?", "-", "--", "---", ".", "..", "*", "**", "***", "\u2013", "\u2014"),
+    *("n/a", "na", "#n/a", "n.a.", "<na>", "nan", "nat", "null", "none", "nil"),
+    *("missing", "unknown", "#div/0!", "#value!", "#ref!", "#num!"),
+}
+LEAST_NUMBERS = 0.9  # of the values, which are numbers where the others are missing
+LOOKED_AT = 200  # values, of which as many must fit before all are tried
+NEARLY_SORTED = 0.95  # of the steps from one value to the next go the same way
+ORDERS = ("day/month/year", "month/day/year", "year/month/day", "month/year")
+MONTHS = {
+    name: number
+    for number, full in enumerate(
+        (
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+        ),
+        1,
+    )
+    for name in (full, full[:3], full[:4])
+}
+CENTURY = 69  # from which years of two digits are of the last century, as in POSIX
+
+CLOCK = r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?"
+FIELD = r"(\d{1,4}|[A-Za-z]{3,9}\.?)"
+DATE = re.compile(
+    rf"\s*{FIELD}(\s*[/.,-]\s*|\s+){FIELD}(?:(?:\s*[/.,-]\s*|\s+)(\d{{1,4}}))?"
+    rf"(?:(?:\s+|T|,\s*){CLOCK})?\s*"
+)
+TIME_OF_DAY = re.compile(rf"\s*{CLOCK}\s*")
+NUMBER = re.compile(
+    r"\s*(?P<open>\()?\s*(?P<sign>[-+\N{MINUS SIGN}])?\s*(?P<before>[^\W\d_]{0,3}"
+    r"[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba]|[A-Z]{3}(?=[\s\d]))?\s*"
+    r"(?P<second>[-+\N{MINUS SIGN}])?"
+    r"(?P<digits>\d[\d.,'\u2019\s\u00a0\u202f]*|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
+    r"(?P<gap>[\s\u00a0]*)(?P<after>[^\W\d_\u20ac$%][^\d()]{0,11}|[%\u2030\u00b0\u20ac$"
+    r"\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba][^\d()]{0,5})?\s*(?P<close>\))?\s*"
+)
+PLAIN = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+GROUPS = {
+    ".": re.compile(r"[1-9]\d{0,2}([,'\u2019 \u00a0\u202f]\d{3})+(\.\d*)?"),
+    ",": re.compile(r"[1-9]\d{0,2}([.'\u2019 \u00a0\u202f]\d{3})+(,\d*)?"),
+}
+DECIMALS = {
+    ".": re.compile(r"\d+\.?\d*|\.\d+"),
+    ",": re.compile(r"\d+,?\d*|,\d+"),
+}
+ZEROS_IN_FRONT = re.compile(r"0\d")
+
+
+class Moment(NamedTuple):
+    """What a value that may be a date says: three fields in the order in which they
+    are written, and the time of day in seconds where it has one.
+    """
+
+    fields: tuple[str, ...]
+    separator: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """How the values of a column of text are to be read.
+
+    Attributes
+    ----------
+    kind : str
+        Of the column: the kind of its values, and how they are written. "text" where
+        nothing is certain.
+    others : list of str
+        Values that are none of that kind, and count as missing.
+    note : str
+        What was done or what to do, for people; empty where there is nothing to say.
+    """
+
+    kind: str
+    others: list[str]
+    note: str
+
+
+def written_kind(
+    counts: Mapping[str, float], name: str, day_first: bool | None = None
+) -> Written:
+    """Tell how the values of a column of text are written.
+
+    Parameters
+    ----------
+    counts : dict of str to float
+        Weight of each different value, in the order in which they came first.
+    name : str
+        Of the column, for the note.
+    day_first : bool, optional
+        Whether days stand before months where both orders fit; None for the order in
+        which the values are sorted, or nearly so.
+    """
+    text = Written("text", [], "")
+    missing = [value for value in counts if is_missing_word(value)]
+    present = [value for value in counts if not is_missing_word(value)]
+    if not present:
+        return text
+    fitting = [order for order in ORDERS if _all_fit(present, order)]
+    if fitting:
+        return _as_dates(present, missing, fitting, name, day_first)
+    if all(_fits_quickly(lambda value: _seconds_of_day(value, "") >= 0, present)):
+        kind = f"time{WRITTEN}hour:minute"
+        return Written(kind, missing, f"column {name!r}: read as times of day")
+    return _as_numbers(counts, present, missing, name) or text
+
+
+def is_missing_word(value: str) -> bool:
+    """Whether a text stands for a missing value."""
+    return value.strip().lower() in MISSING_WORDS
+
+
+def _as_dates(
+    present: Sequence[str],
+    missing: Sequence[str],
+    fitting: Sequence[str],
+    name: str,
+    day_first: bool | None,
+) -> Written:
+    """Dates in the one order that fits, or in that of two in which they are sorted."""
+    if day_first is not None and len(fitting) > 1:
+        fitting = ["day/month/year" if day_first else "month/day/year"]
+    if len(fitting) > 1:
+        fitting = [order for order in fitting if _is_sorted(present, order)]
+    if len(fitting) != 1:
+        cure = (
+            "day_first=True or False (--dates day-first or month-first in the command) "
+            "reads them as dates"
+        )
+        return Written(
+            "text",
+            [],
+            f"column {name!r}: may be dates with days or months first; {cure}",
+        )
+    (order,) = fitting
+    has_time = any(_moment(value).seconds is not None for value in present)
+    kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
+    return Written(kind, list(missing), f"column {name!r}: dates read as {order}")
+
+
+def _as_numbers(
+    counts: Mapping[str, float],
+    present: Sequence[str],
+    missing: Sequence[str],
+    name: str,
+) -> Written | None:
+    """Numbers of one unit with one decimal mark; None where too few values are such
+    numbers, or where they look like identifiers.
+    """
+    # The first values tell soon that a column of other text has no numbers
+    head = present[:LOOKED_AT]
+    found = [NUMBER.fullmatch(value) for value in head]
+    units = Counter(_unit(one) for one in found if one is not None)
+    unit = next((one for one, _ in units.most_common() if one), "")
+    if units[unit] + units[""] < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
+        return None
+    read = {
+        decimal: [
+            value
+            for value in present
+            if number_written(value, decimal, unit) is not None
+        ]
+        for decimal in (".", ",")
+    }
+    decimal = max(read, key=lambda mark: sum(counts[value] for value in read[mark]))
+    numbers = read[decimal]
+    own = set(numbers)
+    odd = [value for value in present if value not in own]
+    weight = sum(counts[value] for value in numbers)
+    strays = sum(counts[value] for value in odd)
+    if weight < LEAST_NUMBERS * (weight + strays):
+        return None
+    if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
+        return None
+    stray = strays + sum(counts[value] for value in missing)
+    if all(PLAIN.fullmatch(value) for value in numbers) and not stray:
+        return None  # digits that somebody has made text
+    kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
+    kind = f"{kind} {unit}" if unit else kind
+    note = f"column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
+    if stray:
+        words = sorted({*odd, *missing}, key=lambda value: -counts[value])
+        shown = ", ".join(map(repr, words[:3])) + (", ..." if len(words) > 3 else "")
+        note += f"; {stray:,.0f} of its values are none and count as missing: {shown}"
+    return Written(kind, [*odd, *missing], note)
+
+
+def _unit(found: re.Match[str]) -> str:
+    """What stands before or behind a number, without blanks at its ends."""
+    return (found["before"] or found["after"] or "").strip()
+
+
+def number_written(value: str, decimal: str, unit: str) -> float | None:
+    """The number that a text holds with a decimal mark and a unit, which may be
+    missing from it; None where it is none.
+    """
+    found = NUMBER.fullmatch(value)
+    if found is None or (found["open"] is None) != (found["close"] is None):
+        return None
+    own = _unit(found)
+    if own not in ("", unit) or (found["before"] and found["after"]):
+        return None
+    # 2A may be a seat, and 5m a length
+    if len(own) == 1 and own.isupper() and not found["gap"] and found["after"]:
+        return None
+    digits = found["digits"].strip()
+    if GROUPS[decimal].fullmatch(digits):
+        digits = re.sub(r"[^\d.,]", "", digits)
+        digits = digits.replace("," if decimal == "." else ".", "")
+    elif not DECIMALS[decimal].fullmatch(digits):
+        return None
+    number = float(digits.replace(decimal, ".") + (found["power"] or ""))
+    signs = [found["sign"], found["second"], found["open"]]
+    negative = sum(sign is not None and sign != "+" for sign in signs)
+    return None if negative > 1 else -number if negative else number
+
+
+def _fits_quickly(
+    test: Callable[[str], object], values: Sequence[str]
+) -> Iterable[bool]:
+    """Yield whether each value passes a test, up to the first that does not."""
+    for value in values:
+        passes = bool(test(value))
+        yield passes
+        if not passes:
+            return
+
+
+def _all_fit(values: Sequence[str], order: str) -> bool:
+    """Whether all values are dates in an order."""
+    return all(_fits_quickly(lambda value: date_written(value, order), values))
+
+
+def _is_sorted(values: Sequence[str], order: str) -> bool:
+    """Whether dates rise or fall, or nearly so, from one to the next."""
+    moments = [date_written(value, order) for value in values]
+    steps = [
+        one < other
+        for one, other in pairwise(moments)
+        if one is not None and other is not None
+    ]
+    share = sum(steps) / max(len(steps), 1)
+    return len(steps) > 1 and (share >= NEARLY_SORTED or share <= 1 - NEARLY_SORTED)
+
+
+def _moment(value: str) -> Moment:
+    """The fields of a value; none where it is no date."""
+    found = DATE.fullmatch(value)
+    if found is None:
+        return Moment((), "", None)
+    first, separator, second, third, *clock = found.groups()
+    fields = (first, second) if third is None else (first, second, third)
+    return Moment(fields, separator.strip(), _seconds(*clock))
+
+
+def _seconds(
+    hour: str | None, minute: str | None, second: str | None, half: str | None
+) -> float | None:
+    """Seconds since midnight, infinite where there is no such time; None where no
+    time is given.
+    """
+    if hour is None or minute is None:
+        return None
+    hours = int(hour)
+    if half is not None:
+        if not 1 <= hours <= 12:
+            return np.inf
+        hours = hours % 12 + 12 * (half.lower() == "p")
+    seconds = float(second or 0)
+    possible = hours < 24 and int(minute) < 60 and seconds < 60
+    return 3600.0 * hours + 60.0 * int(minute) + seconds if possible else np.inf
+
+
+def date_written(value: str, order: str) -> datetime | None:
+    """The moment that a text holds, whose day, month and year are in an order; None
+    where it is none.
+    """
+    fields, separator, seconds = _moment(value)
+    names = order.split("/")
+    if len(fields) != len(names) or seconds == np.inf:
+        return None
+    said = dict(zip(names, fields, strict=True))
+    month = said["month"].rstrip(".").lower()
+    named = month in MONTHS
+    if not named and not (month.isdigit() and len(month) <= 2):
+        return None
+    day = said.get("day", "1")
+    year = said["year"]
+    if not (day.isdigit() and len(day) <= 2 and year.isdigit()):
+        return None
+    # A month without a name and without a day is as well a fraction, and 1.2.10 is as
+    # well a version
+    short = len(year) == 2
+    doubtful = (short and separator == ".") or "day" not in said
+    if (doubtful and not named) or len(year) not in (2, 4):
+        return None
+    if short and names[0] == "year":
+        return None
+    number = int(year)
+    number += (1900 if number >= CENTURY else 2000) if short else 0
+    try:
+        start = datetime(number, MONTHS[month] if named else int(month), int(day))
+    except ValueError:
+        return None
+    return start + timedelta(seconds=seconds or 0.0)
+
+
+def read_written(labels: Sequence[str], kind: str) -> Floats:
+    """Values of texts as of a kind that `written_kind` named: numbers, or seconds since
+    1970 or midnight; NaN where a text is none, or is a date of another form.
+
+    Parameters
+    ----------
+    labels : sequence of str
+    kind : str
+
+    Returns
+    -------
+    array of shape (len(labels),)
+    """
+    base, _, form = kind.partition(WRITTEN)
+    if base == "number":
+        example, _, unit = form.partition(" ")
+        decimal = example[1]
+        numbers = [number_written(label, decimal, unit) for label in labels]
+        return np.array(
+            [np.nan if number is None else number for number in numbers], np.float64
+        )
+    read = _seconds_of_day if base == "time" else _seconds_since_1970
+    return np.array([read(label, form) for label in labels], np.float64)
+
+
+def _seconds_of_day(label: str, form: str) -> float:
+    found = TIME_OF_DAY.fullmatch(label)
+    seconds = None if found is None else _seconds(*found.groups())
+    return np.nan if seconds is None or seconds == np.inf else seconds
+
+
+def _seconds_since_1970(label: str, order: str) -> float:
+    """Seconds of a date in an order, or as ISO 8601 has it."""
+    moment = date_written(label, order)
+    if moment is None:
+        try:
+            moment = datetime.fromisoformat(label.strip()).replace(tzinfo=None)
+        except ValueError:
+            return np.nan
+    return (moment - datetime(1970, 1, 1)) / timedelta(seconds=1)

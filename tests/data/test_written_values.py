@@ -1,0 +1,259 @@
+"""Dates and numbers in text, as people write them, beside what they mean."""
+
+from datetime import date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from bochner import KernelMachineRegressor, TableEncoder, load, open_source, save
+from bochner.data.written_values import read_written, written_kind
+
+DAYS = [date(2017, 12, 1), date(2017, 12, 31), date(2018, 1, 5), date(2018, 2, 28)]
+MOMENTS = [datetime(2015, 8, 1, 1, 19, 15), datetime(2015, 8, 31, 13, 5)]
+
+
+def kind_of(values, **options):
+    counts = {value: float(values.count(value)) for value in dict.fromkeys(values)}
+    return written_kind(counts, "column", **options)
+
+
+def moments(values, kind):
+    seconds = read_written(values, kind)
+    return [datetime(1970, 1, 1) + timedelta(seconds=s) for s in seconds.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["01/12/2017", "31/12/2017", "5/1/2018", "28/2/2018"], "day/month/year"),
+        (["1.12.2017", "31.12.2017", "5.1.2018", "28.02.2018"], "day/month/year"),
+        (["12/1/2017", "12/31/2017", "1/5/2018", "2/28/2018"], "month/day/year"),
+        (["12/1/17", "12/31/17", "1/5/18", "2/28/18"], "month/day/year"),
+        (["1-Dec-17", "31-Dec-17", "5-Jan-18", "28-Feb-18"], "day/month/year"),
+        (
+            ["1 December 2017", "31 DEC 2017", "5 jan 2018", "28 Feb. 2018"],
+            "day/month/year",
+        ),
+        (
+            ["Dec 1, 2017", "Dec 31, 2017", "Jan 5, 2018", "February 28, 2018"],
+            "month/day/year",
+        ),
+        (["2017/12/01", "2017/12/31", "2018/1/5", "2018/2/28"], "year/month/day"),
+    ],
+)
+def test_dates(values, kind):
+    written = kind_of(values)
+    assert written.kind == f"date written {kind}"
+    assert written.note == f"column 'column': dates read as {kind}"
+    assert [one.date() for one in moments(values, written.kind)] == DAYS
+
+
+def test_months_and_times():
+    written = kind_of(["December-2017", "May-2018"])
+    assert written.kind == "date written month/year"
+    found = moments(["December-2017", "May-2018"], written.kind)
+    assert found == [datetime(2017, 12, 1), datetime(2018, 5, 1)]
+    values = ["8/1/2015 01:19:15", "8/31/2015 1:05 PM"]
+    written = kind_of(values)
+    assert written.kind == "datetime written month/day/year"
+    assert moments(values, written.kind) == MOMENTS
+    written = kind_of(["12:42 PM", "1:05 am", "12:00 AM", "?"])
+    assert written.kind == "time written hour:minute"
+    seconds = read_written(["12:42 PM", "1:05 am", "12:00 AM"], written.kind)
+    np.testing.assert_array_equal(seconds, [45720, 3900, 0])
+
+
+def test_days_or_months_first():
+    """Rows that are sorted tell the order, or the user does; else nothing is done."""
+    year = [date(2021, 1, 1) + timedelta(days=9 * k) for k in range(36)]
+    early = [day for day in year if day.day <= 12]
+    written = [f"{day.day}/{day.month}/{day.year}" for day in early]
+    assert kind_of(written).kind == "date written day/month/year"
+    mixed = np.random.default_rng(0).permutation(written).tolist()
+    doubtful = kind_of(mixed)
+    assert doubtful.kind == "text"
+    assert "day_first=True or False (--dates day-first" in doubtful.note
+    assert kind_of(mixed, day_first=True).kind == "date written day/month/year"
+    assert kind_of(mixed, day_first=False).kind == "date written month/day/year"
+    # Where one order alone fits, it holds whatever was said
+    certain = ["31/12/2017", "1/12/2017"]
+    assert kind_of(certain, day_first=False).kind == "date written day/month/year"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "numbers"),
+    [
+        (["1248 CC", "796 CC"], "1.5 CC", [1248, 796]),
+        (["23.4 kmpl", "19 kmpl"], "1.5 kmpl", [23.4, 19]),
+        (["1.37kg", "2kg"], "1.5 kg", [1.37, 2]),
+        (["5%", "12.5 %"], "1.5 %", [5, 12.5]),
+        (["$2.39", "$1,299.00", "-$3"], "1.5 $", [2.39, 1299, -3]),
+        (["3,5 \u20ac", "1.299,00 \u20ac"], "1,5 \u20ac", [3.5, 1299]),
+        (["(3.2)", "4", "5.5"], "1.5", [-3.2, 4, 5.5]),
+        (["\u22123.2", "4", "5e-3"], "1.5", [-3.2, 4, 0.005]),
+        (["1,200", "3,400,000", "12"], "1.5", [1200, 3400000, 12]),
+        (["1 200", "3 400 000", "12"], "1.5", [1200, 3400000, 12]),
+        (["USD 5", "USD 6.5"], "1.5 USD", [5, 6.5]),
+        (["1.5", "?", "2"], "1.5", [1.5, np.nan, 2]),
+        (["1.5", "n/a", "***", "2"], "1.5", [1.5, np.nan, np.nan, 2]),
+    ],
+)
+def test_numbers(values, kind, numbers):
+    written = kind_of(values)
+    assert written.kind == f"number written {kind}"
+    np.testing.assert_array_equal(read_written(values, written.kind), numbers)
+
+
+def test_stray_words_are_missing_and_counted():
+    prices = [f"1,{k:03}" for k in range(99)]
+    written = kind_of([*prices, "Free"])
+    assert written.kind == "number written 1.5"
+    assert written.others == ["Free"]
+    assert written.note.endswith(
+        "1 of its values are none and count as missing: 'Free'"
+    )
+    half = kind_of([*prices[:8], "Free", "Gift"])
+    assert half.kind == "text"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["007", "018", "?"],  # leading zeros
+        ["2A", "3A", "14A"],
+        ["2A", "3B", "14C"],
+        ["555-1234", "555-2345"],
+        ["+49 30 123456", "+49 30 99999"],
+        ["1", "2", "3"],  # digits that somebody has made text
+        ["1.2.10", "1.2.11"],
+        ["12 Main St", "3 High Rd", "7 Mill Ln"],
+        ["1/2", "3/4"],
+        ["a", "b"],
+        ["?", "-"],
+        ["31/02/2017", "1/12/2017"],
+        ["13:75", "12:00"],
+    ],
+)
+def test_what_stays_text(values):
+    written = kind_of(values)
+    assert written.kind == "text"
+    assert not written.others
+    assert not written.note
+
+
+def people(n=300):
+    """A table as people keep it, the same in plain types, and a target."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 720, n), "D")
+    weight = np.round(rng.uniform(1, 9, n), 2)
+    price = np.round(rng.uniform(100, 9000, n), 2)
+    price[:40] = np.nan
+    kind = rng.choice(["u", "v"], n)
+    kept = pd.DataFrame(
+        {
+            "day": days.strftime("%d/%m/%Y"),
+            "weight": [f"{one:.2f} kg" for one in weight],
+            "price": ["?" if one != one else f"${one:,.2f}" for one in price],
+            "kind": kind,
+        }
+    )
+    plain = pd.DataFrame({"day": days, "weight": weight, "price": price, "kind": kind})
+    plain["day"] = plain["day"].dt.date
+    return kept, plain, weight + days.dayofyear.to_numpy() / 100
+
+
+@pytest.mark.filterwarnings("ignore:Column '(day|weight|price)'")
+@pytest.mark.filterwarnings("ignore:DatetimeIndex.dayofyear")
+class TestTables:
+    def test_as_if_it_had_been_plain(self):
+        kept, plain, _ = people()
+        encoder = TableEncoder().fit(kept)
+        expected = TableEncoder().fit(plain)
+        assert encoder.written == {
+            "day": "date written day/month/year",
+            "weight": "number written 1.5 kg",
+            "price": "number written 1.5 $",
+        }
+        names = expected.get_feature_names_out().tolist()
+        assert encoder.get_feature_names_out().tolist() == names
+        np.testing.assert_allclose(
+            encoder.transform(kept), expected.transform(plain), atol=1e-6
+        )
+        # Later rows may have plain types, and ISO dates
+        np.testing.assert_array_equal(encoder.transform(plain), encoder.transform(kept))
+        iso = kept.assign(day=[str(day) for day in plain["day"]])
+        np.testing.assert_array_equal(encoder.transform(iso), encoder.transform(kept))
+        one = encoder.transform(kept[:1])
+        np.testing.assert_array_equal(one, encoder.transform(kept)[:1])
+
+    def test_says_what_it_did(self):
+        kept, _, _ = people()
+        with pytest.warns(UserWarning, match="Column") as said:
+            TableEncoder().fit(kept)
+        assert [str(one.message) for one in said] == [
+            "Column 'day': dates read as day/month/year.",
+            "Column 'weight': read as numbers of unit kg.",
+            "Column 'price': read as numbers of unit $; 40 of its values are none and "
+            "count as missing: '?'.",
+        ]
+
+    def test_switched_off(self):
+        kept, _, _ = people()
+        for text in ("all", ["day", "weight", "price"], [0, 1, 2]):
+            assert not TableEncoder(text_features=text).fit(kept).written
+        with pytest.raises(ValueError, match="no column 'colour'"):
+            TableEncoder(text_features="colour").fit(kept)
+        assert not TableEncoder().fit(kept.astype("category")).written
+
+    def test_another_unit_is_refused(self):
+        kept, _, _ = people()
+        encoder = TableEncoder().fit(kept)
+        pounds = kept.assign(weight=kept["weight"].str.replace("kg", "lb"))
+        with pytest.raises(ValueError, match=r"'weight' holds '.* lb' and the like"):
+            encoder.transform(pounds)
+
+    def test_parts_and_streams(self, tmp_path):
+        """All rows decide, whatever part they come in."""
+        kept, _, y = people()
+        whole = TableEncoder().fit(kept)
+        encoder = TableEncoder().fit(kept[:200])
+        encoder.partial_fit(kept[200:])
+        assert encoder.written == whole.written
+        table = pa.Table.from_pandas(kept.assign(y=y))
+        parquet.write_table(table, tmp_path / "t.parquet")
+        model = KernelMachineRegressor(random_state=0, alpha=0.1, kernel="gaussian")
+        streamed = model.fit(open_source(tmp_path / "t.parquet"), "y")
+        assert streamed.encoder_.written == whole.written
+
+    def test_machines(self, tmp_path):
+        kept, plain, y = people()
+        model = KernelMachineRegressor(random_state=0).fit(kept, y)
+        assert model.score(kept, y) > 0.95
+        assert "Read from text: day (date written day/month/year)" in " ".join(
+            str(model.report_).split()
+        )
+        save(model, tmp_path / "model.safetensors")
+        loaded = load(tmp_path / "model.safetensors")
+        np.testing.assert_array_equal(loaded.predict(kept), model.predict(kept))
+        np.testing.assert_array_equal(loaded.predict(plain), model.predict(kept))
+        off = KernelMachineRegressor(random_state=0, text_features="all")
+        assert not off.fit(kept, y).encoder_.written
+
+
+def test_numbers_that_stand_for_missing_ones_are_told():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"gas": rng.uniform(0, 12, 500), "age": rng.integers(18, 70, 500)})
+    X.loc[::6, "gas"] = -200.0
+    X.loc[::50, "age"] = 999
+    encoder = TableEncoder().fit(X)
+    with pytest.warns(UserWarning, match="Column") as said:
+        encoder.without_outliers(X, None)
+    assert [str(one.message) for one in said] == [
+        "Column 'gas': -200 in 17 % of the rows stands apart from all other values; if "
+        "it stands for a missing value, make it NaN.",
+        "Column 'age': 999 in 2 % of the rows stands apart from all other values; if it "
+        "stands for a missing value, make it NaN.",
+    ]
