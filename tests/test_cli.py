@@ -1183,18 +1183,21 @@ ROWS = "".join(f"{x / 7:.3f},{x % 5},{x / 3:.3f}\n" for x in range(60))
 
 def test_columns_that_are_text_because_of_few_values(folder, done, refused):
     fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}0x10,1,2.5\n"), "--target", "y", *FAST)
-    why = (
-        "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; "
-        "write numbers there, or nothing."
-    )
-    assert done(*fit)["notes"] == [why]
-    assert done(*fit, "--sample", "50")["notes"] == [why]
-    assert not any("is text" in note for note in done(*fit, "--exclude", "x")["notes"])
+    assert done(*fit)["notes"] == [
+        "Column 'x': read as numbers; 1 of its values are none and count as missing: "
+        "'0x10'."
+    ]
+    for option in ("--exclude", "--text"):
+        notes = done(*fit, option, "x")["notes"]
+        assert not any("read as numbers" in note for note in notes)
     done(
         "fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST
     )
     line = refused("predict", "m", "t.csv", "--out", "p.csv")
-    assert line == f"error: t.csv: c{why[1:-1]}\n"
+    assert line == (
+        "error: t.csv: column 'x' is text because of 1 of 61 values, first '0x10' in "
+        "line 62; write numbers there, or nothing\n"
+    )
     assert "'0x10' in line 62" in refused("evaluate", "m", "t.csv")
 
 

@@ -243,7 +243,6 @@ CROWDED = {
     "selection/candidates.py": 28,
     "selection/choose.py": 36,
     "selection/lengthscale.py": 31,
-    "sources/csv_files.py": 31,
     "sources/rowwise.py": 26,
     "sources/scan.py": 31,
     "unsupervised/clustering.py": 26,

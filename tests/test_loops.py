@@ -71,7 +71,7 @@ ENDS = {
     "solvers/loss_passes.py minimise_in_passes": [COUNT, COUNT],
     "solvers/newton.py minimise": [COUNT],
     "sources/batches.py numbered": [INPUT],
-    "sources/csv_files.py CsvPart.batches": [
+    "sources/csv_part.py CsvPart.batches": [
         HALVED
     ],  # the types are known the second time; blocks grow to a bound
     "sources/libsvm_files.py LibsvmPart._texts": [INPUT],
@@ -80,7 +80,6 @@ ENDS = {
     "sources/text_files.py Without.readinto": [INPUT],
     "sources/text_files.py _ends_open": [INPUT],
     "sources/text_files.py chunks": [INPUT],
-    "sources/text_files.py holds": [INPUT],
     "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],
     "unsupervised/clustering.py bounded": [INNER],

@@ -3,7 +3,6 @@ file.
 """
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -61,10 +60,8 @@ def test_names_that_come_again(tmp_path):
     content = (
         b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
     )
-    text = written(tmp_path / "t.csv", content)
-    again = text.repeated_names()
-    assert [row.line for row in again] == [5, 7, 10]
-    kept = replace(text, without=again)
+    kept, _ = written(tmp_path / "t.csv", content).surveyed()
+    assert [row.line for row in kept.without] == [5, 7, 10]
     with kept.opened() as stream:
         table = csv.read_csv(
             stream, parse_options=csv.ParseOptions(newlines_in_values=True)
@@ -77,7 +74,7 @@ def test_names_that_come_again(tmp_path):
     "content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"]
 )
 def test_rows_that_are_no_names(tmp_path, content):
-    assert written(tmp_path / "t.csv", content).repeated_names() == ()
+    assert written(tmp_path / "t.csv", content).surveyed()[0].without == ()
 
 
 CELLS = st.sampled_from(
@@ -151,6 +148,26 @@ def test_numbers_of_rows(numbers, truth):
         Numbering.of(column[len(column) // 2 :]),
     )
     assert (halves[0] + halves[1]).counts_rows == truth
+
+
+@pytest.mark.parametrize(
+    ("numbers", "truth"),
+    [
+        (np.arange(1000) * 3 + 2, True),
+        (np.random.default_rng(0).permutation(1000), True),
+        (np.random.default_rng(0).permutation(1000) * 2, False),
+        (np.array([1, 2, 2, 3]), False),
+        (np.array([-1, 2, 5]), False),
+        (np.array([1, 5, 3, 7]), False),
+        (np.array([7]), False),
+    ],
+)
+def test_numbers_of_rows_with_gaps(numbers, truth):
+    column = pa.array(numbers)
+    assert Numbering.of(column).is_index == truth
+    half = len(column) // 2
+    halves = Numbering.of(column[:half]), Numbering.of(column[half:])
+    assert (halves[0] + halves[1]).is_index == truth
 
 
 def test_a_gap_among_row_numbers():

@@ -5,9 +5,11 @@ report, a dict fit for JSON.
 from __future__ import annotations
 
 import logging
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     drawn_rows,
-    noted,
     open_table,
     refuse_infinite,
     scored_share,
@@ -32,12 +33,11 @@ from bochner.cli.target import (
     kind_of_type,
     learned_task,
     read_target,
-    refuse_numbers_written,
     score,
     split_rows,
     summary_of_target,
-    with_numbers_written,
     with_target,
+    with_target_read,
 )
 from bochner.data.table import TableEncoder
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
@@ -46,7 +46,6 @@ from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
-from bochner.sources.schema import bare
 
 TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
@@ -58,7 +57,6 @@ CODE = (
 )
 FEW_ROWS, DISTINCT = 20, 0.9
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
-CLASSES = "if it holds classes, use --task classification"
 TEXT = {"text", "category"}
 
 
@@ -273,10 +271,8 @@ def _fitted(arguments: Fit) -> Facts:
     notes: list[str] = []
     table = _opened(arguments, notes)
     with errors_of(arguments.data):
-        target = summary_of_target(table, arguments.target, arguments.data)
         asked_for = asked_task(arguments)
-        if isinstance(table, TableSource) and asked_for != "classification":
-            refuse_numbers_written(target, arguments.data)
+        target = summary_of_target(table, arguments.target, asked_for, arguments.data)
         task, reason = learned_task(target, asked_for, arguments.data)
         asked = {
             "--uncertainty": arguments.uncertainty,
@@ -292,7 +288,11 @@ def _fitted(arguments: Fit) -> Facts:
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
         split = hold_out(table, target, task, arguments, notes)
-        report = _scored_and_saved(arguments, split, task)
+        with warnings.catch_warnings():
+            # The notes have it already
+            for note in notes:
+                warnings.filterwarnings("ignore", re.escape(note))
+            report = _scored_and_saved(arguments, split, task)
     return {
         "data": str(arguments.data),
         "rows": target.n_rows,
@@ -333,16 +333,8 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
             raise CommandError(
                 f"{path}: no column to learn from: there is none besides the target"
             )
-        if isinstance(table, pa.Table) and asked != "classification":
-            table, note = with_numbers_written(table, name)
-            notes += [note] if note else []
-        elif isinstance(table, TableSource) and asked != "classification":
-            if why := table.why_text(name):
-                raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
-        elif isinstance(table, TableSource):
-            table = replace(
-                table, schema=bare(table.schema)
-            )  # text is meant, even if most of it is numbers
+        table, note = with_target_read(table, name, asked, path)
+        notes += [note] if note else []
     return table
 
 
@@ -556,8 +548,9 @@ def _check_columns(
     refuse_infinite(X, arguments.data)
     text, day_first = asked_of_text(arguments.parameters)
     remarks = list[str]()
-    with noted(lambda note: None):  # the fit says it again
+    with warnings.catch_warnings(record=True, action="always") as said:
         encoder = TableEncoder(text_features=text, day_first=day_first).fit(X)
+    remarks += [str(one.message) for one in said]
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind = column.type
         if name in encoder.written:

@@ -114,7 +114,7 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
     """
     try:
         files = files_of(path)
-        if kind_of(files[0]) in ("csv", "tsv"):
+        if kind_of(files[0]) in ("csv", "tsv", "arff"):
             return line_of(files, row)
     except (OSError, SourceError):
         pass
@@ -154,7 +154,8 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
     part = source.parts[0]
     if not isinstance(part, CsvPart):
         return
-    if part.separator != "," and kind_of(files_of(path)[0]) != "tsv":
+    told = part.separator in ", " or kind_of(files_of(path)[0]) == "tsv"
+    if not told:
         yield (
             "Fields are separated by "
             f"{'tabs' if part.separator == chr(9) else repr(part.separator)}."
@@ -168,7 +169,7 @@ def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     other files, which know their types.
     """
     first = files_of(path)[0]
-    if not as_text or kind_of(first) not in ("csv", "tsv"):
+    if not as_text or kind_of(first) not in ("csv", "tsv", "arff"):
         return None
     text = [(name, pa.string()) for name in as_text if name in whole_file(first).names]
     return pa.schema(text) if text else None

@@ -24,7 +24,9 @@ from bochner.scores import summaries as scores
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches
+from bochner.sources.schema import bare
 
+CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
 # Of the rows, from which on equal ones are copies
@@ -259,10 +261,24 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
-def with_numbers_written(table: pa.Table, name: str) -> tuple[pa.Table, str]:
+def with_target_read(
+    table: pa.Table | TableSource, name: str, asked: str, path: Any
+) -> tuple[pa.Table | TableSource, str]:
     """The table with a target of text as numbers where it holds such as people write
-    them, and a note that says so; otherwise the table as it is.
+    them, unless classes are asked for, and a note that says so.
+
+    Of a table that stays where it is, a target that is text because of few values is
+    refused.
     """
+    if isinstance(table, TableSource):
+        if asked == "classification":
+            # Text is meant, even if most of it is numbers
+            return replace(table, schema=bare(table.schema)), ""
+        if why := table.why_text(name):
+            raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
+        return table, ""
+    if asked == "classification" or name not in table.column_names:
+        return table, ""
     column = table[name].combine_chunks()
     if kind_of_type(column.type) != "text":
         return table, ""
@@ -273,32 +289,18 @@ def with_numbers_written(table: pa.Table, name: str) -> tuple[pa.Table, str]:
     if base_kind(written.kind) != "number":
         return table, ""
     numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
-    read = numbers.take(coded.indices)
     place = table.column_names.index(name)
     note = written.note[0].upper() + written.note[1:]
-    return table.set_column(place, name, read), f"{note}."
-
-
-def refuse_numbers_written(target: TargetSummary, path: Path) -> None:
-    """Raise CommandError where the target of a table that stays where it is holds
-    numbers with something round them.
-    """
-    if target.kind != "text" or target.counts is None:
-        return
-    classes = target.classes()
-    if base_kind(written_kind(classes, target.name).kind) == "number":
-        first = printable(next(iter(classes)))
-        raise CommandError(
-            f"{path}: column '{target.name}' holds numbers with something round them, "
-            f"such as {first}; write plain numbers, or use --task classification if "
-            "they are classes"
-        )
+    return table.set_column(place, name, numbers.take(coded.indices)), f"{note}."
 
 
 def summary_of_target(
-    table: pa.Table | TableSource, name: str, path: Path
+    table: pa.Table | TableSource, name: str, asked: str, path: Path
 ) -> TargetSummary:
-    """Read the target alone, in all rows."""
+    """Read the target alone, in all rows, as of a task that is asked for, perhaps.
+
+    Of a table that stays where it is, numbers with something round them are refused.
+    """
     if isinstance(table, pa.Table):
         return TargetSummary.of(read_target(table, name, path))
     found = TargetSummary(name)
@@ -317,6 +319,16 @@ def summary_of_target(
             )
             found += TargetSummary.of(read_target(piece, name, part.name, first))
             first += piece.num_rows
+    if found.kind != "text" or found.counts is None or asked == "classification":
+        return found
+    classes = found.classes()
+    if base_kind(written_kind(classes, name).kind) == "number":
+        first_class = printable(next(iter(classes)))
+        raise CommandError(
+            f"{path}: column '{name}' holds numbers with something round them, such as "
+            f"{first_class}; write plain numbers, or use --task classification if they "
+            "are classes"
+        )
     return found
 
 
@@ -327,9 +339,7 @@ def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Targ
     if not isinstance(rows.X, pa.Table):
         y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
         return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
-    table = rows.X
-    if task == "regression":
-        table, _ = with_numbers_written(table, name)
+    table: Any = with_target_read(rows.X, name, task, path)[0]
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 HEAD = 1 << 16  # first bytes that tell what a file is
 SUFFIXES = {
@@ -10,6 +11,7 @@ SUFFIXES = {
     **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
     ".csv": "csv",
     ".tsv": "tsv",
+    ".arff": "arff",
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "libsvm"),
 }
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -37,11 +39,13 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 PARQUET = b"PAR1"
+# Comments above the first line of an ARFF file, and its beginning
+ARFF = re.compile(rb"(\s*%[^\r\n]*[\r\n])*\s*@relation\b", re.IGNORECASE)
 
 
 def kind_by_name(path: str | os.PathLike[str]) -> str | None:
-    """Kind of table that a name tells, "csv", "tsv", "parquet", "arrow" or "libsvm";
-    None for other names.
+    """Kind of table that a name tells, "csv", "tsv", "arff", "parquet", "arrow" or
+    "libsvm"; None for other names.
     """
     name = os.fspath(path).lower()
     for ending in COMPRESSED_SUFFIXES:
@@ -86,6 +90,11 @@ def kind_by_content(head: bytes) -> str:
     for magic, what in FOREIGN.items():
         if head.startswith(magic):
             return what
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "text in UTF-16"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # in UTF-16
+        return "text"
     return "binary data" if b"\0" in head else "text"
+
+
+def is_arff(head: bytes) -> bool:
+    """Whether a text that begins so is an ARFF file."""
+    return ARFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None

@@ -39,7 +39,7 @@ class Bounds(NamedTuple):
     scale: float
 
 
-def drawn(rows: Indices, most: int) -> Indices:
+def drawn(rows: Indices, most: int = RANGED_ROWS) -> Indices:
     """Some of many rows, drawn by chance: rows at equal distances may be alike. All
     of few.
     """

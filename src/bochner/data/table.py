@@ -57,7 +57,6 @@ from bochner.data.level_means import (
 from bochner.data.outliers import (
     FARTHEST,
     MOST_OUTLYING,
-    RANGED_ROWS,
     Bounds,
     bounds_of,
     drawn,
@@ -80,7 +79,6 @@ from bochner.data.table_statistic import (
     warn_of_equal,
 )
 from bochner.data.weights import checked_weight
-from bochner.data.written_values import WRITTEN
 from bochner.notices import listed, warn
 
 __all__ = [
@@ -311,7 +309,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         counted = (
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
-        some = drawn(counted, RANGED_ROWS)
+        some = drawn(counted)
         first_part = part_offsets(self.statistic_.kinds)[numbers.index]
         summary = self.statistic_.summary.take(first_part)
         bounds = dict[str, tuple[float, ...]]()
@@ -516,11 +514,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Columns of text that are read as dates or numbers, by name, and how they are
         written, such as "date written day/month/year".
         """
-        return {
-            column_name(self.statistic_.names, j): kind
-            for j, kind in enumerate(self.statistic_.kinds)
-            if WRITTEN in kind
-        }
+        return self.statistic_.written()
 
     @property
     def codes(self) -> dict[str, list[float]]:

@@ -28,7 +28,7 @@ from bochner.data.columns import (
     refuse_infinite,
 )
 from bochner.data.table_input import require_width
-from bochner.data.written_values import written_kind
+from bochner.data.written_values import WRITTEN, written_kind
 from bochner.notices import listed, warn
 
 LARGE = 2.0**49
@@ -511,6 +511,14 @@ class TableStatistic:
             undercounts=cut or None,
         )
         return found, notes
+
+    def written(self) -> dict[str, str]:
+        """Kinds of the columns of text that hold dates or numbers, by name."""
+        return {
+            column_name(self.names, j): kind
+            for j, kind in enumerate(self.kinds)
+            if WRITTEN in kind
+        }
 
     def equal_integers(self) -> list[str]:
         """Names of columns of different integers that count as constant in double

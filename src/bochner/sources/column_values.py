@@ -195,8 +195,8 @@ class Odd:
 
 @dataclass(frozen=True)
 class Numbering:
-    """Whether whole numbers are those of rows in any order, with certainty but for
-    2^-64; those of more rows add up.
+    """Whether whole numbers are those of rows: from 0 or 1 on in any order, with
+    certainty but for 2^-64, or some of them in order; those of more rows add up.
 
     Attributes
     ----------
@@ -207,6 +207,8 @@ class Numbering:
         the least and the greatest do not.
     whole : bool
         Whether all values are whole numbers.
+    rising : bool
+        Whether each number is greater than the one before.
     """
 
     rows: int = 0
@@ -214,6 +216,7 @@ class Numbering:
     high: int = -(2**63)
     total: int = 0
     whole: bool = True
+    rising: bool = True
 
     @classmethod
     def of(cls, column: Any) -> Numbering:
@@ -231,19 +234,34 @@ class Numbering:
             return cls()
         numbers = np.asarray(column).astype(np.int64)
         return cls(
-            len(numbers), int(numbers.min()), int(numbers.max()), _hash_sum(numbers)
+            len(numbers),
+            int(numbers.min()),
+            int(numbers.max()),
+            _hash_sum(numbers),
+            rising=bool((numbers[1:] > numbers[:-1]).all()),
         )
 
     def __add__(self, other: Numbering) -> Numbering:
         total = (self.total + other.total) % 2**64
         whole = self.whole and other.whole
+        # Of numbers that rise, the greatest is the last one
+        in_order = not self.rows or not other.rows or self.high < other.low
         return Numbering(
             self.rows + other.rows,
             min(self.low, other.low),
             max(self.high, other.high),
             total,
             whole,
+            self.rising and other.rising and in_order,
         )
+
+    @property
+    def is_index(self) -> bool:
+        """Whether the numbers are those of rows, of which some may have been taken
+        out.
+        """
+        some_in_order = self.whole and self.rising and self.rows > 1 and self.low >= 0
+        return some_in_order or self.counts_rows
 
     @property
     def counts_rows(self) -> bool:
@@ -337,13 +355,13 @@ def unnamed_first(names: Iterable[str]) -> list[str]:
 
 
 def numbered_columns(names: Iterable[str], *values: Mapping[str, Values]) -> list[str]:
-    """Those of the first columns without a name that number the rows, in any order,
-    of each of some files.
+    """Those of the first columns without a name that number the rows of each of some
+    files: in any order, or with gaps in order.
     """
     return [
         name
         for name in unnamed_first(names)
-        if all(name in some and some[name].numbering.counts_rows for some in values)
+        if all(name in some and some[name].numbering.is_index for some in values)
     ]
 
 

@@ -8,12 +8,9 @@ read as decimal commas if that makes more columns numbers.
 
 from __future__ import annotations
 
-import io
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate, islice, pairwise
 from operator import add
@@ -22,11 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.engines.local import in_threads
-from bochner.notices import listed, warn
-from bochner.settings import require_addresses
-from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError, TableSource
+from bochner.notices import warn
+from bochner.sources.base import READ_BYTES, WHY_TEXT, SourceError, TableSource
 from bochner.sources.column_values import (
     Values,
     is_number,
@@ -34,242 +29,16 @@ from bochner.sources.column_values import (
     unnamed_first,
     why_text,
 )
-from bochner.sources.paths import FileState, reason
+from bochner.sources.csv_part import CsvPart, Types, csv_options, whole_file
+from bochner.sources.dialect import PLACE
 from bochner.sources.schema import Selection, require, unified
-from bochner.sources.text_files import (
-    ROW_CHUNK,
-    FileRange,
-    Row,
-    Without,
-    chunks,
-    holds,
-    line_starts,
-    rows_of,
-)
+from bochner.sources.text_files import line_starts
 
-BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
-SHOWN_LINES = 3
-NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
-NOT_UTF8 = "{}: text that is not UTF-8; save the file with UTF-8 encoding"
-COMMAS = "write a decimal point, and nothing between thousands"
-WITH_COMMAS = f"looks like numbers with commas; {COMMAS}"
-
-Types = Mapping[str, pa.DataType]
-
-
-@dataclass(frozen=True)
-class CsvPart(FileRange):
-    """Rows of a CSV file, a `Part`.
-
-    Attributes
-    ----------
-    separator : str
-    names : tuple of str
-        Of all columns of the file; its first row, which names them, belongs to the part
-        that begins at byte 0.
-    decimal_point : str
-    without : tuple of Row
-        Rows that repeat the names, and are left out.
-    selection : Selection
-    schema : pyarrow.Schema
-        Columns that are read.
-    counted : int or None
-        Rows, before any are left out; None where they have not been counted.
-    """
-
-    separator: str
-    names: tuple[str, ...] = ()
-    decimal_point: str = "."
-    without: tuple[Row, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    counted: int | None = None
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where a condition, or no count, leaves that open."""
-        return self.counted if self.selection.where is None else None
-
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
-        self.file.check(self.name)
-        types = {column.name: column.type for column in self.schema}
-        with self.problems():
-            for batch in self.batches(self.schema.names, types, n_bytes):
-                table = self.selection.apply(pa.Table.from_batches([batch]))
-                if table.num_rows:
-                    yield Batch(table)
-        self.file.check(self.name)
-
-    def line(self, row: int) -> int:
-        """Line of the file of one of the rows that are read, which count from 0."""
-        if self.selection.where is None:
-            return self.line_of_row(row)
-        above = 0
-        types = {column.name: column.type for column in self.schema}
-        for batch in self.batches(self.schema.names, types, READ_BYTES):
-            kept = self.selection.rows(pa.Table.from_batches([batch]))
-            if row < len(kept):
-                return self.line_of_row(above + int(kept[row]))
-            row = row - len(kept)
-            above = above + batch.num_rows
-        raise IndexError(f"{self.name}: no row {row}")
-
-    def line_of_row(self, row: int) -> int:
-        """Line of the file of one of all rows, which count from 0 below the names."""
-        return self._line(row + (self.start == 0))
-
-    def lines(self) -> Iterator[int]:
-        """Yield the line of each row, that of the names too; the first line is 1,
-        and blank lines are no rows.
-        """
-        left_out = {row.start for row in self.without}
-        above = self.lines_above()
-        with self.opened_bytes() as stream:
-            for row in rows_of(stream, self.separator):
-                if row.start + self.start not in left_out:
-                    yield above + row.line
-
-    def _line(self, index: int) -> int:
-        return next(islice(self.lines(), index, None), index + 1)
-
-    def repeated_names(self) -> tuple[Row, ...]:
-        """Rows below that of the names that equal it, by the bytes.
-
-        A single column may hold its name, and names that are all numbers are perhaps a
-        row of a file without names.
-        """
-        with self.opened_bytes() as stream:
-            first = next(rows_of(stream, self.separator), None)
-        if first is None or b"\n" in first.content:
-            return ()
-        fields = first.content.split(self.separator.encode())
-        if len(fields) < 2 or all(map(NUMBER.fullmatch, fields)):
-            return ()
-        with self.opened_bytes() as stream:
-            if not holds(stream, first.content, first.start + len(first.text)):
-                return ()
-        with self.opened_bytes() as stream:
-            rows = rows_of(stream, self.separator)
-            return tuple(
-                row
-                for row in rows
-                if row.start > first.start and row.content == first.content
-            )
-
-    def batches(
-        self, columns: Sequence[str], types: Types, n_bytes: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield empty batches, and then the rows of some columns (all, where none are
-        given) in order.
-
-        Arrow takes other types than those given from its first block; the rows of
-        further blocks are read with these types given, which is faster. A row longer
-        than two blocks makes them larger.
-        """
-        from pyarrow import csv
-
-        require_addresses(
-            "Reading a CSV file"
-        )  # its threads are waited for, also where they cannot begin
-        block = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES)
-        done = 0
-        while True:
-            skip = done
-            known = {
-                name: kind for name, kind in types.items() if name in (columns or types)
-            }
-            try:
-                with self.opened() as stream:
-                    reader = csv.open_csv(
-                        stream, **self._options(block, known, include_columns=columns)
-                    )
-                    types = {column.name: column.type for column in reader.schema}
-                    yield pa.RecordBatch.from_pylist([], reader.schema)
-                    if len(known) < len(types) and self.stop - self.start > block:
-                        continue
-                    for batch in reader:
-                        rows = batch.slice(min(skip, batch.num_rows))
-                        skip -= batch.num_rows - rows.num_rows
-                        done += rows.num_rows
-                        yield rows
-                return
-            except pa.ArrowInvalid as error:
-                if "straddl" not in str(error) or block >= MOST_BLOCK:
-                    raise
-            block *= 4
-
-    def first_types(self, n_bytes: int = READ_BYTES) -> pa.Schema:
-        """The columns of the file, with the types that Arrow takes from the first
-        block; see `batches`.
-        """
-        return next(self.batches([], {}, n_bytes)).schema
-
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """A stream of the bytes of the rows that are not left out."""
-        with self.opened_bytes() as stream:
-            gaps = [(row.start - self.start, len(row.text)) for row in self.without]
-            yield (
-                io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
-            )
-
-    @contextmanager
-    def problems(self) -> Iterator[None]:
-        """Tell what is wrong with the file by SourceError."""
-        try:
-            yield
-        except UnicodeDecodeError:
-            raise SourceError(
-                f"{self.file.path}: {NOT_UTF8.format('the column names')}"
-            ) from None
-        except pa.ArrowMemoryError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and self.compression:
-                raise self.damaged(error) from error
-            self.file.check(self.name)
-            raise SourceError(
-                f"{self.file.path}: {_problem(error, self.names, self._line)}"
-            ) from error
-
-    def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
-        names = self.names if self.start else None
-        return csv_options(
-            self.separator,
-            self.decimal_point,
-            block_bytes,
-            types,
-            column_names=names,
-            **more,
-        )
-
-
-def whole_file(path: Path) -> CsvPart:
-    """All rows of a file, of which only the first line is read; SourceError where it
-    is no CSV.
-    """
-    file = FileState.of(path)
-    compression = compression_of(path)
-    whole = CsvPart(file, compression, 0, file.size, "\t")
-    with whole.problems(), whole.opened_bytes() as stream:
-        head = stream.read(HEAD)
-    if (content := kind_by_content(head)) != "text":
-        what = (
-            f"this is {content} under {compression}; write it as CSV or Parquet"
-            if compression
-            else "not a CSV"
-        )
-        raise SourceError(f"{path}: {what}")
-    if kind_by_name(path) != "tsv":
-        # A comma where the first row has one outside of quotes, else the commonest mark
-        first = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
-        plain = "".join(first.decode(errors="replace").split('"')[::2])
-        separator = "," if "," in plain else max(",\t;|", key=plain.count)
-        whole = replace(whole, separator=separator)
-    with whole.problems():
-        return replace(whole, names=tuple(whole.first_types(4 * HEAD).names))
+WITH_COMMAS = (
+    "looks like numbers with commas; write a decimal point, and nothing between "
+    "thousands"
+)
 
 
 def csv_parts(
@@ -295,6 +64,7 @@ def csv_parts(
     everything = dict.fromkeys(name for part in parts for name in part.names)
     require(everything, selection.exclude)
     require(everything, pa.schema(schema or ()).names, "schema: ")
+    schema = _with_declared(schema, parts)
     # The columns that may be needed, of which a condition takes any
     wanted = []
     for part in parts:
@@ -322,7 +92,7 @@ def csv_parts(
         parts = found.parts
         selection = selection.without(index)
         checked = pa.schema([(name, found.total.types[name]) for name in checked.names])
-    for sentence in _names_left_out(parts):
+    for sentence in _remarks(parts):
         warn(sentence)
     left = selection.among(checked.names)
     needed = left.needed(checked)
@@ -358,10 +128,8 @@ def counted(source: TableSource) -> TableSource:
 def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
     for path in paths:
-        whole = whole_file(path)
-        for line in islice(
-            replace(whole, without=whole.repeated_names()).lines(), 1, None
-        ):
+        whole, _ = whole_file(path).surveyed()
+        for line in islice(whole.lines(), whole.begins_with_names, None):
             if not row:
                 return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
             row -= 1
@@ -501,14 +269,9 @@ class ScannedCsv:
     @cached_property
     def reasons(self) -> dict[str, str]:
         """Why columns are text by mistake, perhaps, and the cure."""
-        texts = {
-            name: one
-            for name, one in self.total.values.items()
-            if pa.types.is_string(self.total.types[name])
-        }
         few = {
             name: why
-            for name, one in texts.items()
+            for name, one in self._texts.items()
             if (why := why_text(one.odd, self._place))
         }
         return {
@@ -516,9 +279,21 @@ class ScannedCsv:
             **{name: WITH_COMMAS for name in self.doubtful if name not in few},
         }
 
+    @property
+    def _texts(self) -> dict[str, Values]:
+        """What the values of columns of text are like."""
+        return {
+            name: one
+            for name, one in self.total.values.items()
+            if pa.types.is_string(self.total.types[name])
+        }
+
     def remarks(self, index: Collection[str], quiet: Collection[str]) -> Iterator[str]:
         """Yield what to say of the columns; of the index that it is left out, of
         some whose name is known less.
+
+        Columns of numbers but for few are read as numbers where they are encoded, which
+        says so.
         """
         types = self.total.types
         titles = {name: f"Column {name!r}" for name in types}
@@ -533,20 +308,9 @@ class ScannedCsv:
             and not pa.types.is_null(types[""])
         ):
             yield f"Column {number} has no name; give it one."
-        commas = [name for name, why in self.reasons.items() if why == WITH_COMMAS]
-        for name, why in self.reasons.items():
-            if name not in commas:
+        for name, one in self._texts.items():
+            if why := why_text({"dates": one.odd["dates"]}, self._place):
                 yield f"{titles[name]} {why}."
-        if commas:
-            what, are, were = (
-                ("Columns", "look", "were")
-                if len(commas) > 1
-                else ("Column", "looks", "was")
-            )
-            yield (
-                f"{what} {listed(commas)} {are} like numbers with commas, and "
-                f"{were} read as text; {COMMAS}."
-            )
 
     def _place(self, row: int) -> str:
         """Line of a row in words, and the file where there are several."""
@@ -658,33 +422,6 @@ def _type_of(values: Any, decimal_point: str) -> pa.DataType:
     )
 
 
-def csv_options(
-    separator: str,
-    decimal_point: str,
-    block_bytes: int,
-    types: Types | None = None,
-    column_names: Sequence[str] | None = None,
-    include_columns: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA,
-    NaN and null are missing.
-    """
-    from pyarrow import csv
-
-    return {
-        "read_options": csv.ReadOptions(
-            use_threads=False, block_size=block_bytes, column_names=column_names
-        ),
-        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True,
-            column_types=types,
-            decimal_point=decimal_point,
-            include_columns=include_columns,
-        ),
-    }
-
-
 def _cut(path: Path) -> list[CsvPart]:
     """Parts of a file: one, or several of a large file that is neither compressed nor
     has quotes.
@@ -693,16 +430,22 @@ def _cut(path: Path) -> list[CsvPart]:
     """
     whole = whole_file(path)
     with whole.problems():
-        whole = replace(whole, without=whole.repeated_names())
+        whole, has_quotes = whole.surveyed()
     file = whole.file
-    if whole.compression or file.size < 2 * SPAN_BYTES:
-        return [whole]
-    with open(file.path, "rb") as stream:
-        names = stream.readline(HEAD)
-    if names.count(b'"') % 2 or any(
-        b'"' in chunk for chunk in chunks(file.path, len(names))
+    dialect = whole.dialect
+    if (
+        whole.compression
+        or file.size < 2 * SPAN_BYTES
+        or has_quotes
+        or dialect.is_recoded
+        or dialect.form != "plain"
     ):
         return [whole]
+    # The first part has the first row
+    first = next(whole.rows())
+    least = first.start + len(first.text)
+    starts = line_starts(file.path, file.size, SPAN_BYTES)
+    starts = [start for start in starts if start == 0 or start >= least]
     return [
         replace(
             whole,
@@ -710,7 +453,7 @@ def _cut(path: Path) -> list[CsvPart]:
             stop=stop,
             without=tuple(row for row in whole.without if start <= row.start < stop),
         )
-        for start, stop in pairwise(line_starts(file.path, file.size, SPAN_BYTES))
+        for start, stop in pairwise(starts)
     ]
 
 
@@ -718,66 +461,23 @@ def _are_several(parts: Sequence[CsvPart]) -> bool:
     return len({part.file.path for part in parts}) > 1
 
 
-def _names_left_out(parts: Sequence[CsvPart]) -> Iterator[str]:
-    """Yield where the names of the columns are repeated, for each file."""
-    for path in dict.fromkeys(part.file.path for part in parts):
-        lines = [
-            f"{row.line:,}"
-            for part in parts
-            if part.file.path == path
-            for row in part.without
-        ]
-        place = f" of {Path(path).name}" if _are_several(parts) else ""
-        more = len(lines) - SHOWN_LINES
-        if len(lines) == 1:
-            yield f"Line {lines[0]}{place} repeats the column names, and is left out."
-        elif lines:
-            shown = [*lines[:SHOWN_LINES], f"{more:,} more"] if more > 0 else lines
-            yield (
-                f"Lines {', '.join(shown[:-1])} and {shown[-1]}{place} repeat the "
-                "column names, and are left out."
-            )
+def _with_declared(schema: pa.Schema | None, parts: Sequence[CsvPart]) -> pa.Schema:
+    """Types that are given, and else those that files declare."""
+    given = {column.name: column.type for column in schema or ()}
+    declared = {name: pa.string() for part in parts for name in part.dialect.text}
+    return pa.schema(declared | given)
 
 
-def _problem(
-    error: Exception, names: Sequence[str], line_of: Callable[[int], int]
-) -> str:
-    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of
-    the file, and the column.
-
-    Parameters
-    ----------
-    error : Exception
-    names : sequence of str
-        Of the columns of the file.
-    line_of : callable
-        Line of a row, which counts from 0 where Arrow began to read.
+def _remarks(parts: Sequence[CsvPart]) -> Iterator[str]:
+    """Yield what has been done to read the files, once for files of which the same is
+    said.
     """
-    text = reason(error).removeprefix("CSV parse error: ")
-    place = list[str]()
-    if found := re.match(r"In CSV column #(\d+): ", text):
-        k = int(found[1])
-        text = text[found.end() :]
-        place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
-    if found := re.match(r"Row #(\d+): ", text):
-        text = text[found.end() :]
-        place = [f"line {line_of(int(found[1]) - 1)}", *place]
-    where = ", ".join(place)
-    if "UTF8" in text:
-        return NOT_UTF8.format(where or text.partition(":")[0])
-    if "mpty CSV file" in text:
-        return "the table has no rows below its column names"
-    if where and text.startswith("Expected "):
-        counts = (
-            text.removeprefix("Expected ")
-            .partition(":")[0]
-            .replace(" columns, got ", " fields expected, ")
-        )
-        return (
-            f"{where}: {counts} found; quote fields that hold the separator, or "
-            "fix the line"
-        )
-    if text.startswith("CSV conversion error to "):
-        kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
-        text = f"{value} for {kind}; fix it, or give another type in schema="
-    return f"{where}: {text}" if where else text
+    files: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for remark in part.dialect.remarks:
+            files.setdefault(remark, {})[Path(part.file.path).name] = None
+    for remark, names in files.items():
+        first, *others = names
+        more = f" and {len(others):,} more files" if others else ""
+        place = f" of {first}{more}" if _are_several(parts) else ""
+        yield remark.replace(PLACE, place)

@@ -30,6 +30,7 @@ KINDS = {
     "arrow": "Arrow",
     "csv": "CSV",
     "tsv": "TSV",
+    "arff": "ARFF",
     "libsvm": "LIBSVM",
 }
 NO_NUMBER = (
@@ -55,14 +56,16 @@ def open_source(
     names begin with a dot or an underscore. Their columns are matched by name. The
     index of a data frame is left out unless `columns` names it: columns that a Parquet
     or Arrow file declares as one, and first columns of a CSV without a name that number
-    the rows.
+    the rows, with gaps where rows have been taken out.
 
     Parameters
     ----------
     data : path, list of paths, table of any kind, callable or iterator
         - The path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a
-          list of these: Parquet, Arrow IPC (Feather), CSV and TSV (``.tsv``), plain or
-          compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.svmlight``, ``.libsvm``).
+          list of these: Parquet, Arrow IPC (Feather), CSV, TSV (``.tsv``) and ARFF
+          (``.arff``), plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``,
+          ``.svmlight``, ``.libsvm``). Separators are found by the first lines. Titles,
+          units and sums around the table of a CSV are left out with a warning.
         - NumPy arrays (memory-mapped ones too), SciPy sparse matrices, data frames of
           pandas, polars or Arrow.
         - Dask arrays and data frames, and lists of delayed ones, whose partitions are

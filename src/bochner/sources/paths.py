@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import COMPRESSED, kind_by_content, kind_by_name
+from bochner.data.files import COMPRESSED, is_arff, kind_by_content, kind_by_name
 from bochner.sources.base import Part, SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")
@@ -156,8 +156,8 @@ def files_of(
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Kind of table in a file: "parquet", "arrow", "csv", "tsv" or "libsvm", by its
-    content; of text by its name.
+    """Kind of table in a file: "parquet", "arrow", "arff", "csv", "tsv" or "libsvm",
+    by its content; of other text by its name.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
             f"{path}: the name says {named}, but this is {content}; write the file "
             "again or rename it"
         )
-    return named or "csv"
+    return "arff" if is_arff(head) else named or "csv"
 
 
 def _expanded(entry: str) -> list[Path]:

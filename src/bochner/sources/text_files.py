@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -108,6 +108,7 @@ def chunks(path: str, start: int = 0, stop: int | None = None) -> Iterator[bytes
 
 
 BOM, ROW_CHUNK = b"\xef\xbb\xbf", 1 << 20
+TAIL = 1 << 13  # bytes at the end of a file that tell what stands below its table
 CLOSING = re.compile(
     rb'(?:[^"]+|"")*+"'
 )  # a quoted field, from behind the quote that opens it
@@ -130,17 +131,27 @@ class Row(NamedTuple):
         return self.text.strip(b"\r\n").removeprefix(BOM)
 
 
-def rows_of(stream: Any, separator: str) -> Iterator[Row]:
+def rows_of(
+    stream: Any, separator: str, begin: int = 0, lines_above: int = 0
+) -> Iterator[Row]:
     """Yield the rows of delimited text as Arrow parses them: with line breaks in
     quoted fields, without blank lines.
+
+    Parameters
+    ----------
+    stream : stream of bytes
+    separator : str
+    begin, lines_above : int
+        Place of the stream in the text: its first byte, and the lines before it.
     """
     opening = re.compile(rb'(?:^|%s)"' % re.escape(separator.encode()))
-    position = 0
+    position = begin
     text = b""
     open_quote = False
     line = 1
-    start = 0
-    for number, more in enumerate(io.BufferedReader(stream, ROW_CHUNK), 1):
+    start = begin
+    first = lines_above + 1
+    for number, more in enumerate(io.BufferedReader(stream, ROW_CHUNK), first):
         if not open_quote:
             text = b""
             line = number
@@ -148,7 +159,7 @@ def rows_of(stream: Any, separator: str) -> Iterator[Row]:
         position += len(more)
         text += more
         open_quote = _ends_open(
-            more.removeprefix(BOM) if number == 1 else more, open_quote, opening
+            more.removeprefix(BOM) if number == first else more, open_quote, opening
         )
         if not open_quote and text.strip(b"\r\n"):
             yield Row(line, start, text)
@@ -203,13 +214,79 @@ class Without(io.RawIOBase):
         return len(found)
 
 
-def holds(stream: Any, mark: bytes, after: int) -> bool:
-    """Whether a mark is in a stream behind a position."""
-    stream.read(after)
+class Pieces(io.RawIOBase):
+    """A stream of bytes that come in pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with the next bytes, of one piece at most; their number."""
+        piece = self._rest or next(self._pieces, b"")
+        n = min(len(buffer), len(piece))
+        buffer[:n] = piece[:n]
+        self._rest = piece[n:]
+        return n
+
+
+def stream_of(pieces: Iterable[bytes]) -> io.BufferedReader:
+    """A stream of bytes that come in pieces."""
+    return io.BufferedReader(Pieces(pieces), ROW_CHUNK)
+
+
+def stream_without(stream: Any, gaps: Sequence[tuple[int, int]]) -> Any:
+    """A stream without some ranges of it; see `Without`."""
+    return io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
+
+
+def blocks(stream: Any) -> Iterator[bytes]:
+    """Yield the bytes of a stream, some at a time."""
+    return iter(lambda: stream.read(ROW_CHUNK), b"")
+
+
+class Survey(NamedTuple):
+    """What all bytes of a text tell.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    has_mark : bool
+        Whether a mark is in it.
+    has_quotes : bool
+    beyond_ascii : bytes
+        The first block that has other characters; empty where none has.
+    tail : bytes
+        The last lines.
+    """
+
+    size: int
+    has_mark: bool
+    has_quotes: bool
+    beyond_ascii: bytes
+    tail: bytes
+
+
+def survey(stream: Any, after: int, mark: bytes) -> Survey:
+    """Read a stream to its end, and look for quotes and a mark behind a position."""
+    size = above = len(stream.read(after))
+    has_mark = False
+    has_quotes = False
+    beyond_ascii = b""
     rest = b""
-    while chunk := stream.read(ROW_CHUNK):
-        block = rest + chunk
-        if mark in block:
-            return True
-        rest = block[-len(mark) :]
-    return False
+    for block in blocks(stream):
+        size += len(block)
+        has_mark = has_mark or (bool(mark) and mark in rest + block)
+        has_quotes = has_quotes or b'"' in block
+        if not beyond_ascii and not block.isascii():
+            beyond_ascii = block
+        rest = (rest + block)[-max(TAIL, len(mark)) :]
+    # Whole lines, where there are more above the last bytes
+    if size - above > len(rest):
+        _, _, rest = rest.partition(b"\n")
+    return Survey(size, has_mark, has_quotes, beyond_ascii, rest)

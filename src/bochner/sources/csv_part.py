@@ -1,0 +1,430 @@
+"""Rows of one CSV file: how it is opened, read batch by batch, and what is wrong with
+it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
+from bochner.settings import require_addresses
+from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.dialect import Dialect, dialect_of, lines_in_words
+from bochner.sources.paths import FileState, reason
+from bochner.sources.schema import Selection
+from bochner.sources.text_files import (
+    FileRange,
+    Row,
+    blocks,
+    rows_of,
+    stream_of,
+    stream_without,
+    survey,
+)
+
+BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
+FIRST_BYTES = 4 * HEAD  # which tell how a table is written
+LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
+ROWS_AT_ONCE = 1000  # that are rewritten
+NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
+NOT_UTF8 = "{}: text that is not UTF-8; save the file with UTF-8 encoding"
+
+Types = Mapping[str, pa.DataType]
+
+
+@dataclass(frozen=True)
+class CsvPart(FileRange):
+    """Rows of a CSV file, a `Part`.
+
+    Attributes
+    ----------
+    dialect : Dialect
+        How the file is written.
+    names : tuple of str
+        Of all columns of the file; its first row, which names them, belongs to the part
+        that begins at byte 0.
+    decimal_point : str
+    without : tuple of Row
+        Rows that are none of the table.
+    selection : Selection
+    schema : pyarrow.Schema
+        Columns that are read.
+    counted : int or None
+        Rows, before any are left out; None where they have not been counted.
+    """
+
+    dialect: Dialect = field(default_factory=Dialect)
+    names: tuple[str, ...] = ()
+    decimal_point: str = "."
+    without: tuple[Row, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    counted: int | None = None
+
+    @property
+    def separator(self) -> str:
+        """What stands between fields."""
+        return self.dialect.separator
+
+    @property
+    def begins_with_names(self) -> bool:
+        """Whether the first row that is read has the names."""
+        return self.start == 0 and self.dialect.names is None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition, or no count, leaves that open."""
+        return self.counted if self.selection.where is None else None
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most."""
+        self.file.check(self.name)
+        types = {column.name: column.type for column in self.schema}
+        with self.problems():
+            for batch in self.batches(self.schema.names, types, n_bytes):
+                table = self.selection.apply(pa.Table.from_batches([batch]))
+                if table.num_rows:
+                    yield Batch(table)
+        self.file.check(self.name)
+
+    def line(self, row: int) -> int:
+        """Line of the file of one of the rows that are read, which count from 0."""
+        if self.selection.where is None:
+            return self.line_of_row(row)
+        above = 0
+        types = {column.name: column.type for column in self.schema}
+        for batch in self.batches(self.schema.names, types, READ_BYTES):
+            kept = self.selection.rows(pa.Table.from_batches([batch]))
+            if row < len(kept):
+                return self.line_of_row(above + int(kept[row]))
+            row = row - len(kept)
+            above = above + batch.num_rows
+        raise IndexError(f"{self.name}: no row {row}")
+
+    def line_of_row(self, row: int) -> int:
+        """Line of the file of one of all rows, which count from 0 below the names."""
+        return self.line_of_index(row + self.begins_with_names)
+
+    def first_bytes(self, n: int) -> bytes:
+        """The first bytes of the file, without compression."""
+        with self.problems(), super().opened_bytes() as stream:
+            return stream.read(n)
+
+    def lines(self) -> Iterator[int]:
+        """Yield the line of each row that is read, that of the names too; the first
+        line is 1, and blank lines are no rows.
+        """
+        left_out = {row.start for row in self.without}
+        for row in self.rows():
+            if row.start not in left_out and self.dialect.rewritten(row.text):
+                yield row.line
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows as they are in the file, from that of the names on."""
+        begin = self.start or self.dialect.begin
+        above = self.lines_above() if self.start else self.dialect.lines_above
+        with self.opened_bytes() as stream:
+            stream.read(begin - self.start)
+            yield from rows_of(stream, self.separator, begin, above)
+
+    def line_of_index(self, index: int) -> int:
+        """Line of the file of a row that is read, that of the names too."""
+        return next(islice(self.lines(), index, None), index + 1)
+
+    @contextmanager
+    def opened_bytes(self) -> Iterator[Any]:
+        """A stream of the bytes in UTF-8."""
+        with super().opened_bytes() as stream:
+            if self.dialect.is_recoded:
+                stream = stream_of(self.dialect.decoded(blocks(stream)))
+            yield stream
+
+    def surveyed(self) -> tuple[CsvPart, bool]:
+        """The whole file without the rows that only a look at all bytes tells to be
+        none of the table, and whether it has quotes below the first row; the same
+        again where it is such a one.
+        """
+        first = next(self.rows(), Row(1, 0, b""))
+        after = first.start + len(first.text)
+        mark = self._names_that_repeat(first)
+        with self.opened_bytes() as stream:
+            found = survey(stream, after, mark)
+        # Where later bytes are not UTF-8
+        if found.beyond_ascii and first.text.isascii() and not self.dialect.is_recoded:
+            dialect = self.dialect.with_encoding_of(found.beyond_ascii)
+            if dialect.is_recoded:
+                return replace(self, dialect=dialect).surveyed()
+        # Rows that repeat the names, but for those that are left out already
+        left_out = {first.start, *(row.start for row in self.without)}
+        repeated = tuple(
+            row
+            for row in (self.rows() if found.has_mark else ())
+            if row.content == mark and row.start not in left_out
+        )
+        names_again = lines_in_words(
+            [row.line for row in repeated],
+            "repeats the column names, and is left out",
+            "repeat the column names, and are left out",
+        )
+        # Rows below the table
+        below = tuple(
+            row
+            for row in self._rows_below(found.size, found.tail)
+            if row.start not in left_out
+        )
+        sums = lines_in_words(
+            [row.line for row in below],
+            "is below the table, and is left out",
+            "are below the table, and are left out",
+        )
+        without = (*self.without, *repeated, *below)
+        dialect = self.dialect.saying(names_again, sums)
+        return replace(self, without=without, dialect=dialect), found.has_quotes
+
+    def _names_that_repeat(self, first: Row) -> bytes:
+        """What a row is like that repeats the names; empty where none is taken as
+        such.
+
+        A single column may hold its name, and names that are all numbers are perhaps a
+        row of a file without names.
+        """
+        fields = first.content.split(self.separator.encode())
+        if (
+            not self.dialect.has_names
+            or b"\n" in first.content
+            or len(fields) < 2
+            or all(map(NUMBER.fullmatch, fields))
+        ):
+            return b""
+        return first.content
+
+    def _rows_below(self, size: int, tail: bytes) -> tuple[Row, ...]:
+        """The rows that are below the table, of a text with these last lines."""
+        rows = list(rows_of(io.BytesIO(tail), self.separator))
+        n = self.dialect.rows_below(rows)
+        if not n:
+            return ()
+        # Their places in the file
+        start = size - len(tail)
+        with self.opened_bytes() as stream:
+            above = sum(block.count(b"\n") for block in blocks(stream))
+        above -= tail.count(b"\n")
+        return tuple(
+            Row(above + row.line, start + row.start, row.text) for row in rows[-n:]
+        )
+
+    def batches(
+        self, columns: Sequence[str], types: Types, n_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield empty batches, and then the rows of some columns (all, where none are
+        given) in order.
+
+        Arrow takes other types than those given from its first block; the rows of
+        further blocks are read with these types given, which is faster. A row longer
+        than two blocks makes them larger.
+        """
+        from pyarrow import csv
+
+        require_addresses(
+            "Reading a CSV file"
+        )  # its threads are waited for, also where they cannot begin
+        block = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES)
+        done = 0
+        while True:
+            skip = done
+            known = {
+                name: kind for name, kind in types.items() if name in (columns or types)
+            }
+            try:
+                with self.opened() as stream:
+                    reader = csv.open_csv(
+                        stream, **self._options(block, known, include_columns=columns)
+                    )
+                    types = {column.name: column.type for column in reader.schema}
+                    yield pa.RecordBatch.from_pylist([], reader.schema)
+                    if len(known) < len(types) and self.stop - self.start > block:
+                        continue
+                    for batch in reader:
+                        rows = batch.slice(min(skip, batch.num_rows))
+                        skip -= batch.num_rows - rows.num_rows
+                        done += rows.num_rows
+                        yield rows
+                return
+            except pa.ArrowInvalid as error:
+                if "mpty CSV file" in str(error) and not self.begins_with_names:
+                    names = columns or self.names
+                    empty = [(name, known.get(name, pa.null())) for name in names]
+                    yield pa.RecordBatch.from_pylist([], pa.schema(empty))
+                    return
+                if "straddl" not in str(error) or block >= MOST_BLOCK:
+                    raise
+            block *= 4
+
+    def first_types(self, n_bytes: int = READ_BYTES) -> pa.Schema:
+        """The columns of the file, with the types that Arrow takes from the first
+        block; see `batches`.
+        """
+        return next(self.batches([], {}, n_bytes)).schema
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """A stream of the bytes of the rows that are not left out."""
+        if self.dialect.form != "plain":
+            yield stream_of(self._rewritten())
+            return
+        begin = self.start or self.dialect.begin
+        with self.opened_bytes() as stream:
+            stream.read(begin - self.start)
+            gaps = [(row.start - begin, len(row.text)) for row in self.without]
+            yield stream_without(stream, gaps)
+
+    def _rewritten(self) -> Iterator[bytes]:
+        """Yield the rows that are not left out as Arrow reads them, many at a time."""
+        left_out = {row.start for row in self.without}
+        rows = (row.text for row in self.rows() if row.start not in left_out)
+        kept = filter(None, map(self.dialect.rewritten, rows))
+        return iter(lambda: b"".join(islice(kept, ROWS_AT_ONCE)), b"")
+
+    @contextmanager
+    def problems(self) -> Iterator[None]:
+        """Tell what is wrong with the file by SourceError."""
+        try:
+            yield
+        except UnicodeDecodeError:
+            what = "the column names" if self.begins_with_names else "a value"
+            raise SourceError(f"{self.file.path}: {NOT_UTF8.format(what)}") from None
+        except pa.ArrowMemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and self.compression:
+                raise self.damaged(error) from error
+            self.file.check(self.name)
+            raise SourceError(f"{self.file.path}: {_problem(error, self)}") from error
+
+    def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
+        return csv_options(
+            self.separator,
+            self.decimal_point,
+            block_bytes,
+            types,
+            column_names=None if self.begins_with_names else self.names,
+            missing=self.dialect.missing,
+            **more,
+        )
+
+
+def whole_file(path: Path) -> CsvPart:
+    """All rows of a file, of which only the first lines are read; SourceError where it
+    is no CSV.
+    """
+    file = FileState.of(path)
+    compression = compression_of(path)
+    whole = CsvPart(file, compression, 0, file.size)
+    kind = kind_by_name(path)
+    most = LONGEST_HEADER if kind == "arff" else FIRST_BYTES
+    head = whole.first_bytes(most)
+    is_whole = len(head) < most
+    if (content := kind_by_content(head)) != "text":
+        what = (
+            f"this is {content} under {compression}; write it as CSV or Parquet"
+            if compression
+            else "not a CSV"
+        )
+        raise SourceError(f"{path}: {what}")
+    try:
+        dialect = dialect_of(head, is_whole, kind)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    whole = replace(whole, dialect=dialect, without=dialect.without)
+    with whole.problems():
+        if is_whole:
+            # Its last rows are among those that Arrow takes the names and types from
+            whole, _ = whole.surveyed()
+        if dialect.names is not None:
+            return replace(whole, names=dialect.names)
+        return replace(whole, names=tuple(whole.first_types(4 * HEAD).names))
+
+
+def csv_options(
+    separator: str,
+    decimal_point: str,
+    block_bytes: int,
+    types: Types | None = None,
+    column_names: Sequence[str] | None = None,
+    include_columns: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA,
+    NaN and null are missing unless other fields are given.
+    """
+    from pyarrow import csv
+
+    return {
+        "read_options": csv.ReadOptions(
+            use_threads=False, block_size=block_bytes, column_names=column_names
+        ),
+        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True,
+            null_values=missing,
+            column_types=types,
+            decimal_point=decimal_point,
+            include_columns=include_columns,
+        ),
+    }
+
+
+def _problem(error: Exception, part: CsvPart) -> str:
+    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of
+    the file, and the column.
+    """
+    names = part.names
+    text = reason(error).removeprefix("CSV parse error: ")
+    place = list[str]()
+    row = 0
+    if found := re.match(r"In CSV column #(\d+): ", text):
+        k = int(found[1])
+        text = text[found.end() :]
+        place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
+    if found := re.match(r"Row #(\d+): ", text):
+        text = text[found.end() :]
+        row = int(found[1]) - 1
+        place = [f"line {part.line_of_index(row)}", *place]
+    where = ", ".join(place)
+    if "UTF8" in text:
+        return NOT_UTF8.format(where or text.partition(":")[0])
+    if "mpty CSV file" in text:
+        return "the table has no rows below its column names"
+    if where and (found := re.match(r"Expected (\d+) columns, got (\d+)", text)):
+        counts = f"{found[1]} fields expected, {found[2]} found"
+        return f"{where}: {counts}; {_cure_of_counts(part, row, int(found[1]))}"
+    if text.startswith("CSV conversion error to "):
+        kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
+        text = f"{value} for {kind}; fix it, or give another type in schema="
+    return f"{where}: {text}" if where else text
+
+
+def _cure_of_counts(part: CsvPart, row: int, n_names: int) -> str:
+    """What to do about a row that has not as many fields as there are names."""
+    if part.dialect.form == "ends":
+        return (
+            "name each column that has values, or empty the fields behind the last name"
+        )
+    if part.begins_with_names and row == 1 and part.dialect.width != n_names:
+        line = part.line_of_index(0)
+        return (
+            f"line {line} should name each column: remove what is above the names, or "
+            "add those that lack"
+        )
+    if part.dialect.form == "blanks":
+        return "put fields that hold blanks in quotes, or fix the line"
+    return "quote fields that hold the separator, or fix the line"

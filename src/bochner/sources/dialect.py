@@ -1,0 +1,578 @@
+"""How a table of text is written, by its first lines: encoding, separator, names, and
+lines that are none of its rows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise, takewhile
+from typing import NamedTuple
+
+from bochner.data.files import is_arff
+from bochner.data.written_values import MISSING_WORDS
+from bochner.notices import listed
+from bochner.sources.arff import ArffHeader, row_of
+from bochner.sources.text_files import BOM, Row, rows_of
+
+SEPARATORS = ",\t;|"
+BLANK = " "  # the separator of columns that are separated by one or more blanks
+FIRST_ROWS = 64  # that tell how a table is written
+SHOWN_LINES = 3
+PLACE = "\0"  # stands in a remark where the file is named if there are several
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+WINDOWS = "cp1252"  # what text is that is not UTF-8, most of the time
+# What to say of encodings other than UTF-8
+ENCODINGS = {
+    WINDOWS: (
+        f"The text{PLACE} is not UTF-8, and is read as that of Windows (cp1252).",
+    ),
+    "utf-16": (f"The text{PLACE} is UTF-16, and is read as such.",),
+}
+WORD = re.compile(r'"(?:[^"]|"")*"|[^ ]+')
+BYTES_OF_WORD = re.compile(rb'"(?:[^"]|"")*"|[^ \r\n]+')
+SEPARATOR_LINE = re.compile(r"sep=(.)\1*", re.IGNORECASE)  # that Excel writes and reads
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*\.?|[.,]\d+)([eE][+-]?\d+)?")
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+KINDS = {"number": NUMBER, "date": DATE}
+YEARS = range(1800, 2101)
+FEW_OTHERS = 0.1  # share of columns whose unit is a number
+MANY_NAMES = 5  # numbers in order that are names rather than values
+# First fields of rows below a table that sum it up
+SUMS = re.compile(
+    r"((grand |sub)?total|sums?|summe|gesamt|average|avg|mean|mittelwert)s?:?",
+    re.IGNORECASE,
+)
+MOST_SUMS = 8  # rows below a table, at most
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table of text is written.
+
+    Positions and line numbers are those of the text in UTF-8.
+
+    Attributes
+    ----------
+    separator : str
+        A blank stands for one or more of them.
+    encoding : str
+        As Python names it.
+    lone_returns : bool
+        Whether lines end in carriage returns alone.
+    begin, lines_above : int
+        First byte of the names, or of the rows where there are none above them, and
+        the number of lines before it.
+    names : tuple of str, or None
+        Of the columns; None where they are those in the first row.
+    has_names : bool
+        Whether the first row has names.
+    without : tuple of Row
+        Rows that are none of the table.
+    form : str
+        What else is to be done with each row: nothing where it is "plain"; separators
+        that end it are left out ("ends"), "blanks" become one, or it is one of "arff".
+    width : int
+        Number of columns; 0 where it is not known.
+    first_is_number : bool
+        Whether the first column has numbers or dates.
+    text : tuple of str
+        Columns that the file declares to be text.
+    remarks : tuple of str
+        What has been done, in sentences.
+    """
+
+    separator: str = ","
+    encoding: str = "utf-8"
+    lone_returns: bool = False
+    begin: int = 0
+    lines_above: int = 0
+    names: tuple[str, ...] | None = None
+    has_names: bool = True
+    without: tuple[Row, ...] = ()
+    form: str = "plain"
+    width: int = 0
+    first_is_number: bool = False
+    text: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_recoded(self) -> bool:
+        """Whether the bytes of the file are not those of its rows in UTF-8."""
+        return self.encoding != "utf-8" or self.lone_returns
+
+    def decoded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield a text in UTF-8, with line feeds at the ends of lines, in chunks."""
+        decoder = codecs.getincrementaldecoder(self.encoding)()
+        for chunk in chain(chunks, [b""]):
+            text = decoder.decode(chunk, final=not chunk)
+            yield (text.replace("\r", "\n") if self.lone_returns else text).encode()
+
+    @property
+    def missing(self) -> list[str] | None:
+        """Fields that are missing values; None for those that are usual."""
+        return ["?", ""] if self.form == "arff" else None
+
+    def rewritten(self, row: bytes) -> bytes:
+        """A row as Arrow reads it; empty where it is none."""
+        if self.form == "ends":
+            return self._without_ends(row)
+        if self.form == "blanks":
+            return b" ".join(BYTES_OF_WORD.findall(row)) + b"\n"
+        return row_of(row) if self.form == "arff" else row
+
+    def _without_ends(self, row: bytes) -> bytes:
+        """A row without separators behind the fields of the columns."""
+        content = row.rstrip(b"\r\n")
+        separator = self.separator.encode()
+        fields = content.count(separator) + 1
+        if b'"' in content:
+            fields = len(fields_of(content, self.separator))
+        ends = separator * (fields - self.width)
+        return content.removesuffix(ends) + b"\n"
+
+    def rows_below(self, rows: Sequence[Row]) -> int:
+        """How many of the last rows of a file are none of the table."""
+        if not self.first_is_number:
+            return 0
+        last = rows[-MOST_SUMS - 1 :]
+        lines = [Line(row, fields_of(row.content, self.separator)) for row in last]
+        return sums_below(lines, self.width)
+
+    def with_encoding_of(self, text: bytes) -> Dialect:
+        """The same in the encoding of the first text that has other characters than
+        those of ASCII.
+        """
+        encoding = encoding_of(text, is_whole=False)
+        remarks = ENCODINGS.get(encoding, ())
+        return replace(self, encoding=encoding).saying(*remarks)
+
+    def saying(self, *remarks: str) -> Dialect:
+        """The same with more remarks, but for empty ones."""
+        return replace(self, remarks=(*self.remarks, *filter(None, remarks)))
+
+
+class Line(NamedTuple):
+    """A row of a table of text, and its fields."""
+
+    row: Row
+    fields: list[str]
+
+    @property
+    def filled(self) -> int:
+        """Number of fields up to the last that is not empty."""
+        places = [k for k, field in enumerate(self.fields, 1) if field.strip()]
+        return max(places, default=0)
+
+    def field(self, k: int) -> str:
+        """A field without blanks around it; empty where the row is too short."""
+        return self.fields[k].strip() if k < len(self.fields) else ""
+
+
+class Form(NamedTuple):
+    """The first rows by a separator.
+
+    Attributes
+    ----------
+    separator : str
+    lines : list of Line
+    width : int
+        Number of fields that most of them have.
+    share : float
+        Of the rows that have so many.
+    """
+
+    separator: str
+    lines: list[Line]
+    width: int
+    share: float
+
+    @classmethod
+    def of(cls, head: bytes, separator: str) -> Form:
+        """That of the first rows of a text."""
+        rows = islice(rows_of(io.BytesIO(head), separator), FIRST_ROWS)
+        lines = [Line(row, fields_of(row.content, separator)) for row in rows]
+        counts = Counter(len(line.fields) for line in lines)
+        width = max(counts, key=lambda n: (counts[n], n), default=0)
+        return cls(separator, lines, width, counts[width] / max(len(lines), 1))
+
+    @property
+    def numbers(self) -> float:
+        """Share of the fields that are numbers, below the first row."""
+        fields = [field.strip() for line in self.lines[1:] for field in line.fields]
+        return sum(map(bool, map(kind_of, fields))) / max(len(fields), 1)
+
+
+def encoding_of(head: bytes, is_whole: bool) -> str:
+    """Encoding of a text that begins so, as Python names it.
+
+    Text that is not UTF-8 is taken as that of Windows, unless other characters before
+    are UTF-8.
+    """
+    if head.startswith(UTF_16):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole)
+    except UnicodeDecodeError as error:
+        return WINDOWS if head[: error.start].isascii() else "utf-8"
+    return "utf-8"
+
+
+def fields_of(row: bytes, separator: str) -> list[str]:
+    """Fields of a row; none where it cannot be split."""
+    text = row.decode(errors="replace")
+    if separator == BLANK:
+        text = " ".join(WORD.findall(text))
+    try:
+        return next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:  # a line break outside of quotes, or a field without an end
+        return []
+
+
+def kind_of(field: str) -> str:
+    """Whether a field is a "number" or a "date"; empty for other text."""
+    return next((kind for kind, form in KINDS.items() if form.fullmatch(field)), "")
+
+
+def is_missing(field: str) -> bool:
+    """Whether a field stands for a missing value."""
+    return field.lower() in MISSING_WORDS
+
+
+def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
+    """How a table is written whose text begins so.
+
+    Parameters
+    ----------
+    head : bytes
+        Of the file, without compression.
+    is_whole : bool
+        Whether these are all of its bytes.
+    kind : str, optional
+        Of file, such as "tsv" or "arff".
+
+    Raises
+    ------
+    SourceError
+        Where an ARFF file has no header, or sparse rows.
+    """
+    encoding = encoding_of(head, is_whole)
+    dialect = Dialect(encoding=encoding, remarks=ENCODINGS.get(encoding, ()))
+    if encoding != "utf-8":
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        head = decoder.decode(head).encode()
+    if b"\r" in head and b"\n" not in head:
+        dialect = replace(dialect, lone_returns=True)
+        head = head.replace(b"\r", b"\n")
+    if kind == "arff" or is_arff(head):
+        header = ArffHeader.of(head)
+        return replace(
+            dialect,
+            form="arff",
+            begin=header.size,
+            lines_above=header.lines,
+            names=header.names,
+            has_names=False,
+            width=len(header.names),
+            text=header.text,
+        )
+    # A line that names the separator comes before all others
+    first, _, _ = head.removeprefix(BOM).lstrip(b"\r\n").partition(b"\n")
+    named = SEPARATOR_LINE.fullmatch(first.decode(errors="replace").rstrip("\r"))
+    # The last line may go on behind the first bytes
+    rows = head if is_whole else head[: head.rfind(b"\n") + 1]
+    if named:
+        form = Form.of(rows, named[1])
+        dialect = dialect.saying(f"Line 1{PLACE} names the separator, and is left out.")
+    elif kind == "tsv":
+        form = Form.of(rows, "\t")
+    else:
+        form = _form(rows, _commonest(first))
+    if form.separator == BLANK:
+        dialect = replace(dialect, form="blanks")
+        dialect = dialect.saying(f"Columns{PLACE} are separated by blanks.")
+    return _with_lines(replace(dialect, separator=form.separator), form, bool(named))
+
+
+def _commonest(line: bytes) -> str:
+    """A comma where a line has one outside of quotes, else the commonest mark."""
+    plain = "".join(line.decode(errors="replace").split('"')[::2])
+    return "," if "," in plain else max(SEPARATORS, key=plain.count)
+
+
+def _form(head: bytes, usual: str) -> Form:
+    """The first rows by the separator that cuts most of them into as many fields, and
+    more fields into numbers; by the usual one where no other does better.
+    """
+    forms = [Form.of(head, separator) for separator in SEPARATORS]
+    several = [form for form in forms if form.width > 1]
+    best = max(
+        several or [form for form in forms if form.separator == usual],
+        key=lambda form: (form.share, form.numbers, form.separator == usual),
+    )
+    if best.width > 1 and best.share == 1:
+        return best
+    words = Form.of(head, BLANK)
+    return words if _are_columns(words) else best
+
+
+def _are_columns(words: Form) -> bool:
+    """Whether the words of the first rows are the fields of columns, some of which
+    are numbers.
+    """
+    if len(words.lines) < 3 or words.width < 2 or words.share < 1:
+        return False
+    numbers = _kinds(words.lines[1:], words.width).count("number")
+    return numbers == words.width or (numbers > 0 and words.width > 2)
+
+
+def _kinds(lines: Sequence[Line], width: int) -> list[str]:
+    """Of each column "number", "date" or "text"; empty where all is missing."""
+    kinds = []
+    for k in range(width):
+        values = [line.field(k) for line in lines]
+        found = {kind_of(value) or "text" for value in values if not is_missing(value)}
+        kinds.append("text" if len(found) > 1 else next(iter(found), ""))
+    return kinds
+
+
+def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
+    """The dialect with what the first rows tell: the names, rows that are none of the
+    table, separators without a column.
+    """
+    lines = form.lines[skipped:]
+    if not lines:
+        return dialect
+    # Rows below the table, where the first rows are all rows
+    table = lines[: len(lines) - sums_below(lines, form.width)]
+    used = max(
+        (line.filled for line in table if len(line.fields) == form.width), default=0
+    )
+    # Lines above the names
+    top = _names_at(table, used, form.width)
+    above = lines_in_words(
+        [line.row.line for line in table[:top]],
+        "is above the column names, and is left out",
+        "are above the column names, and are left out",
+    )
+    dialect = dialect.saying(above)
+    first, *below = table[top:]
+    if top or skipped:
+        begin = first.row.start
+        dialect = replace(dialect, begin=begin, lines_above=first.row.line - 1)
+    # The names
+    width = max(first.filled, used)
+    if _looks_like_data(first, below, used):
+        names = tuple(f"x{k}" for k in range(1, used + 1))
+        remark = f"Line {first.row.line}{PLACE} looks like data: names x1, x2, ... are "
+        dialect = replace(dialect, has_names=False, names=names)
+        dialect = dialect.saying(f"{remark}used.")
+        rows = table[top:]
+    elif below and _is_second_head(first, below[0], below[1:]):
+        second = below[0].row
+        dialect = replace(dialect, without=(second,))
+        dialect = dialect.saying(
+            lines_in_words(
+                [second.line], "has names or units once more, and is left out"
+            )
+        )
+        rows = below[1:]
+    else:
+        rows = below
+    if dialect.has_names:
+        dialect = _with_distinct_names(dialect, first, width)
+    kinds = _kinds(rows, 1)
+    dialect = replace(dialect, width=width, first_is_number=kinds[0] in KINDS)
+    return _without_ends(dialect, [first, *rows])
+
+
+def _names_at(table: Sequence[Line], used: int, width: int) -> int:
+    """Place of the row of names, below comments and titles; 0 where that is doubtful.
+
+    Parameters
+    ----------
+    table : sequence of Line
+    used : int
+        Number of columns with values.
+    width : int
+        Number of fields of most rows.
+    """
+    comments = len(
+        list(takewhile(lambda line: line.row.content.startswith(b"#"), table))
+    )
+    full = [
+        k
+        for k, line in enumerate(table)
+        if k >= comments and len(line.fields) >= used and line.filled >= min(used, 2)
+    ]
+    if used < 2 or not full or full[0] == len(table) - 1:
+        return 0
+    place = full[0]
+    kinds = _kinds(table[place + 1 :], used)
+    fields = [table[place].field(k) for k in range(used)]
+    are_names = all(fields[1:]) and not any(map(kind_of, fields))
+    if are_names:
+        # A title with separators behind it may be the only name of the columns
+        titles = table[comments:place]
+        is_padded = any(len(line.fields) == width and line.filled for line in titles)
+        return 0 if is_padded and not set(kinds) & set(KINDS) else place
+    if comments and place == comments:
+        # The last comment may be the names
+        return comments - (len(table[comments - 1].fields) == used)
+    return 0
+
+
+def _looks_like_data(first: Line, below: Sequence[Line], width: int) -> bool:
+    """Whether a first row has values rather than names: numbers and dates where all
+    rows below have some, unless its numbers may be names.
+    """
+    if len(below) < 2 or len(first.fields) < width:
+        return False
+    columns = [(first.field(k), kind) for k, kind in enumerate(_kinds(below, width))]
+    typed = [(field, kind) for field, kind in columns if kind in KINDS]
+    present = [(field, kind) for field, kind in typed if not is_missing(field)]
+    if not present or any(kind_of(field) != kind for field, kind in present):
+        return False
+    if any(kind == "date" for _, kind in present):
+        return True
+    return _recurs(first, below, width) or not _may_be_names(
+        [field for field, _ in present]
+    )
+
+
+def _recurs(row: Line, below: Sequence[Line], width: int) -> bool:
+    """Whether a text of a row comes again in its column."""
+    kinds = _kinds(below, width)
+    return any(
+        kind == "text"
+        and not is_missing(row.field(k))
+        and any(line.field(k) == row.field(k) for line in below)
+        for k, kind in enumerate(kinds)
+    )
+
+
+def _may_be_names(fields: Sequence[str]) -> bool:
+    """Whether numbers may be names: whole ones in order, years, or many in order."""
+    try:
+        numbers = [float(field.replace(",", ".")) for field in fields]
+    except ValueError:  # commas between thousands
+        return False
+    rising = all(a < b for a, b in pairwise(numbers))
+    falling = all(a > b for a, b in pairwise(numbers))
+    if len(numbers) >= MANY_NAMES and (rising or falling):
+        return True
+    if not all(field.isdecimal() for field in fields):
+        return False
+    are_years = all(number in YEARS for number in numbers)
+    return rising or (are_years and len(set(numbers)) == len(numbers))
+
+
+def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
+    """Whether the row below the names has names or units: text or nothing where all
+    rows below it have numbers or dates.
+    """
+    if len(below) < 2 or second.row.content == names.row.content:
+        return False
+    width = len(names.fields)
+    kinds = _kinds(below, width)
+    typed = [second.field(k) for k, kind in enumerate(kinds) if kind in KINDS]
+    texts = [field for field in typed if not is_missing(field) and not kind_of(field)]
+    others = [field for field in typed if kind_of(field)]
+    if not texts or _recurs(second, below, width):
+        return False
+    # A single value may be an odd one, unless it stands in all columns
+    if len(typed) == 1:
+        return width > 1 and {second.field(k) for k in range(width)} == set(texts)
+    several = len(texts) > 1 and 2 * len(texts) >= len(typed)
+    return several and len(others) <= FEW_OTHERS * len(typed)
+
+
+def _with_distinct_names(dialect: Dialect, first: Line, width: int) -> Dialect:
+    """The dialect with numbers behind names that come again, as pandas has them."""
+    names = first.fields[:width]
+    found = list[str]()
+    again = list[str]()
+    renamed = list[str]()
+    for name in names:
+        if not name or name not in found:
+            found.append(name)
+            continue
+        numbered = (f"{name}.{k}" for k in range(1, 2 * len(names)))
+        free = (new for new in numbered if new not in names and new not in found)
+        found.append(next(free))
+        again.append(name)
+        renamed.append(found[-1])
+    if not renamed:
+        return dialect
+    without = (first.row, *dialect.without)
+    dialect = replace(dialect, names=tuple(found), without=without)
+    are = "are" if len(renamed) > 1 else "is"
+    return dialect.saying(
+        f"Column names{PLACE} repeat, and the later {listed(again)} {are} read as "
+        f"{listed(renamed)}."
+    )
+
+
+def _without_ends(dialect: Dialect, rows: Sequence[Line]) -> Dialect:
+    """The dialect that leaves out separators at the ends of lines where no column has
+    a name or a value.
+    """
+    width = dialect.width
+    lengths = [len(line.fields) for line in rows]
+    has_ends = min(lengths) >= width and max(lengths) > width
+    if not width or not has_ends or any(line.filled > width for line in rows):
+        return dialect
+    n = max(lengths) - width
+    what = f"{n} columns" if n > 1 else "1 column"
+    are = "are" if n > 1 else "is"
+    return replace(dialect, form="ends").saying(
+        f"{what}{PLACE} at the end of the lines without a name and without values "
+        f"{are} left out."
+    )
+
+
+def sums_below(lines: Sequence[Line], width: int) -> int:
+    """How many of the last rows stand below a table whose first column has numbers:
+    sums, and remarks in one field.
+    """
+    n = 0
+    for k, line in enumerate(reversed(lines[1:][-MOST_SUMS:]), 1):
+        if _is_below(line, width) or (n and not line.filled):
+            n = k
+        elif line.filled:
+            break
+    # The row above them shows that rows are cut where they begin
+    above = lines[-n - 1]
+    is_whole = len(above.fields) >= width
+    return n if is_whole and (above is lines[0] or _is_value(above.field(0))) else 0
+
+
+def _is_below(line: Line, width: int) -> bool:
+    first = line.field(0)
+    if width < 2 or is_missing(first) or kind_of(first):
+        return False
+    is_short = len(line.fields) < width or line.filled == 1
+    return is_short or SUMS.fullmatch(first) is not None
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field is a number, a date or missing."""
+    return is_missing(field) or bool(kind_of(field))
+
+
+def lines_in_words(numbers: Sequence[int], one: str, many: str = "") -> str:
+    """What is said of lines of a file, in a sentence; empty where there are none."""
+    if not numbers:
+        return ""
+    shown = [f"{number:,}" for number in numbers[:SHOWN_LINES]]
+    more = len(numbers) - len(shown)
+    if len(numbers) == 1:
+        return f"Line {shown[0]}{PLACE} {one}."
+    if more:
+        shown.append(f"{more:,} more")
+    return f"Lines {', '.join(shown[:-1])} and {shown[-1]}{PLACE} {many}."
