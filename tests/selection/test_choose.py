@@ -226,6 +226,22 @@ class TestProblem:
         fit_bins(lambda known: known.bins, HYBRID, race, known)
         assert sizes == [min(n_grids, POLICY.growth * race.problem.n_trial_grids)]
 
+    @pytest.mark.parametrize("limit", [None, 60.0])
+    def test_a_trial_that_is_cut_short_does_not_count(self, limit, monkeypatch):
+        """The one of few grids, which told the size, is taken if it is better."""
+        race = Race(problem_of(budget=Budget(limit)))
+        ones = np.ones(len(race.validator.weight_out))
+        bins = [(1.0, BinningFeatures())]
+        monkeypatch.setattr(candidates_module, "grids", lambda *args, seed: bins)
+        cut = ValidationResult(3 * ones, np.ones(1), 1, ones[:, np.newaxis], 0.1)
+        monkeypatch.setattr(Validator, "iterate", lambda self, *rest: cut)
+        sized = SimpleNamespace(alpha=1.0, trial=cut._replace(losses=ones))
+        known = LearnedMetrics({}, sized, n_grids=50)
+        entry = fit_bins(lambda known: known.bins, HYBRID, race, known)
+        assert race.loss(entry) == (3 if limit is None else 1)
+        expected = 50 if limit is None else race.problem.n_trial_grids
+        assert entry.size == expected
+
     def test_every_constant_says_what_it_is(self):
         lines = (PACKAGE / "policy.py").read_text().splitlines()
         fields = [

@@ -173,7 +173,12 @@ def fit_bins(
     features = concatenate(of_size(n_grids)).draw(problem.n_columns)
     penalties = np.full((1, len(metrics)), metrics[-1].alpha)
     trial = race.validator.iterate(features, penalties, POLICY.final_steps)
-    return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
+    entry = CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
+    if problem.budget.limit is None or len(metrics) > 1:
+        return entry
+    # A time limit may have cut it short, when the trial of fewer grids tells more
+    fewer = replace(entry, size=problem.n_trial_grids, trial=metrics[0].trial)
+    return min(entry, fewer, key=race.loss)
 
 
 def isotropic(problem: Problem) -> Stationary:
