@@ -107,6 +107,20 @@ def test_numbers(values, kind, numbers):
     np.testing.assert_array_equal(read_written(values, written.kind), numbers)
 
 
+def test_what_is_beyond_numbers_is_missing():
+    written = kind_of(["1e400 kg", "-1e400 kg", *["2 kg"] * 30])
+    assert written.others == ["1e400 kg", "-1e400 kg"]
+    np.testing.assert_array_equal(
+        read_written(["1e400 kg", "2 kg"], written.kind), [np.nan, 2]
+    )
+
+
+def test_says_how_a_doubtful_mark_was_read():
+    assert kind_of(["1.234 \u20ac", "12.000 \u20ac"]).note.endswith(
+        "of unit \u20ac, '1.234 \u20ac' as 1.234"
+    )
+
+
 def test_stray_words_are_missing_and_counted():
     prices = [f"1,{k:03}" for k in range(99)]
     written = kind_of([*prices, "Free"])
@@ -135,6 +149,16 @@ def test_stray_words_are_missing_and_counted():
         ["?", "-"],
         ["31/02/2017", "1/12/2017"],
         ["13:75", "12:00"],
+        ["1:30", "2:45", "3:10"],  # laps, perhaps
+        ["17-01-25", "17-03-09", "18-01-28"],  # years in front, perhaps
+        ["(1)", "(2)", "(3)"],
+        ["9007199254740993", "9007199254740992", "?"],
+        ["90210", "10115", ""],
+        ["12 Main St", "14 Main St"],
+        ["BMW 320", "BMW 318"],
+        ["1234", "12ab", "9999"],
+        ["1" + " " * 5000 + "((", "2"],
+        ["1" * 20000, "2"],
     ],
 )
 def test_what_stays_text(values):
@@ -214,6 +238,31 @@ class TestTables:
         pounds = kept.assign(weight=kept["weight"].str.replace("kg", "lb"))
         with pytest.raises(ValueError, match=r"'weight' holds '.* lb' and the like"):
             encoder.transform(pounds)
+
+    def test_one_odd_value_counts_as_missing(self):
+        """However many rows come with it; only a column that is written otherwise is
+        refused.
+        """
+        kept, _, _ = people()
+        encoder = TableEncoder().fit(kept)
+        odd = kept[:1].assign(weight="heavy", day="soon")
+        with pytest.warns(UserWarning, match="have missing values"):
+            alone = encoder.transform(odd)
+        with pytest.warns(UserWarning, match="have missing values"):
+            beside = encoder.transform(pd.concat([odd, kept[1:]]))
+        np.testing.assert_array_equal(alone[0], beside[0])
+        later = TableEncoder()
+        later.partial_fit(pd.DataFrame({"day": [f"{k}/1/2010" for k in range(1, 29)]}))
+        other = pd.DataFrame({"day": [f"1/{k}/2011" for k in range(1, 29)]})
+        with pytest.raises(ValueError, match="the fit saw dates written as day/month"):
+            later.partial_fit(other)
+
+    def test_dates_with_times_are_days(self):
+        days = pd.DataFrame({"a": ["31/12/2010", "1/1/2011", "5/1/2011"]})
+        with pytest.warns(UserWarning, match="dates read as"):
+            encoder = TableEncoder().fit(days)
+        noon = days.assign(a=days["a"] + " 12:00")
+        np.testing.assert_array_equal(encoder.transform(noon), encoder.transform(days))
 
     def test_parts_and_streams(self, tmp_path):
         """All rows decide, whatever part they come in."""

@@ -270,3 +270,20 @@ def test_several_files_are_named(tmp_path):
     with pytest.warns(UserWarning, match=r"Line 1 of b\.csv and 1 more files is above"):
         source = bochner.open_source(tmp_path)
     assert source.n_rows == 9
+
+
+def test_long_lines_and_many_equal_names(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("id,text\n" + "".join(f"{k},{'y' * 9000}\n" for k in range(60)))
+    assert bochner.open_source(path).n_rows == 60
+    wide = tmp_path / "wide.csv"
+    wide.write_text(",".join(["v"] * 5000) + "\n" + (",".join(["3"] * 5000) + "\n") * 9)
+    with pytest.warns(UserWarning, match="Column names repeat"):
+        source = bochner.open_source(wide)
+    assert source.names[:3] == ["v", "v.1", "v.2"]
+
+
+def test_a_last_row_with_gaps_is_a_row(tmp_path):
+    path = tmp_path / "gaps.csv"
+    path.write_text("code,v,w\n100,2,1\n101,3,2\n102,1,1\nE03,,\n")
+    assert bochner.open_source(path).n_rows == 4

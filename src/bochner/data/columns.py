@@ -54,6 +54,7 @@ PARTS = Parts(
 are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
+SEVERAL = 3  # different values, most of which tell that a column is written otherwise
 NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
 
 
@@ -117,8 +118,13 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         if isinstance(values, tuple):
             codes, labels = values
             read = as_written(codes, labels, written)
-            said = [label for label in labels if not is_missing_word(label)]
-            if said and missing(read).all():
+            present = np.array(
+                [not is_missing_word(label) for label in labels] + [False]
+            )
+            lost = present[codes] & missing(read)
+            said = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
+            # Few odd values count as missing, as in the fit
+            if len(said) >= SEVERAL and 2 * lost.sum() > present[codes].sum():
                 form = written.partition(WRITTEN)[2]
                 raise ValueError(
                     f"column {name!r} holds {said[0]!r} and the like where the fit saw "
@@ -167,6 +173,8 @@ def as_written(codes: np.ndarray, labels: list[str], kind: str) -> np.ndarray:
     """
     values = np.append(read_written(labels, kind), np.nan)[codes]
     base = base_kind(kind)
+    if base == "date":
+        values = 86400.0 * np.floor(values / 86400.0)
     return values[:, np.newaxis] if base == "number" else _turns(values, base)
 
 

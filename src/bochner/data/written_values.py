@@ -25,10 +25,17 @@ WRITTEN = " written "  # stands between the kind of values and how they are writ
 # Words for a missing value, in lower case
 MISSING_WORDS = {
     *("", "?", "-", "--", "---", ".", "..", "*", "**", "***", "\u2013", "\u2014"),
-    *("n/a", "na", "#n/a", "n.a.", "<na>", "nan", "nat", "null", "none", "nil"),
+    *("n/a", "na", "#n/a", "n.a.", "n.d.", "<na>", "nan", "nat", "null", "none", "nil"),
     *("missing", "unknown", "#div/0!", "#value!", "#ref!", "#num!"),
 }
 LEAST_NUMBERS = 0.9  # of the values, which are numbers where the others are missing
+LONGEST = 64  # characters of a number or a date with what stands round it
+LARGEST_WHOLE = 2**53  # beyond which different whole numbers become equal
+# Of currencies, which may stand before a number
+CODES = (
+    "EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|TRY|BRL|ZAR|"
+    "MXN|KRW|SGD|HKD|Rs"
+)
 LOOKED_AT = 200  # values, of which as many must fit before all are tried
 NEARLY_SORTED = 0.95  # of the steps from one value to the next go the same way
 ORDERS = ("day/month/year", "month/day/year", "year/month/day", "month/year")
@@ -53,6 +60,7 @@ MONTHS = {
     )
     for name in (full, full[:3], full[:4])
 }
+NOON = 12 * 3600.0  # seconds
 CENTURY = 69  # from which years of two digits are of the last century, as in POSIX
 
 CLOCK = r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?"
@@ -62,18 +70,19 @@ DATE = re.compile(
     rf"(?:(?:\s+|T|,\s*){CLOCK})?\s*"
 )
 TIME_OF_DAY = re.compile(rf"\s*{CLOCK}\s*")
-NUMBER = re.compile(
-    r"\s*(?P<open>\()?\s*(?P<sign>[-+\N{MINUS SIGN}])?\s*(?P<before>[^\W\d_]{0,3}"
-    r"[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba]|[A-Z]{3}(?=[\s\d]))?\s*"
+SIGNS = "$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba"  # of currencies
+NUMBER = re.compile(  # of text with single blanks, see `_tidy`
+    r"(?P<open>\()? ?(?P<sign>[-+\N{MINUS SIGN}])? ?"
+    rf"(?P<before>[A-Z]{{0,3}}[{SIGNS}]|(?:{CODES})(?=[ \d]))? ?"
     r"(?P<second>[-+\N{MINUS SIGN}])?"
-    r"(?P<digits>\d[\d.,'\u2019\s\u00a0\u202f]*|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
-    r"(?P<gap>[\s\u00a0]*)(?P<after>[^\W\d_\u20ac$%][^\d()]{0,11}|[%\u2030\u00b0\u20ac$"
-    r"\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba][^\d()]{0,5})?\s*(?P<close>\))?\s*"
+    r"(?P<digits>\d[\d.,'\u2019 ]*|[.,]\d+)(?P<power>[eE][-+]?\d+)?(?P<gap> ?)"
+    rf"(?P<after>[^\W\d_][^\d() ]{{0,11}}|[%\u2030\u00b0{SIGNS}][^\d() ]{{0,5}})?"
+    r" ?(?P<close>\))?"
 )
-PLAIN = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+PLAIN = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 GROUPS = {
-    ".": re.compile(r"[1-9]\d{0,2}([,'\u2019 \u00a0\u202f]\d{3})+(\.\d*)?"),
-    ",": re.compile(r"[1-9]\d{0,2}([.'\u2019 \u00a0\u202f]\d{3})+(,\d*)?"),
+    ".": re.compile(r"[1-9]\d{0,2}([,'\u2019 ]\d{3})+(\.\d*)?"),
+    ",": re.compile(r"[1-9]\d{0,2}([.'\u2019 ]\d{3})+(,\d*)?"),
 }
 DECIMALS = {
     ".": re.compile(r"\d+\.?\d*|\.\d+"),
@@ -133,9 +142,17 @@ def written_kind(
     if not present:
         return text
     fitting = [order for order in ORDERS if _all_fit(present, order)]
+    if fitting and _may_begin_with_years(present):
+        return text
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
-    if all(_fits_quickly(lambda value: _seconds_of_day(value, "") >= 0, present)):
+    are_times = all(
+        _fits_quickly(lambda value: _seconds_of_day(value, "") >= 0, present)
+    )
+    # Before noon, and without am or pm, they may as well be laps or ratios
+    if (are_times and any("m" in value.lower() for value in present[:1])) or (
+        are_times and max(_seconds_of_day(value, "") for value in present) >= NOON
+    ):
         kind = f"time{WRITTEN}hour:minute"
         return Written(kind, missing, f"column {name!r}: read as times of day")
     return _as_numbers(counts, present, missing, name) or text
@@ -185,11 +202,17 @@ def _as_numbers(
     """
     # The first values tell soon that a column of other text has no numbers
     head = present[:LOOKED_AT]
-    found = [NUMBER.fullmatch(value) for value in head]
+    found = [NUMBER.fullmatch(_tidy(value)) for value in head]
     units = Counter(_unit(one) for one in found if one is not None)
     unit = next((one for one, _ in units.most_common() if one), "")
-    if units[unit] + units[""] < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
+    # A unit in letters stands beside most of the numbers
+    if unit.isalpha() and units[unit] < units[""]:
+        unit = ""
+    fitting = units[unit] + (units[""] if unit else 0)
+    if fitting < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return None
+    if all(one["open"] for one in found if one is not None):
+        return None  # numbers of notes, not negative ones
     read = {
         decimal: [
             value
@@ -209,16 +232,47 @@ def _as_numbers(
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
         return None
     stray = strays + sum(counts[value] for value in missing)
-    if all(PLAIN.fullmatch(value) for value in numbers) and not stray:
-        return None  # digits that somebody has made text
+    read_as = {value: number_written(value, decimal, unit) or 0.0 for value in numbers}
+    if any(abs(number) >= LARGEST_WHOLE for number in read_as.values()):
+        return None
+    # Digits that somebody has made text, perhaps with gaps
+    words = [value for value in missing if value.strip()]
+    if all(PLAIN.fullmatch(_tidy(value)) for value in numbers) and not (odd or words):
+        return None
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
     kind = f"{kind} {unit}" if unit else kind
     note = f"column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
+    other = "," if decimal == "." else "."
+    doubtful = [
+        value
+        for value in numbers
+        if number_written(value, other, unit) not in (None, read_as[value])
+    ]
+    if doubtful and len(read[other]) == len(numbers):
+        note += f", {doubtful[0]!r} as {read_as[doubtful[0]]:g}"
     if stray:
         words = sorted({*odd, *missing}, key=lambda value: -counts[value])
         shown = ", ".join(map(repr, words[:3])) + (", ..." if len(words) > 3 else "")
         note += f"; {stray:,.0f} of its values are none and count as missing: {shown}"
     return Written(kind, [*odd, *missing], note)
+
+
+def _tidy(value: str) -> str:
+    """A text with single blanks; empty where it is too long for a number or a date."""
+    tidy = " ".join(value.split()) if len(value) <= LONGEST else ""
+    return tidy
+
+
+def _may_begin_with_years(values: Sequence[str]) -> bool:
+    """Whether dates with years of two digits may have these in front: their first
+    fields have fewer different values than their last ones.
+    """
+    fields = [_moment(value).fields for value in values]
+    if not all(len(own) == 3 and len(own[0]) == len(own[2]) == 2 for own in fields):
+        return False
+    firsts = {own[0] for own in fields}
+    lasts = {own[2] for own in fields}
+    return len(firsts) < len(lasts) and all(own[1].isdigit() for own in fields)
 
 
 def _unit(found: re.Match[str]) -> str:
@@ -230,7 +284,7 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     """The number that a text holds with a decimal mark and a unit, which may be
     missing from it; None where it is none.
     """
-    found = NUMBER.fullmatch(value)
+    found = NUMBER.fullmatch(_tidy(value))
     if found is None or (found["open"] is None) != (found["close"] is None):
         return None
     own = _unit(found)
@@ -246,6 +300,8 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     elif not DECIMALS[decimal].fullmatch(digits):
         return None
     number = float(digits.replace(decimal, ".") + (found["power"] or ""))
+    if not np.isfinite(number):
+        return None
     signs = [found["sign"], found["second"], found["open"]]
     negative = sum(sign is not None and sign != "+" for sign in signs)
     return None if negative > 1 else -number if negative else number
@@ -281,7 +337,7 @@ def _is_sorted(values: Sequence[str], order: str) -> bool:
 
 def _moment(value: str) -> Moment:
     """The fields of a value; none where it is no date."""
-    found = DATE.fullmatch(value)
+    found = DATE.fullmatch(_tidy(value))
     if found is None:
         return Moment((), "", None)
     first, separator, second, third, *clock = found.groups()
@@ -367,7 +423,7 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
 
 
 def _seconds_of_day(label: str, form: str) -> float:
-    found = TIME_OF_DAY.fullmatch(label)
+    found = TIME_OF_DAY.fullmatch(_tidy(label))
     seconds = None if found is None else _seconds(*found.groups())
     return np.nan if seconds is None or seconds == np.inf else seconds
 
@@ -377,7 +433,9 @@ def _seconds_since_1970(label: str, order: str) -> float:
     moment = date_written(label, order)
     if moment is None:
         try:
-            moment = datetime.fromisoformat(label.strip()).replace(tzinfo=None)
+            moment = datetime.fromisoformat(label.strip())
         except ValueError:
+            return np.nan
+        if moment.tzinfo is not None:
             return np.nan
     return (moment - datetime(1970, 1, 1)) / timedelta(seconds=1)

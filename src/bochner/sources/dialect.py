@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, takewhile
+from itertools import chain, count, islice, pairwise, takewhile
 from typing import NamedTuple
 
 from bochner.data.files import is_arff
@@ -48,6 +48,7 @@ SUMS = re.compile(
     r"((grand |sub)?total|sums?|summe|gesamt|average|avg|mean|mittelwert)s?:?",
     re.IGNORECASE,
 )
+REMARK = re.compile(r"[\s:]")  # in what is no code of a row
 MOST_SUMS = 8  # rows below a table, at most
 
 
@@ -328,7 +329,7 @@ def _are_columns(words: Form) -> bool:
     if len(words.lines) < 3 or words.width < 2 or words.share < 1:
         return False
     numbers = _kinds(words.lines[1:], words.width).count("number")
-    return numbers == words.width or (numbers > 0 and words.width > 2)
+    return numbers == words.width or numbers > 1
 
 
 def _kinds(lines: Sequence[Line], width: int) -> list[str]:
@@ -485,6 +486,8 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
     others = [field for field in typed if kind_of(field)]
     if not texts or _recurs(second, below, width):
         return False
+    if any(field[0] in "<>~" for field in texts):  # values that are not exact
+        return False
     # A single value may be an odd one, unless it stands in all columns
     if len(typed) == 1:
         return width > 1 and {second.field(k) for k in range(width)} == set(texts)
@@ -498,15 +501,20 @@ def _with_distinct_names(dialect: Dialect, first: Line, width: int) -> Dialect:
     found = list[str]()
     again = list[str]()
     renamed = list[str]()
+    taken = set(names)
+    seen = set[str]()
+    numbers = {name: count(1) for name in taken}
     for name in names:
-        if not name or name not in found:
+        if not name or name not in seen:
+            seen.add(name)
             found.append(name)
             continue
-        numbered = (f"{name}.{k}" for k in range(1, 2 * len(names)))
-        free = (new for new in numbered if new not in names and new not in found)
-        found.append(next(free))
+        numbered = (f"{name}.{k}" for k in numbers[name])
+        new = next(one for one in numbered if one not in taken)
+        taken.add(new)
+        found.append(new)
         again.append(name)
-        renamed.append(found[-1])
+        renamed.append(new)
     if not renamed:
         return dialect
     without = (first.row, *dialect.without)
@@ -541,6 +549,8 @@ def sums_below(lines: Sequence[Line], width: int) -> int:
     sums, and remarks in one field.
     """
     n = 0
+    if not lines:
+        return 0
     for k, line in enumerate(reversed(lines[1:][-MOST_SUMS:]), 1):
         if _is_below(line, width) or (n and not line.filled):
             n = k
@@ -556,8 +566,9 @@ def _is_below(line: Line, width: int) -> bool:
     first = line.field(0)
     if width < 2 or is_missing(first) or kind_of(first):
         return False
-    is_short = len(line.fields) < width or line.filled == 1
-    return is_short or SUMS.fullmatch(first) is not None
+    is_remark = line.filled == 1 and width > 2 and REMARK.search(first) is not None
+    is_short = len(line.fields) < width
+    return is_short or is_remark or SUMS.fullmatch(first) is not None
 
 
 def _is_value(field: str) -> bool:
