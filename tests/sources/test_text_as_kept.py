@@ -287,3 +287,12 @@ def test_a_last_row_with_gaps_is_a_row(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("code,v,w\n100,2,1\n101,3,2\n102,1,1\nE03,,\n")
     assert bochner.open_source(path).n_rows == 4
+
+
+def test_names_that_look_like_values_are_told(tmp_path):
+    path = tmp_path / "rising.csv"
+    path.write_text("1,20,300\n2,30,400\n3,10,500\n")
+    with pytest.warns(
+        UserWarning, match="Line 1 is taken for the column names, though"
+    ):
+        assert bochner.open_source(path).n_rows == 2

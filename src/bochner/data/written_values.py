@@ -143,7 +143,8 @@ def written_kind(
         return text
     fitting = [order for order in ORDERS if _all_fit(present, order)]
     if fitting and _may_begin_with_years(present):
-        return text
+        cure = "years of four digits make them dates"
+        return Written("text", [], f"column {name!r}: may be dates; {cure}")
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
     are_times = all(
@@ -200,79 +201,82 @@ def _as_numbers(
     """Numbers of one unit with one decimal mark; None where too few values are such
     numbers, or where they look like identifiers.
     """
-    # The first values tell soon that a column of other text has no numbers
-    head = present[:LOOKED_AT]
-    found = [NUMBER.fullmatch(_tidy(value)) for value in head]
-    units = Counter(_unit(one) for one in found if one is not None)
-    unit = next((one for one, _ in units.most_common() if one), "")
+    # 1) The first values tell soon that a column of other text has no numbers
+    head = [NUMBER.fullmatch(_tidy(value)) for value in present[:LOOKED_AT]]
+    matches = [match for match in head if match is not None]
+    units = Counter(map(_unit, matches))
+    unit = next((unit for unit, _ in units.most_common() if unit), "")
     # A unit in letters stands beside most of the numbers
     if unit.isalpha() and units[unit] < units[""]:
         unit = ""
-    fitting = units[unit] + (units[""] if unit else 0)
-    if fitting < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
+    n_fitting = units[unit] + (units[""] if unit else 0)
+    if n_fitting < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return None
-    if all(one["open"] for one in found if one is not None):
+    if all(match["open"] for match in matches):
         return None  # numbers of notes, not negative ones
+    # 2) The decimal mark by which most values are numbers
     read = {
-        decimal: [
-            value
+        mark: {
+            value: number
             for value in present
-            if number_written(value, decimal, unit) is not None
-        ]
-        for decimal in (".", ",")
+            if (number := number_written(value, mark, unit)) is not None
+        }
+        for mark in (".", ",")
     }
     decimal = max(read, key=lambda mark: sum(counts[value] for value in read[mark]))
     numbers = read[decimal]
-    own = set(numbers)
-    odd = [value for value in present if value not in own]
-    weight = sum(counts[value] for value in numbers)
-    strays = sum(counts[value] for value in odd)
-    if weight < LEAST_NUMBERS * (weight + strays):
+    odd = [value for value in present if value not in numbers]
+    weight_of_numbers = sum(counts[value] for value in numbers)
+    weight_of_odd = sum(counts[value] for value in odd)
+    if weight_of_numbers < LEAST_NUMBERS * (weight_of_numbers + weight_of_odd):
         return None
+    # 3) Identifiers, and digits that somebody has made text, perhaps with gaps
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
         return None
-    stray = strays + sum(counts[value] for value in missing)
-    read_as = {value: number_written(value, decimal, unit) or 0.0 for value in numbers}
-    if any(abs(number) >= LARGEST_WHOLE for number in read_as.values()):
+    if any(abs(number) >= LARGEST_WHOLE for number in numbers.values()):
         return None
-    # Digits that somebody has made text, perhaps with gaps
-    words = [value for value in missing if value.strip()]
-    if all(PLAIN.fullmatch(_tidy(value)) for value in numbers) and not (odd or words):
+    words = [*odd, *(value for value in missing if value.strip())]
+    if all(PLAIN.fullmatch(_tidy(value)) for value in numbers) and not words:
         return None
+    # 4) What was done, and what is doubtful
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
     kind = f"{kind} {unit}" if unit else kind
     note = f"column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
-    other = "," if decimal == "." else "."
+    by_other_mark = read["," if decimal == "." else "."]
     doubtful = [
         value
-        for value in numbers
-        if number_written(value, other, unit) not in (None, read_as[value])
+        for value, number in numbers.items()
+        if by_other_mark.get(value, number) != number
     ]
-    if doubtful and len(read[other]) == len(numbers):
-        note += f", {doubtful[0]!r} as {read_as[doubtful[0]]:g}"
-    if stray:
-        words = sorted({*odd, *missing}, key=lambda value: -counts[value])
-        shown = ", ".join(map(repr, words[:3])) + (", ..." if len(words) > 3 else "")
-        note += f"; {stray:,.0f} of its values are none and count as missing: {shown}"
+    if doubtful and len(by_other_mark) == len(numbers):
+        note += f", {doubtful[0]!r} as {numbers[doubtful[0]]:g}"
+    lost = sorted([*odd, *missing], key=lambda value: -counts[value])
+    if lost:
+        n_lost = sum(counts[value] for value in lost)
+        shown = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
+        note += f"; {n_lost:,.0f} of its values are none and count as missing: {shown}"
     return Written(kind, [*odd, *missing], note)
 
 
 def _tidy(value: str) -> str:
     """A text with single blanks; empty where it is too long for a number or a date."""
-    tidy = " ".join(value.split()) if len(value) <= LONGEST else ""
-    return tidy
+    return " ".join(value.split()) if len(value) <= LONGEST else ""
 
 
 def _may_begin_with_years(values: Sequence[str]) -> bool:
     """Whether dates with years of two digits may have these in front: their first
-    fields have fewer different values than their last ones.
+    fields have fewer different values than their last ones, and are not the first days
+    of months.
     """
-    fields = [_moment(value).fields for value in values]
-    if not all(len(own) == 3 and len(own[0]) == len(own[2]) == 2 for own in fields):
+    dates = [_moment(value).fields for value in values]
+    if not all(
+        len(date) == 3 and len(date[0]) == len(date[2]) == 2 and date[1].isdigit()
+        for date in dates
+    ):
         return False
-    firsts = {own[0] for own in fields}
-    lasts = {own[2] for own in fields}
-    return len(firsts) < len(lasts) and all(own[1].isdigit() for own in fields)
+    first_fields = {date[0] for date in dates}
+    last_fields = {date[2] for date in dates}
+    return len(first_fields) < len(last_fields) and first_fields != {"01"}
 
 
 def _unit(found: re.Match[str]) -> str:
@@ -287,11 +291,12 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     found = NUMBER.fullmatch(_tidy(value))
     if found is None or (found["open"] is None) != (found["close"] is None):
         return None
-    own = _unit(found)
-    if own not in ("", unit) or (found["before"] and found["after"]):
+    own_unit = _unit(found)
+    if own_unit not in ("", unit) or (found["before"] and found["after"]):
         return None
     # 2A may be a seat, and 5m a length
-    if len(own) == 1 and own.isupper() and not found["gap"] and found["after"]:
+    is_letter = len(own_unit) == 1 and own_unit.isupper()
+    if is_letter and not found["gap"] and found["after"]:
         return None
     digits = found["digits"].strip()
     if GROUPS[decimal].fullmatch(digits):

@@ -386,6 +386,12 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
     else:
         rows = below
     if dialect.has_names:
+        # No row is lost without a word
+        typed = [field.strip() for field in first.fields if kind_of(field.strip())]
+        if 2 * len(typed) > len(first.fields) and not _are_usual_names(typed):
+            line = f"Line {first.row.line}{PLACE}"
+            remark = "is taken for the column names, though they look like values."
+            dialect = dialect.saying(f"{line} {remark}")
         dialect = _with_distinct_names(dialect, first, width)
     kinds = _kinds(rows, 1)
     dialect = replace(dialect, width=width, first_is_number=kinds[0] in KINDS)
@@ -455,6 +461,15 @@ def _recurs(row: Line, below: Sequence[Line], width: int) -> bool:
         and any(line.field(k) == row.field(k) for line in below)
         for k, kind in enumerate(kinds)
     )
+
+
+def _are_usual_names(fields: Sequence[str]) -> bool:
+    """Whether numbers are years, or follow on one another, as names of columns do."""
+    if not all(field.isdecimal() for field in fields):
+        return False
+    numbers = [int(field) for field in fields]
+    follow = all(b - a == 1 for a, b in pairwise(numbers))
+    return follow or all(number in YEARS for number in numbers)
 
 
 def _may_be_names(fields: Sequence[str]) -> bool:
