@@ -597,7 +597,10 @@ class TestRowsCurve:
     @pytest.mark.slow
     @pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
     @pytest.mark.parametrize("classes", [False, True])
-    def test_losses_fall_where_the_target_is_without_noise(self, features, classes):
+    def test_losses_fall_where_the_target_is_without_noise(
+        self, features, classes, policy
+    ):
+        policy(refolded_rows=1000)
         X = np.random.default_rng(1).uniform(-3, 3, (1600, 2)).astype(np.float32)
         y = np.sin(2 * X[:, :1]) * X[:, 1:]
         source = ArraySource(X, np.sign(y) if classes else y)

@@ -106,7 +106,7 @@ def test_sparse_columns_that_interact_have_more_than_a_linear_model():
     model.fit(sp.csr_array(X[fit]), y[fit])
     assert model.score(sp.csr_array(X[new]), y[new]) > 0.9
     tried = [candidate.name for candidate in model.report_.candidates]
-    assert tried[0] == "linear model"
+    assert "linear model" in tried
     assert model.report_.chosen != "linear model"
 
 

@@ -316,14 +316,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         values_of_some = np.column_stack(
             [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
         )
-        for j, values in zip(numbers.index.tolist(), values_of_some.T, strict=True):
-            if (stand_in := stand_in_for_missing(values)) is not None:
-                _warn_of_stand_in(
-                    column_name(self.statistic_.names, j),
-                    stand_in,
-                    float(np.mean(values == stand_in)),
-                )
         low, high = farthest_fences(values_of_some)
+        for k, values in enumerate(values_of_some.T):
+            stand_in = stand_in_for_missing(values)
+            if stand_in is None:
+                continue
+            share = float(np.mean(values == stand_in))
+            # Of few values beyond all others it is told below
+            if low[k] <= stand_in <= high[k] or share > MOST_OUTLYING:
+                name = column_name(self.statistic_.names, int(numbers.index[k]))
+                _warn_of_stand_in(name, stand_in, share)
         for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
             j = int(numbers.index[i])
             values = self._read(series[j], j)[:, 0]

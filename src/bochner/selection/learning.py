@@ -91,7 +91,8 @@ def metric_tasks(
     ):
         dense = ["fourier"]
     n_tasks = len(binned + dense)
-    longest = schedule(problem.n_rows, problem.allows_bins_alone)
+    alone = problem.allows_bins_alone and space.features == "auto"
+    longest = schedule(problem.n_rows, alone)
     plan = limited(longest, problem, n_tasks)
     tasks = {
         name: MetricTask("laplacian", sample, groups, plan, seed, parts)

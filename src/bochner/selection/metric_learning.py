@@ -639,7 +639,7 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
         return Schedule(225, 256, window=POLICY.window // 2)
     usual = Schedule(450, 512, early_block=POLICY.early_block)
     if alone:
-        return replace(usual, steps=2 * usual.steps, window=2 * usual.window)
+        return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
     return usual
 
 

@@ -135,7 +135,8 @@ class Policy:
     fewest_steps: int = 8  # of the learning, however little time is left
     look_steps: int = 90  # on another fold, and before a linear model of sparse rows
     window: int = 48  # blocks, whose losses tell whether the learning goes on
-    falling: float = 0.01  # by what share they must fall from one window to the next
+    longer_window: int = 108  # such blocks, for bins alone
+    falling: float = 0.02  # by what share they must fall from one window to the next
     # Of a linear map, which begins at a metric that is learned already
     map_steps: int = 300
     # Rows; those of the second half of the steps, which are averaged, are 512

@@ -121,10 +121,12 @@ class Problem:
     @property
     def is_refolded(self) -> bool:
         """Whether rows are so few that near candidates are compared on more of them;
-        not if a map was requested.
+        not if a map was requested, or of more than very few rows a kind of features.
         """
         narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
-        return self.split.rows is not None and narrow and self.space.metric != "full"
+        few = self.n_rows <= POLICY.simple_rows or self.space.features == "auto"
+        asked = self.space.metric == "full"
+        return self.split.rows is not None and narrow and few and not asked
 
     @property
     def is_small(self) -> bool:
