@@ -23,6 +23,7 @@ from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     drawn_rows,
+    fitted_encoder,
     open_table,
     refuse_infinite,
     scored_share,
@@ -39,7 +40,6 @@ from bochner.cli.target import (
     with_target,
     with_target_read,
 )
-from bochner.data.table import TableEncoder
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
 from bochner.planning.plan import table_shape
@@ -182,14 +182,15 @@ def asked_task(arguments: Fit) -> str:
     return "classification" if loss in CLASS_LOSSES else "auto"
 
 
-def asked_of_text(parameters: Facts) -> tuple[list[str] | None, bool | None]:
-    """Columns that stay text, and whether days stand before months, as the options
-    say.
+def asked_of_text(parameters: Facts) -> Facts:
+    """How columns of text are to be read, as the options say, which a plan does not
+    have: parameters of the encoder.
     """
     dates = parameters.get("dates")
-    return parameters.get(
-        "text"
-    ) or None, None if dates is None else dates == "day-first"
+    return {
+        "text_features": parameters.get("text") or None,
+        "day_first": None if dates is None else dates == "day-first",
+    }
 
 
 def estimator_of(arguments: Fit, task: str) -> Any:
@@ -198,9 +199,9 @@ def estimator_of(arguments: Fit, task: str) -> Any:
     parameters = arguments.parameters | {"verbose": 1}
     parameters["random_state"] = parameters.pop("seed", None)
     parameters["numeric_features"] = parameters.pop("numeric", None) or None
-    parameters["text_features"], parameters["day_first"] = asked_of_text(parameters)
-    for name in ("text", "dates"):
-        parameters.pop(name, None)
+    parameters |= asked_of_text(parameters)
+    for option in ("text", "dates"):
+        parameters.pop(option, None)
     if task == "classification":
         return KernelMachineClassifier(**parameters)
     if parameters["loss"] == "auto":
@@ -546,11 +547,8 @@ def _check_columns(
             "is empty"
         )
     refuse_infinite(X, arguments.data)
-    text, day_first = asked_of_text(arguments.parameters)
     remarks = list[str]()
-    with warnings.catch_warnings(record=True, action="always") as said:
-        encoder = TableEncoder(text_features=text, day_first=day_first).fit(X)
-    remarks += [str(one.message) for one in said]
+    encoder = fitted_encoder(X, remarks.append, asked_of_text(arguments.parameters))
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind = column.type
         if name in encoder.written:

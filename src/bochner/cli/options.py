@@ -187,32 +187,28 @@ Loss = Annotated[str, _parameter("loss", "NAME")]
 Solver = Annotated[str, _parameter("solver", "NAME")]
 Metric = Annotated[str, _parameter("metric", "KIND")]
 Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
+
+
+def _some_columns(option: str, what: str) -> Any:
+    """An option that names a column, and may be repeated."""
+    return typer.Option(
+        option, metavar="COL", autocompletion=_columns, help=f"{what} May be repeated."
+    )
+
+
 Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL",
-        autocompletion=_columns,
-        help="A column to leave out. May be repeated.",
-    ),
+    list[str] | None, _some_columns("--exclude", "A column to leave out.")
 ]
 Numeric = Annotated[
     list[str] | None,
-    typer.Option(
+    _some_columns(
         "--numeric",
-        metavar="COL",
-        autocompletion=_columns,
-        help="A column whose integers are quantities, never codes of categories. May "
-        "be repeated.",
+        "A column whose integers are quantities, never codes of categories.",
     ),
 ]
 AsText = Annotated[
     list[str] | None,
-    typer.Option(
-        "--text",
-        metavar="COL",
-        autocompletion=_columns,
-        help="A column whose text is never read as dates or numbers. May be repeated.",
-    ),
+    _some_columns("--text", "A column whose text is never read as dates or numbers."),
 ]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.cli.failures import CommandError, errors_of
+from bochner.cli.failures import CommandError, Facts, errors_of
+from bochner.data.table import TableEncoder
 from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current
@@ -98,6 +99,14 @@ def noted(note: Callable[[str], None]) -> Iterator[None]:
     for one in caught:
         if issubclass(one.category, UserWarning):
             note(str(one.message))
+
+
+def fitted_encoder(
+    X: pa.Table, note: Callable[[str], None], how_text_is_read: Facts
+) -> TableEncoder:
+    """The encoder of a table; `note` is told what it has to say."""
+    with noted(note):
+        return TableEncoder(**how_text_is_read).fit(X)
 
 
 def refuse_infinite(X: Any, path: Path) -> None:

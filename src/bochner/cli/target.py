@@ -290,8 +290,8 @@ def with_target_read(
         return table, ""
     numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
     place = table.column_names.index(name)
-    note = written.note[0].upper() + written.note[1:]
-    return table.set_column(place, name, numbers.take(coded.indices)), f"{note}."
+    read = table.set_column(place, name, numbers.take(coded.indices))
+    return read, written.sentence
 
 
 def summary_of_target(

@@ -350,21 +350,28 @@ class TextColumn(Encoding):
         """
         return levels_differ(codes, fold, y, weight)
 
+    def unseen_rows(
+        self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Number of rows of each label that the fit did not see; 0 of others, and where
+        nothing tells.
+        """
+        rows = np.bincount(codes[codes >= 0], minlength=len(labels))
+        known = self.known(labels, places)
+        return rows * (False if known is None else ~known)
+
     def unseen(
         self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
     ) -> str:
         """What to say of levels that the fit did not see, where most values of a
         column are such; empty where not.
         """
-        known = self.known(labels, places)
-        if known is None or known.all():
-            return ""
-        counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-        n_unseen = int(counts[~known].sum())
-        n_values = int(counts.sum())
+        rows = self.unseen_rows(codes, labels, places)
+        n_unseen = int(rows.sum())
+        n_values = int(np.count_nonzero(codes >= 0))
         if 2 * n_unseen <= n_values:
             return ""
-        label = labels[int(np.argmax((counts > 0) & ~known))]
+        label = labels[int(np.argmax(rows > 0))]
         (near,) = get_close_matches(label[:SHOWN], self.categories, 1, cutoff=0.0)
         return (
             f"{n_unseen:,} of {n_values:,} values are levels that the fit did not "

@@ -771,10 +771,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X) or not self.columns_:
             return found
         for column, _, name, (codes, labels) in self._columns_of(X, TextColumn):
-            known = column.known(labels)
-            if known is not None:
-                rows = np.bincount(codes[codes >= 0], minlength=len(labels))
-                found[name] += int(rows[~known].sum())
+            found[name] += int(column.unseen_rows(codes, labels).sum())
         return found
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
@@ -1024,9 +1021,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         names = [column_name(statistic.names, j) for j in range(len(statistic.kinds))]
         as_text = columns_of(self.text_features, names)
-        statistic, notes = statistic.with_written(as_text, self.day_first)
-        for note in notes:
-            warn(note[0].upper() + note[1:] + ".")
+        statistic, sentences = statistic.with_written(as_text, self.day_first)
+        for sentence in sentences:
+            warn(sentence)
         return statistic
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:

@@ -464,7 +464,7 @@ class TableStatistic:
         self, as_text: Collection[int], day_first: bool | None
     ) -> tuple[TableStatistic, list[str]]:
         """A statistic whose columns of text that hold dates or numbers are such; and
-        notes that say so.
+        sentences that say so.
 
         Parameters
         ----------
@@ -479,10 +479,10 @@ class TableStatistic:
             for j, counts in self.categories.items()
             if j not in stay
         }
-        notes = [one.note for one in written.values() if one.note]
+        sentences = [one.sentence for one in written.values() if one.note]
         read = {j: one for j, one in written.items() if one.kind != "text"}
         if not read:
-            return self, notes
+            return self, sentences
         kinds = list(self.kinds)
         gaps = self.missing.copy()
         parts = [Summary.empty(0)]
@@ -510,7 +510,7 @@ class TableStatistic:
             categories=categories,
             undercounts=cut or None,
         )
-        return found, notes
+        return found, sentences
 
     def written(self) -> dict[str, str]:
         """Kinds of the columns of text that hold dates or numbers, by name."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -120,6 +120,11 @@ class Written:
     others: list[str]
     note: str
 
+    @property
+    def sentence(self) -> str:
+        """The note as a sentence; empty where there is none."""
+        return f"{self.note[0].upper()}{self.note[1:]}." if self.note else ""
+
 
 def written_kind(
     counts: Mapping[str, float], name: str, day_first: bool | None = None
@@ -147,15 +152,12 @@ def written_kind(
         return Written("text", [], f"column {name!r}: may be dates; {cure}")
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
-    are_times = all(
-        _fits_quickly(lambda value: _seconds_of_day(value, "") >= 0, present)
-    )
-    # Before noon, and without am or pm, they may as well be laps or ratios
-    if (are_times and any("m" in value.lower() for value in present[:1])) or (
-        are_times and max(_seconds_of_day(value, "") for value in present) >= NOON
-    ):
-        kind = f"time{WRITTEN}hour:minute"
-        return Written(kind, missing, f"column {name!r}: read as times of day")
+    if all(_seconds_of_day(value) >= 0 for value in present):
+        # Before noon, and without am or pm, they may as well be laps or ratios
+        has_halves = "m" in present[0].lower()
+        if has_halves or max(map(_seconds_of_day, present)) >= NOON:
+            kind = f"time{WRITTEN}hour:minute"
+            return Written(kind, missing, f"column {name!r}: read as times of day")
     return _as_numbers(counts, present, missing, name) or text
 
 
@@ -312,20 +314,9 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     return None if negative > 1 else -number if negative else number
 
 
-def _fits_quickly(
-    test: Callable[[str], object], values: Sequence[str]
-) -> Iterable[bool]:
-    """Yield whether each value passes a test, up to the first that does not."""
-    for value in values:
-        passes = bool(test(value))
-        yield passes
-        if not passes:
-            return
-
-
 def _all_fit(values: Sequence[str], order: str) -> bool:
     """Whether all values are dates in an order."""
-    return all(_fits_quickly(lambda value: date_written(value, order), values))
+    return all(date_written(value, order) is not None for value in values)
 
 
 def _is_sorted(values: Sequence[str], order: str) -> bool:
@@ -423,11 +414,12 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
         return np.array(
             [np.nan if number is None else number for number in numbers], np.float64
         )
-    read = _seconds_of_day if base == "time" else _seconds_since_1970
-    return np.array([read(label, form) for label in labels], np.float64)
+    if base == "time":
+        return np.array([_seconds_of_day(label) for label in labels], np.float64)
+    return np.array([_seconds_since_1970(label, form) for label in labels], np.float64)
 
 
-def _seconds_of_day(label: str, form: str) -> float:
+def _seconds_of_day(label: str) -> float:
     found = TIME_OF_DAY.fullmatch(_tidy(label))
     seconds = None if found is None else _seconds(*found.groups())
     return np.nan if seconds is None or seconds == np.inf else seconds

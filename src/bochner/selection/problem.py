@@ -120,13 +120,19 @@ class Problem:
 
     @property
     def is_refolded(self) -> bool:
-        """Whether rows are so few that near candidates are compared on more of them;
-        not if a map was requested, or of more than very few rows a kind of features.
+        """Whether rows are so few that near candidates are compared on more of them.
+
+        Not if a linear map was requested. Where a kind of features was, the rows must
+        be so few that simple candidates are preferred.
         """
         narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
-        few = self.n_rows <= POLICY.simple_rows or self.space.features == "auto"
-        asked = self.space.metric == "full"
-        return self.split.rows is not None and narrow and few and not asked
+        is_open = self.space.features == "auto" or self.n_rows <= POLICY.simple_rows
+        return (
+            self.split.rows is not None
+            and narrow
+            and is_open
+            and self.space.metric != "full"
+        )
 
     @property
     def is_small(self) -> bool:

@@ -149,9 +149,8 @@ class CsvPart(FileRange):
             yield stream
 
     def surveyed(self) -> tuple[CsvPart, bool]:
-        """The whole file without the rows that only a look at all bytes tells to be
-        none of the table, and whether it has quotes below the first row; the same
-        again where it is such a one.
+        """Copy the whole file without the rows that only a look at all bytes tells to
+        be none of the table; and whether it has quotes below the first row.
         """
         first = next(self.rows(), Row(1, 0, b""))
         after = first.start + len(first.text)

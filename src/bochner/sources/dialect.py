@@ -15,7 +15,7 @@ from itertools import chain, count, islice, pairwise, takewhile
 from typing import NamedTuple
 
 from bochner.data.files import is_arff
-from bochner.data.written_values import MISSING_WORDS
+from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
 from bochner.sources.arff import ArffHeader, row_of
 from bochner.sources.text_files import BOM, Row, rows_of
@@ -146,15 +146,15 @@ class Dialect:
         return sums_below(lines, self.width)
 
     def with_encoding_of(self, text: bytes) -> Dialect:
-        """The same in the encoding of the first text that has other characters than
-        those of ASCII.
+        """Copy the dialect, with the encoding of the first text that has other
+        characters than those of ASCII.
         """
         encoding = encoding_of(text, is_whole=False)
         remarks = ENCODINGS.get(encoding, ())
         return replace(self, encoding=encoding).saying(*remarks)
 
     def saying(self, *remarks: str) -> Dialect:
-        """The same with more remarks, but for empty ones."""
+        """Copy the dialect, with more remarks; empty ones are left out."""
         return replace(self, remarks=(*self.remarks, *filter(None, remarks)))
 
 
@@ -238,11 +238,6 @@ def fields_of(row: bytes, separator: str) -> list[str]:
 def kind_of(field: str) -> str:
     """Whether a field is a "number" or a "date"; empty for other text."""
     return next((kind for kind, form in KINDS.items() if form.fullmatch(field)), "")
-
-
-def is_missing(field: str) -> bool:
-    """Whether a field stands for a missing value."""
-    return field.lower() in MISSING_WORDS
 
 
 def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
@@ -337,7 +332,9 @@ def _kinds(lines: Sequence[Line], width: int) -> list[str]:
     kinds = []
     for k in range(width):
         values = [line.field(k) for line in lines]
-        found = {kind_of(value) or "text" for value in values if not is_missing(value)}
+        found = {
+            kind_of(value) or "text" for value in values if not is_missing_word(value)
+        }
         kinds.append("text" if len(found) > 1 else next(iter(found), ""))
     return kinds
 
@@ -442,7 +439,7 @@ def _looks_like_data(first: Line, below: Sequence[Line], width: int) -> bool:
         return False
     columns = [(first.field(k), kind) for k, kind in enumerate(_kinds(below, width))]
     typed = [(field, kind) for field, kind in columns if kind in KINDS]
-    present = [(field, kind) for field, kind in typed if not is_missing(field)]
+    present = [(field, kind) for field, kind in typed if not is_missing_word(field)]
     if not present or any(kind_of(field) != kind for field, kind in present):
         return False
     if any(kind == "date" for _, kind in present):
@@ -457,7 +454,7 @@ def _recurs(row: Line, below: Sequence[Line], width: int) -> bool:
     kinds = _kinds(below, width)
     return any(
         kind == "text"
-        and not is_missing(row.field(k))
+        and not is_missing_word(row.field(k))
         and any(line.field(k) == row.field(k) for line in below)
         for k, kind in enumerate(kinds)
     )
@@ -497,7 +494,7 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
     width = len(names.fields)
     kinds = _kinds(below, width)
     typed = [second.field(k) for k, kind in enumerate(kinds) if kind in KINDS]
-    texts = [field for field in typed if not is_missing(field) and not kind_of(field)]
+    texts = [field for field in typed if not _is_value(field)]
     others = [field for field in typed if kind_of(field)]
     if not texts or _recurs(second, below, width):
         return False
@@ -579,7 +576,7 @@ def sums_below(lines: Sequence[Line], width: int) -> int:
 
 def _is_below(line: Line, width: int) -> bool:
     first = line.field(0)
-    if width < 2 or is_missing(first) or kind_of(first):
+    if width < 2 or is_missing_word(first) or kind_of(first):
         return False
     is_remark = line.filled == 1 and width > 2 and REMARK.search(first) is not None
     is_short = len(line.fields) < width
@@ -588,7 +585,7 @@ def _is_below(line: Line, width: int) -> bool:
 
 def _is_value(field: str) -> bool:
     """Whether a field is a number, a date or missing."""
-    return is_missing(field) or bool(kind_of(field))
+    return is_missing_word(field) or bool(kind_of(field))
 
 
 def lines_in_words(numbers: Sequence[int], one: str, many: str = "") -> str:
