@@ -71,15 +71,14 @@ ENDS = {
     "solvers/loss_passes.py minimise_in_passes": [COUNT, COUNT],
     "solvers/newton.py minimise": [COUNT],
     "sources/batches.py numbered": [INPUT],
-    "sources/csv_part.py CsvPart.batches": [
+    "sources/csv_text.py CsvText.batches": [
         HALVED
     ],  # the types are known the second time; blocks grow to a bound
-    "sources/libsvm_files.py LibsvmPart._texts": [INPUT],
+    "sources/libsvm_files.py _lines": [INPUT],
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
     "sources/text_files.py Without.readinto": [INPUT],
     "sources/text_files.py _ends_open": [INPUT],
-    "sources/text_files.py chunks": [INPUT],
     "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],
     "unsupervised/clustering.py bounded": [INNER],

@@ -1,13 +1,14 @@
-"""Batches of callables come again at each call; those of iterators are kept in a
-temporary file.
-"""
+"""Batches of callables and iterators are run through once, into a temporary file."""
 
 import gc
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,14 +18,13 @@ import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
 
-from bochner.sources import batches
+from bochner.sources import imported
 from bochner.sources.base import SourceError
-from bochner.sources.batches import open_factory, open_iterator
+from bochner.sources.batches import open_batches
 from bochner.sources.schema import Selection
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 Y = np.arange(100.0)
-SAYS = "can be read only once, and is written to"
 
 
 def pieces(make, size=30):
@@ -49,17 +49,12 @@ MAKERS = {
 }
 
 
-def factory_of(make):
-    return partial(pieces, make)
-
-
 def factory_source(make):
-    return open_factory(factory_of(make))
+    return open_batches(partial(pieces, make))
 
 
-def spilled_of(make):
-    with pytest.warns(UserWarning, match=SAYS):
-        return open_iterator(pieces(make))
+def iterator_source(make):
+    return open_batches(pieces(make))
 
 
 def dense(X):
@@ -78,7 +73,7 @@ def rows_of(source, n_bytes=1 << 20):
 
 
 @pytest.mark.parametrize("n_bytes", [200, 1 << 20])
-@pytest.mark.parametrize("opened", [factory_source, spilled_of])
+@pytest.mark.parametrize("opened", [factory_source, iterator_source])
 @pytest.mark.parametrize("maker", MAKERS)
 def test_rows_come_as_they_were_yielded(maker, opened, n_bytes):
     make = MAKERS[maker]
@@ -96,8 +91,8 @@ def test_rows_come_as_they_were_yielded(maker, opened, n_bytes):
 
 
 def test_parts_of_iterators_are_counted_and_travel(monkeypatch):
-    monkeypatch.setattr(batches, "PART_BYTES", 25 * 24)
-    source = spilled_of(MAKERS["pair"])
+    monkeypatch.setattr(imported, "PART_BYTES", 25 * 24)
+    source = iterator_source(MAKERS["pair"])
     assert source.n_rows == 100
     assert len(source.parts) > 3
     back = pickle.loads(pickle.dumps(source.parts))  # noqa: S301 - made here
@@ -106,35 +101,30 @@ def test_parts_of_iterators_are_counted_and_travel(monkeypatch):
         np.vstack([batch.X for part in back for batch in part.read()]), X
     )
     folder = source.owner.path
-    assert os.listdir(folder) == ["rows"]
+    assert sorted(os.listdir(folder)) == ["in-use", "rows"]
     del source
     gc.collect()
     assert not os.path.exists(folder)
-    with pytest.raises(SourceError, match="the temporary file is gone"):
+    with pytest.raises(SourceError, match=r"the temporary file .* is gone"):
         list(back[0].read())
 
 
 def test_small_batches_are_written_together():
-    with pytest.warns(UserWarning, match=SAYS):
-        source = open_iterator(pieces(MAKERS["pandas"], 1))
+    source = open_batches(pieces(MAKERS["pandas"], 1))
     assert len(source.parts) == 1
     assert np.array_equal(rows_of(source)[0], X)
 
 
-def twice(first, second):
-    """Opens two batches both ways, and reads all."""
-    with pytest.warns(UserWarning, match=SAYS):
-        source = open_iterator(iter([first, second]))
-    tables = [
-        pa.concat_tables([batch.X for part in source.parts for batch in part.read()])
-    ]
-    part = open_factory(lambda: iter([first, second])).parts[0]
-    return [
-        *tables,
-        pa.concat_tables(
-            [batch.X for batch in part.read()], promote_options="permissive"
-        ),
-    ]
+def table_of(source):
+    return pa.concat_tables([batch.X for part in source.parts for batch in part.read()])
+
+
+@pytest.fixture(params=["together", "apart"])
+def both(request, monkeypatch):
+    """Opens two batches, which lie in one part or in two of them, and reads all."""
+    if request.param == "apart":
+        monkeypatch.setattr(imported, "PART_BYTES", 1)
+    return lambda first, second: table_of(open_batches(iter([first, second])))
 
 
 @pytest.mark.parametrize(
@@ -146,35 +136,33 @@ def twice(first, second):
         (["x"], [float("nan")], pa.string()),
     ],
 )
-def test_types_that_grow(first, second, kind):
+def test_types_that_grow(both, first, second, kind):
     frame = pd.DataFrame({"a": second}) if second != ["x"] else pa.table({"a": second})
-    for table in twice(pa.table({"a": first}), frame):
-        assert table["a"].type == kind
-        found = [None if value != value else value for value in [*first, *second]]
-        assert table["a"].to_pylist() == found
+    table = both(pa.table({"a": first}), frame)
+    assert table["a"].type == kind
+    found = [None if value != value else value for value in [*first, *second]]
+    assert table["a"].to_pylist() == found
 
 
-def test_columns_in_another_order_and_selected():
+def test_columns_in_another_order_and_selected(both):
     first, second = (
         pa.table({"a": [1, 2], "b": [3, 4], "c": [5, 6]}),
         pa.table({"c": [50], "b": [30], "a": [10]}),
     )
-    for table in twice(first, second):
-        assert table.to_pydict() == {"a": [1, 2, 10], "b": [3, 4, 30], "c": [5, 6, 50]}
+    table = both(first, second)
+    assert table.to_pydict() == {"a": [1, 2, 10], "b": [3, 4, 30], "c": [5, 6, 50]}
     selection = Selection(("c", "a"), (), pc.field("b") > 3)
     batches = [(first, np.array([1, 2])), (second, np.array([3]))]
-    source = open_factory(
+    source = open_batches(
         lambda: iter(batches), selection, pa.schema({"a": pa.float32()})
     )
-    found = list(source.parts[0].read())
+    found = [batch for part in source.parts for batch in part.read()]
     assert source.schema == pa.schema({"c": pa.int64(), "a": pa.float32()})
     assert pa.concat_tables([batch.X for batch in found]).to_pydict() == {
         "c": [6, 50],
         "a": [2.0, 10.0],
     }
     assert np.concatenate([batch.y for batch in found]).tolist() == [2, 3]
-    with pytest.warns(UserWarning, match=SAYS):
-        source = open_iterator(iter(batches), selection)
     assert source.n_rows == 2
 
 
@@ -214,18 +202,9 @@ def failing():
     ],
 )
 def test_bad_batches_are_named_by_number(batches, match, tmp_path, monkeypatch):
-    def run():
-        return batches() if callable(batches) else iter(batches)
-
-    def read():
-        for part in open_factory(run).parts:
-            list(part.read())
-
-    with pytest.raises(SourceError, match=match):
-        read()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match=match):
-        open_iterator(run())
+    with pytest.raises(SourceError, match=match):
+        open_batches(batches() if callable(batches) else iter(batches))
     assert os.listdir(tmp_path) == []
 
 
@@ -239,30 +218,82 @@ def test_bad_batches_are_named_by_number(batches, match, tmp_path, monkeypatch):
             r"<lambda>\(\): FileNotFoundError \(no such file or directory\)",
         ),
         (lambda: pa.table({"a": [1]}), "not an iterator of batches"),
-        (partial(lambda batches: batches, iter([X])), "same iterator again"),
     ],
 )
 def test_callables_that_are_no_factories(factory, match):
     with pytest.raises(SourceError, match=match):
-        open_factory(factory)
+        open_batches(factory)
 
 
-def test_a_full_disk_is_told(monkeypatch):
-    monkeypatch.setattr(batches, "_write", full)
-    told = r"no space left on device\); free space there, or set TMPDIR"
-    with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match=told):
-        open_iterator(iter([X]))
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_full_disk_is_told(tmp_path, monkeypatch, when):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if when == "before":
+        usage = SimpleNamespace(free=5 << 20)
+        monkeypatch.setattr(imported.shutil, "disk_usage", lambda _: usage)
+        told = r"do not fit the disk, of which 0\.01 GB are free after 0\.00 GB of rows"
+    else:
+        monkeypatch.setattr(imported.pa.ipc, "new_stream", full)
+        told = r"cannot be written \(no space left on device\)"
+    cure = "; free space there, or set TMPDIR to another folder"
+    with pytest.raises(SourceError, match=told + cure):
+        open_batches(iter([X]))
+    assert os.listdir(tmp_path) == []
 
 
-def full(file, batch):
+def full(*arguments, **options):
     raise OSError(28, "No space left on device")
 
 
 def test_arrays_without_names_or_bytes():
     with pytest.raises(SourceError, match="columns of arrays have no names"):
-        open_factory(lambda: iter([X]), Selection(("a",)))
-    with (
-        pytest.warns(UserWarning, match=SAYS),
-        pytest.raises(SourceError, match="batch 1: an array of objects"),
-    ):
-        open_iterator(iter([np.array([[1, "a"]], dtype=object)]))
+        open_batches(lambda: iter([X]), Selection(("a",)))
+    with pytest.raises(SourceError, match=r"batch 1: .*; yield data frames"):
+        open_batches(iter([np.array([[1, "a"]], dtype=object)]))
+
+
+def test_categories_and_types_differ_from_part_to_part(both):
+    """Levels that are numbers stay levels, whatever their order in a batch."""
+    first = pd.DataFrame({"a": pd.Categorical([3, 1, 3])})
+    second = pd.DataFrame({"a": pd.Categorical([2, 3], categories=[2, 3])})
+    table = both(first, second)
+    assert pa.types.is_dictionary(table["a"].type) or table["a"].type == pa.int64()
+    assert table["a"].to_pylist() == [3, 1, 3, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8", "u4", "?"])
+def test_arrays_keep_their_types_and_targets_their_shapes(dtype):
+    values = (10 * X).astype(dtype)
+    y = np.stack([Y, Y], axis=1).astype(dtype)
+    source = open_batches(iter([(values, y)]))
+    ((batch,),) = [list(part.read()) for part in source.parts]
+    for found, wanted in ((batch.X, values), (batch.y, y)):
+        assert found.dtype == wanted.dtype
+        assert np.array_equal(found, wanted)
+
+
+def test_a_killed_process_leaves_nothing(tmp_path, monkeypatch):
+    """What it has written is deleted when another process writes; not what is in
+    use.
+    """
+    code = (
+        "import os, signal, numpy as np, bochner\n"
+        "source = bochner.open_source(iter([np.ones((9, 2))]))\n"
+        "print(source.owner.path, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    folder = run.stdout.strip()
+    assert os.path.exists(os.path.join(folder, "rows"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = iterator_source(MAKERS["pair"])
+    assert not os.path.exists(folder)
+    second = iterator_source(MAKERS["pair"])
+    assert len(os.listdir(tmp_path)) == 2
+    assert rows_of(first)[0].shape == rows_of(second)[0].shape == X.shape

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from bochner.sources.column_values import KINDS, Numbering, Odd, Values
-from bochner.sources.csv_files import whole_file
+from bochner.sources.csv_text import whole_file
 from bochner.sources.text_files import rows_of
 
 
@@ -53,14 +53,14 @@ def test_lines_count_blank_ones_and_those_inside_quotes(tmp_path):
     )
     text = written(tmp_path / "t.csv", content)
     assert list(text.lines()) == [1, 2, 5, 6, 9]
-    assert text.line(2) == 6
+    assert text.line_of_row(2) == 6
 
 
 def test_names_that_come_again(tmp_path):
     content = (
         b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
     )
-    kept, _ = written(tmp_path / "t.csv", content).surveyed()
+    kept = written(tmp_path / "t.csv", content).surveyed()
     assert [row.line for row in kept.without] == [5, 7, 10]
     with kept.opened() as stream:
         table = csv.read_csv(
@@ -74,7 +74,7 @@ def test_names_that_come_again(tmp_path):
     "content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"]
 )
 def test_rows_that_are_no_names(tmp_path, content):
-    assert written(tmp_path / "t.csv", content).surveyed()[0].without == ()
+    assert written(tmp_path / "t.csv", content).surveyed().without == ()
 
 
 CELLS = st.sampled_from(

@@ -3,7 +3,6 @@ whatever they are read from.
 """
 
 import pickle
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from dask import delayed
 from pyarrow import csv, dataset, feather, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
-from bochner.sources import arrow_files, batches, csv_files, libsvm_files, memory
+from bochner.sources import arrow_files, imported, memory
 from bochner.sources.base import SourceError
 from bochner.sources.opening import open_source
 
@@ -126,8 +125,7 @@ CASES = {
         delayed(table(rows), pure=True) for rows in np.array_split(X, 4)
     ],
 }
-UNKNOWN = {"factory", "factory of arrays"}
-ONE_PART = {"one huge group", "lazy", *UNKNOWN}
+ONE_PART = {"one huge group", "lazy"}
 
 
 @dataclass(frozen=True)
@@ -140,12 +138,7 @@ class Case:
     def open(self, first=1.0, **options):
         """Hold the numbers and open what holds them."""
         data = CASES[self.name](self.folders.mktemp("data"), numbers(first))
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore",
-                "(the generator can be read only once|The LazyFrame is written)",
-            )
-            return open_source(data, **options)
+        return open_source(data, **options)
 
 
 @pytest.fixture(params=CASES)
@@ -153,9 +146,7 @@ def case(request, tmp_path_factory, monkeypatch):
     """A case whose parts are small."""
     monkeypatch.setattr(memory, "PART_ROWS", 700)
     monkeypatch.setattr(arrow_files, "PART_ROWS", 700)
-    monkeypatch.setattr(batches, "PART_BYTES", 1 << 14)
-    monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 15)
-    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 13)
+    monkeypatch.setattr(imported, "PART_BYTES", 1 << 13)
     return Case(request.param, tmp_path_factory)
 
 
@@ -196,7 +187,7 @@ class TestSources:
 
     def test_counts(self, case):
         source = case.open()
-        assert source.n_rows == (None if case.name in UNKNOWN else ROWS)
+        assert source.n_rows == ROWS
         assert (len(source.parts) == 1) == (case.name in ONE_PART)
         counts = [
             sum(batch.X.shape[0] for batch in part.read()) for part in source.parts

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from bochner.sources import csv_files, csv_part, text_files
+from bochner.sources import csv_files, csv_text, imported
 from bochner.sources.base import WHY_TEXT, SourceError
 from bochner.sources.schema import Selection
 
@@ -39,8 +39,14 @@ def written(path, content):
     return path
 
 
+OWNERS = []  # of the temporary files
+
+
 def opened(*paths, columns=None, exclude=(), where=None, schema=None):
-    return csv_files.csv_parts(paths, Selection(columns, exclude, where), schema)
+    selection = Selection(columns, exclude, where)
+    source = csv_files.open_csv(paths, selection, schema, "CSV files")
+    OWNERS.append(source.owner)
+    return source.parts, source.schema
 
 
 def rows(parts, **options):
@@ -57,7 +63,7 @@ def saved(path, table, quotes="needed"):
 @pytest.mark.parametrize("quotes", ["needed", "none"])
 @pytest.mark.parametrize("n_bytes", [1 << 15, 1 << 24])
 def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch):
-    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 16)
+    monkeypatch.setattr(imported, "PART_BYTES", 1 << 16)
     path = saved(tmp_path / "t.csv", table.replace_schema_metadata(), quotes)
     parts, schema = opened(path)
     whole = csv.read_csv(
@@ -66,12 +72,11 @@ def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch)
     assert schema == whole.schema
     assert rows(parts, n_bytes=n_bytes).equals(whole)
     assert sum(part.n_rows for part in parts) == ROWS
-    assert (len(parts) > 3) == (quotes == "none")
+    assert len(parts) > 3
     assert pickle.loads(pickle.dumps(parts)) == parts  # noqa: S301
 
 
-def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 12)
+def test_rows_are_named_by_their_lines(tmp_path):
     path = written(
         tmp_path / "t.csv", "a,b\n" + "10,20\n" * 5000 + "1,2,3\n" + "10,20\n" * 5000
     )
@@ -100,7 +105,7 @@ def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("apart", ["in a later block", "in a later file"])
 def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
-    monkeypatch.setattr(csv_part, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 256)
     first, second = (f"{value},0\n" * 100 for value in values)
     whole = written(tmp_path / "whole.csv", "v,w\n" + first + second)
     if apart == "in a later block":
@@ -136,8 +141,7 @@ VALUES = {
 @pytest.mark.parametrize("seed", range(25))
 def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
     """Kinds follow one another, now and then in turns, in blocks of a few rows."""
-    monkeypatch.setattr(csv_part, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(csv_part, "LEAST_BLOCK", 32)
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 64)
     draw = random.Random(seed)
     columns = []
     for _ in range(3):
@@ -172,7 +176,7 @@ def test_types_that_are_given(tmp_path):
         path, schema=pa.schema({"x": pa.float32(), "code": pa.string()})
     )
     assert schema == pa.schema({"code": pa.string(), "x": pa.float32()})
-    assert parts[0].n_rows is None
+    assert parts[0].n_rows == 2
     assert rows(parts)["x"].to_pylist() == [1.0, 2.0]
     with pytest.raises(
         SourceError,
@@ -240,7 +244,7 @@ def test_points_and_commas_in_one_file(tmp_path):
 
 
 def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_part, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 1 << 10)
     content = "a,b\n" + "1,x\n" * 2000 + "2," + "y" * 50_000 + "\n" + "3,z\n" * 2000
     parts, _ = opened(written(tmp_path / "t.csv", content))
     found = rows(parts)
@@ -255,7 +259,7 @@ def test_a_file_without_rows_among_others(tmp_path):
     )
     parts, schema = opened(empty, full)
     assert schema.types == [pa.int64(), pa.int64()]
-    assert [part.n_rows for part in parts] == [0, 1]
+    assert [part.n_rows for part in parts] == [1]
     assert rows(parts).to_pydict() == {"x": [1], "y": [2]}
     with pytest.raises(SourceError, match=r"a\.csv: .*no rows"):
         opened(empty)
@@ -319,27 +323,40 @@ def test_changed_after_opening(tmp_path, change):
         list(part.read())
 
 
-def test_changed_while_it_is_read(tmp_path):
-    path = written(tmp_path / "t.csv", "x,y\n" + "1,2\n" * 100_000)
-    ((part,), _) = opened(path)
-    batches = part.read(1 << 15)
-    next(batches)
-    path.write_bytes(path.read_bytes()[:-2])
+def test_changed_while_it_is_imported(tmp_path, monkeypatch):
+    path = written(tmp_path / "t.csv", "x,y\n" + "1,2\n" * 1000)
+    finish = imported.RowWriter.finish
+
+    def changing(self):
+        path.write_bytes(path.read_bytes()[:-2])
+        return finish(self)
+
+    monkeypatch.setattr(imported.RowWriter, "finish", changing)
     with pytest.raises(
         SourceError, match=r"t\.csv: the file changed while it was read"
     ):
-        list(batches)
+        opened(path)
 
 
-def test_lines_are_cut_where_they_start(tmp_path):
-    content = b"".join(b"%d\n" % k for k in range(1000))
-    path = str(written(tmp_path / "t", content))
-    for step in (1, 7, 100, 10_000):
-        starts = text_files.line_starts(path, len(content), step)
-        assert starts[0] == 0
-        assert starts[-1] == len(content)
-        assert starts == sorted(set(starts))
-        assert all(content[start - 1 : start] == b"\n" for start in starts[1:-1])
-    assert text_files.line_starts(
-        str(written(tmp_path / "one", b"x" * 100)), 100, 10
-    ) == [0, 100]
+def test_each_value_is_converted_as_often_as_types_need(tmp_path, monkeypatch):
+    """Text that fits the types of its first block is read once; a file whose types are
+    those of others, and one with decimal commas, twice.
+    """
+    calls = []
+    scan = csv_files._scan
+
+    def counting(text, *arguments):
+        calls.append(text.path)
+        return scan(text, *arguments)
+
+    monkeypatch.setattr(csv_files, "_scan", counting)
+    a = written(tmp_path / "a.csv", "x;y\n1;2\n")
+    b = written(tmp_path / "b.csv", "x;y\n1.5;2\n")
+    parts, _ = opened(a, b)
+    assert rows(parts).to_pydict() == {"x": [1.0, 1.5], "y": [2, 2]}
+    assert calls.count(str(a)) == 2
+    assert calls.count(str(b)) == 1
+    calls.clear()
+    parts, _ = opened(written(tmp_path / "c.csv", "x;y\n1,5;2\n"))
+    assert rows(parts).to_pydict() == {"x": [1.5], "y": [2]}
+    assert len(calls) == 2

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from bochner import settings
-from bochner.sources import libsvm_files
+from bochner.sources import imported, libsvm_files
 from bochner.sources.base import SourceError
 
 
@@ -33,8 +33,12 @@ def written(path, content):
     return path
 
 
-def rows(parts, **options):
-    batches = [batch for part in parts for batch in part.read(**options)]
+def opened(paths, n_features=None):
+    return libsvm_files.open_libsvm(paths, n_features, "LIBSVM files")
+
+
+def rows(source, **options):
+    batches = [batch for part in source.parts for batch in part.read(**options)]
     return sp.vstack([batch.X for batch in batches]).tocsr(), np.concatenate(
         [batch.y for batch in batches]
     )
@@ -45,12 +49,15 @@ def rows(parts, **options):
 def test_as_scikit_learn_reads_the_whole(
     tmp_path, pair, zero_based, n_bytes, monkeypatch
 ):
-    monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 15)
+    monkeypatch.setattr(imported, "PART_BYTES", 1 << 15)
+    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr(libsvm_files, "CHUNKS_AT_ONCE", 2)
     path = saved(tmp_path / "t.svm", pair, zero_based)
-    parts, width = libsvm_files.libsvm_parts([path])
-    X, y = rows(parts, n_bytes=n_bytes)
+    source = opened([path])
+    parts = source.parts
+    X, y = rows(source, n_bytes=n_bytes)
     truth = load_svmlight_file(str(path))
-    assert width == truth[0].shape[1] == 40
+    assert source.schema == truth[0].shape[1] == 40
     assert len(parts) > 3
     assert sum(part.n_rows for part in parts) == 3000
     assert (truth[0] != X).nnz == 0
@@ -63,7 +70,7 @@ def test_several_files_and_compression(tmp_path, pair):
     first = saved(tmp_path / "a.svm", (X[:1000], y[:1000]))
     second = saved(tmp_path / "b.svm", (X[1000:], y[1000:]))
     zipped = written(tmp_path / "b.svm.gz", gzip.compress(second.read_bytes()))
-    found, targets = rows(libsvm_files.libsvm_parts([first, zipped])[0])
+    found, targets = rows(opened([first, zipped]))
     truth = load_svmlight_file(str(saved(tmp_path / "whole.svm", pair)))
     assert (found != truth[0]).nnz == 0
     assert np.array_equal(targets, truth[1])
@@ -71,14 +78,14 @@ def test_several_files_and_compression(tmp_path, pair):
 
 def test_a_given_number_of_columns(tmp_path):
     path = written(tmp_path / "t.svm", "1 1:2 3:4 # a comment\n# all of it\n\n-1 2:5\n")
-    parts, width = libsvm_files.libsvm_parts([path], 7)
-    assert width == 7
-    X, y = rows(parts)
+    source = opened([path], 7)
+    assert source.schema == 7
+    X, y = rows(source)
     assert X.toarray().tolist() == [[2, 0, 4, 0, 0, 0, 0], [0, 5, 0, 0, 0, 0, 0]]
     assert y.tolist() == [1, -1]
-    assert parts[0].n_rows == 2
+    assert source.n_rows == 2
     with pytest.raises(SourceError, match=r"3 columns, more than the 2"):
-        libsvm_files.libsvm_parts([path], 2)
+        opened([path], 2)
 
 
 @pytest.mark.parametrize(
@@ -94,38 +101,36 @@ def test_a_given_number_of_columns(tmp_path):
     ],
 )
 def test_bad_lines_are_named(tmp_path, line, match, monkeypatch):
-    monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 10)
+    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 10)
     path = written(
         tmp_path / "t.svm", "1 1:2 2:3\n" * 700 + f"{line}\n" + "1 1:2 2:3\n" * 300
     )
     if match is None:
-        assert np.isnan(rows(libsvm_files.libsvm_parts([path])[0])[0].data).sum() == 1
+        assert np.isnan(rows(opened([path]))[0].data).sum() == 1
         return
     with pytest.raises(SourceError, match=rf"t\.svm, line 701: .*{match}"):
-        libsvm_files.libsvm_parts([path])
+        opened([path])
 
 
 def test_no_rows_and_changes(tmp_path):
     with pytest.raises(SourceError, match="no rows"):
-        libsvm_files.libsvm_parts([written(tmp_path / "t.svm", "# nothing\n")])
+        opened([written(tmp_path / "t.svm", "# nothing\n")])
     path = written(tmp_path / "t.svm", "1 1:2\n")
-    ((part,), _) = libsvm_files.libsvm_parts([path])
+    source = opened([path])
     written(path, "1 1:2\n2 1:3\n")
     with pytest.raises(SourceError, match="changed while"):
-        list(part.read())
+        rows(source)
 
 
 def test_truncated_gzip(tmp_path, pair):
     content = saved(tmp_path / "t.svm", pair).read_bytes()
     with pytest.raises(SourceError, match=r"damaged gzip file .*copy it again"):
-        libsvm_files.libsvm_parts(
-            [written(tmp_path / "t.svm.gz", gzip.compress(content)[:20_000])]
-        )
+        opened([written(tmp_path / "t.svm.gz", gzip.compress(content)[:20_000])])
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_an_absurd_index_is_named_by_its_line(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 8)
+    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 8)
     content = (
         "1 1:2 3:1\n" * 50 + "# a comment\n1 5:2 2000000000:2\n" + "0 2:1\n" * 50
     ).encode()
@@ -137,4 +142,4 @@ def test_an_absurd_index_is_named_by_its_line(tmp_path, ending, monkeypatch):
         r"table of 2,000,000,000 columns"
     )
     with settings(memory_limit="4 GB"), pytest.raises(SourceError, match=match):
-        libsvm_files.libsvm_parts([path])
+        opened([path])

@@ -13,7 +13,7 @@ import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
 from bochner.cli.failures import CommandError
-from bochner.sources import csv_files, csv_part
+from bochner.sources import csv_text, imported
 from whole_tables import read_table
 
 N = 60
@@ -25,9 +25,8 @@ BODY = "".join(f"{a},{b},k\n" for a, b in NUMBERS)
 @pytest.fixture(params=["whole", "in parts"])
 def read(request, tmp_path, monkeypatch):
     """Read the content of a CSV: its table and what is said of it."""
-    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 8)
-    monkeypatch.setattr(csv_part, "BLOCK_BYTES", 1 << 7)
-    monkeypatch.setattr(csv_part, "LEAST_BLOCK", 1 << 6)
+    monkeypatch.setattr(imported, "PART_BYTES", 1 << 8)
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 1 << 7)
 
     def of(content, name="t.csv"):
         path = tmp_path / name

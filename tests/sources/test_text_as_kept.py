@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bochner
-from bochner.sources import csv_files
+from bochner.sources import imported
 from bochner.sources.base import SourceError
 
 ABY = {"a": [1.5, 2.0, -3.5], "b": ["u", "v", "u"], "y": [10, 20, 30]}
@@ -183,7 +183,7 @@ def test_arff(read, name, tmp_path):
     assert found == OF_ARFF
     assert said == []
     source = bochner.open_source(tmp_path / name)
-    assert [source.parts[0].line_of_row(row) for row in range(3)] == [9, 11, 12]
+    assert [source.parts[0].line(row) for row in range(3)] == [9, 11, 12]
 
 
 def test_arff_that_is_refused(read):
@@ -250,7 +250,7 @@ def test_what_cannot_be_told(read, wrong, cure, right):
 
 
 def test_files_that_are_read_in_parts(read, monkeypatch):
-    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 8)
+    monkeypatch.setattr(imported, "PART_BYTES", 1 << 8)
     rows = "".join(f"{k}.5,{k}\n" for k in range(200))
     content = f"{'Report ' * 60}\n\na,a\ng,mm\n{rows}Total,5\n"
     found, said = read(content)

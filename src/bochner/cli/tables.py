@@ -20,7 +20,8 @@ from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
-from bochner.sources.csv_files import CsvPart, counted, line_of, whole_file
+from bochner.sources.csv_files import line_of
+from bochner.sources.csv_text import CsvText, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
@@ -74,7 +75,6 @@ def open_table(
             raise CommandError(
                 f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}"
             )
-    source = counted(source)
     if sample is not None or source.names is None:
         return source
     if not gathers(
@@ -160,16 +160,16 @@ def drawn_rows(
 
 def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
     """What is unusual about the fields of CSV files, in sentences."""
-    part = source.parts[0]
-    if not isinstance(part, CsvPart):
+    text = getattr(source.parts[0], "text", None)
+    if not isinstance(text, CsvText):
         return
-    told = part.separator in ", " or kind_of(files_of(path)[0]) == "tsv"
+    told = text.separator in ", " or kind_of(files_of(path)[0]) == "tsv"
     if not told:
         yield (
             "Fields are separated by "
-            f"{'tabs' if part.separator == chr(9) else repr(part.separator)}."
+            f"{'tabs' if text.separator == chr(9) else repr(text.separator)}."
         )
-    if part.decimal_point == ",":
+    if text.decimal_point == ",":
         yield "Numbers have decimal commas."
 
 

@@ -41,7 +41,7 @@ from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
 from bochner.solvers.iterative import sampled_rows as preconditioner_rows
 from bochner.sources.base import READ_BYTES, SourceError, TableSource
-from bochner.sources.csv_files import whole_file
+from bochner.sources.csv_text import whole_file
 from bochner.sources.dask_parts import is_collection, is_delayed
 from bochner.sources.opening import is_streamed, open_selected
 from bochner.sources.paths import arrow_file, files_of, kind_of

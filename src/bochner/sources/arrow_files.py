@@ -16,10 +16,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
-from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.column_values import index_columns, warn_of_index
-from bochner.sources.paths import FileState, TemporaryFolder, arrow_file, reason
+from bochner.sources.imported import TemporaryFolder
+from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
@@ -472,7 +472,7 @@ def open_lazy(
     frame: Any, selection: Selection | None = None, schema: pa.Schema | None = None
 ) -> TableSource:
     """The rows of a polars `LazyFrame`, which is computed once, in batches, into a
-    temporary file; a warning says so.
+    temporary file.
 
     Parameters
     ----------
@@ -491,10 +491,6 @@ def open_lazy(
     selection = selection or Selection()
     folder = TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
-    warn(
-        f"The LazyFrame is written to {path}; sink it to a file of your own to use "
-        "it again."
-    )
     try:
         if selection.where is None:
             names = frame.collect_schema().names()

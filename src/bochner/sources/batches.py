@@ -1,86 +1,41 @@
-"""Batches that a callable yields, again at each call, or an iterator once, which are
-kept in a temporary file.
+"""Batches that a callable or an iterator yields: they are run through once, into a
+temporary file.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
-from bochner.notices import warn
-from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.memory import (
-    arrow_bytes,
-    as_table,
-    frame_schema,
-    table_of_bytes,
-    values_beside,
-)
-from bochner.sources.paths import FileState, TemporaryFolder, reason
-from bochner.sources.rows import joined
-from bochner.sources.schema import Columns, Layout, Selection, fitted
+from bochner.sources.base import Batch, SourceError, TableSource
+from bochner.sources.imported import ImportedPart, RowWriter, TemporaryFolder
+from bochner.sources.memory import as_table, frame_schema, values_beside
+from bochner.sources.paths import reason
+from bochner.sources.schema import Columns, Layout, Selection
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
-PART_BYTES = 8 << 20  # of a part of a temporary file, about
 END = object()
 
 
-@dataclass(frozen=True)
-class FactoryPart:
-    """All rows of the batches that a callable yields, a `Part`.
-
-    Attributes
-    ----------
-    factory : callable
-        Takes no arguments, and returns a new iterator of batches.
-    columns : Columns
-        What is wanted of tables.
-    """
-
-    factory: Callable[[], Iterable[Any]]
-    columns: Columns
-
-    @property
-    def name(self) -> str:
-        """Name of the callable."""
-        return _name_of(self.factory)
-
-    @property
-    def n_rows(self) -> None:
-        """None: the rows have not been counted."""
-        return None
-
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
-        for place, batch in numbered(_called(self.factory, self.name), self.name):
-            yield from self.columns.take(batch, place).split(n_bytes)
-
-
-def open_factory(
-    factory: Callable[[], Iterable[Any]],
+def open_batches(
+    batches: Any,
     selection: Selection | None = None,
     schema: pa.Schema | None = None,
 ) -> TableSource:
-    """Open a callable without arguments that returns a new iterator of batches at each
-    call.
+    """Write the batches of an iterator, or of a callable that returns one, to a
+    temporary file, and open that.
 
     Parameters
     ----------
-    factory : callable
-        Called twice at once, for the first batch and to see that the iterator is a new
-        one.
+    batches : iterator, or callable without arguments that returns an iterable
+        Of tables, frames, arrays, or tuples (X, y[, sample_weight]).
     selection : Selection, optional
         Of batches that are tables.
     schema : pyarrow.Schema, optional
@@ -89,39 +44,56 @@ def open_factory(
     Raises
     ------
     SourceError
-        Where it does not return a new iterator, there is no batch, or the first is none
-        that is known here.
+        Where there are no rows, a batch is of another kind than the first, what yields
+        them fails, or the disk is full.
     """
-    name = _name_of(factory)
-    batches = _iterable(_called(factory, name), name)
-    if isinstance(batches, Iterator) and _called(factory, name) is batches:
-        raise SourceError(
-            f"{name} returns the same iterator again; let it make a new one on each "
-            "call"
-        )
-    _, first = first_of(numbered(batches, name), name)
-    if isinstance(batches, Iterator) and hasattr(batches, "close"):
-        batches.close()
-    columns = Columns.of(Layout.of(first), selection, schema)
-    return TableSource(
-        (FactoryPart(factory, columns),),
-        columns.kept(),
-        f"batches of {name}",
-        sparse=columns.layout.sparse,
-    )
-
-
-def _name_of(factory: Callable[[], Any]) -> str:
-    """Name of a callable, for messages."""
-    return f"{getattr(factory, '__name__', type(factory).__name__)}()"
-
-
-def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batch]:
-    """The first batch and its place; SourceError where there is none."""
+    if isinstance(batches, Iterator):
+        name = f"the {type(batches).__name__}"
+    else:
+        name = f"{getattr(batches, '__name__', type(batches).__name__)}()"
+        with errors_at(name, "; fix what is called"):
+            batches = batches()
+    folder = TemporaryFolder()
     try:
-        return next(batches)
-    except StopIteration:
-        raise SourceError(f"{name} yields no rows; yield at least one batch") from None
+        source = _imported(numbered(batches, name), name, folder, selection, schema)
+    except BaseException:
+        folder.remove()
+        raise
+    return replace(source, owner=folder)
+
+
+def _imported(
+    batches: Iterator[tuple[str, Batch]],
+    name: str,
+    folder: TemporaryFolder,
+    selection: Selection | None,
+    schema: pa.Schema | None,
+) -> TableSource:
+    """Write the batches, each with its place, to a file, and open that."""
+    columns: Columns | None = None
+    # Different types of the batches, each with the place where it came first
+    schemas: list[tuple[str, pa.Schema]] = []
+    with RowWriter(folder, "rows") as rows:
+        for place, batch in batches:
+            columns = columns or Columns.of(Layout.of(batch), selection, schema)
+            batch = columns.take(batch, place)
+            if isinstance(batch.X, pa.Table) and not any(
+                known == batch.X.schema for _, known in schemas
+            ):
+                schemas.append((place, batch.X.schema))
+            with errors_at(place, "; yield data frames", pa.ArrowException):
+                rows.write(batch)
+        if columns is None:
+            raise SourceError(f"{name} yields no rows; yield at least one batch")
+        file = rows.finish()
+    if not rows.pieces:
+        raise SourceError(
+            f"{name} yields no rows that match where=; change the condition"
+        )
+    kept = columns.of_all(schemas)
+    parts = tuple(ImportedPart(file, piece, name, kept) for piece in rows.pieces)
+    what = f"{name} in a temporary file"
+    return TableSource(parts, kept, what, sparse=columns.layout.sparse)
 
 
 @contextmanager
@@ -183,11 +155,6 @@ def _matrix(X: Any, place: str) -> Any:
     return as_array(X)
 
 
-def _called(factory: Callable[[], Any], name: str) -> Any:
-    with errors_at(name, "; fix what is called"):
-        return factory()
-
-
 def _iterable(batches: Any, name: str) -> Any:
     if (
         not isinstance(batches, Iterable)
@@ -199,205 +166,3 @@ def _iterable(batches: Any, name: str) -> Any:
             "batches; yield the batches"
         )
     return batches
-
-
-@dataclass(frozen=True)
-class SpilledPart:
-    """Rows in a temporary file, a `Part`: arrays, each as NumPy writes it.
-
-    Attributes
-    ----------
-    file : FileState
-    number : int
-        Of the part.
-    n_rows : int
-    offset : int
-        Bytes before it in the file.
-    layout : Layout
-        Of all rows.
-    """
-
-    file: FileState
-    number: int
-    n_rows: int
-    offset: int
-    layout: Layout
-
-    @property
-    def name(self) -> str:
-        """The file, and the number of the part."""
-        return f"{self.file.path}, part {self.number}"
-
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
-        _, sparse, with_y, with_weight = self.layout
-        try:
-            with open(self.file.path, "rb") as file:
-                file.seek(self.offset)
-                X = [_read(file) for _ in range(3 if sparse else 1)]
-                y, weight = (
-                    _read(file) if there else None for there in (with_y, with_weight)
-                )
-        except (OSError, ValueError) as error:
-            raise SourceError(
-                f"{self.name}: the temporary file is gone; open the iterator again"
-            ) from error
-        yield from Batch(self._matrix(X), y, weight).split(n_bytes)
-
-    def _matrix(self, arrays: list[NDArray]) -> Any:
-        """A table of its bytes as an Arrow stream, an array, or a CSR matrix of
-        data, indices and indptr.
-        """
-        if isinstance(self.layout.schema, int):
-            width = self.layout.schema
-            return (
-                sp.csr_array(tuple(arrays), shape=(self.n_rows, width))
-                if self.layout.sparse
-                else arrays[0]
-            )
-        return fitted(
-            table_of_bytes(pa.py_buffer(arrays[0])), self.layout.schema, self.name
-        )
-
-
-def open_iterator(
-    batches: Iterable[Any],
-    selection: Selection | None = None,
-    schema: pa.Schema | None = None,
-) -> TableSource:
-    """Write the batches of an iterator that can be run through once only to a temporary
-    file; a warning says so.
-
-    Parameters
-    ----------
-    batches : iterator of tables, frames, arrays, or tuples (X, y[, sample_weight])
-    selection : Selection, optional
-        Of batches that are tables.
-    schema : pyarrow.Schema, optional
-        Types that columns are to have.
-
-    Raises
-    ------
-    SourceError
-        Where there are no rows, a batch is of another kind than the first, the iterator
-        fails, or the disk is full.
-    """
-    folder = TemporaryFolder()
-    name = f"the {type(batches).__name__}"
-    path = os.path.join(folder.path, "rows")
-    cure = "give a callable that returns a new iterator, to read without a copy"
-    warn(f"{name} can be read only once, and is written to {path}; {cure}.")
-    try:
-        return replace(
-            _spilled(numbered(batches, name), name, path, selection, schema),
-            owner=folder,
-        )
-    except BaseException:
-        shutil.rmtree(folder.path, ignore_errors=True)  # which a traceback else keeps
-        raise
-
-
-def _spilled(
-    places: Iterator[tuple[str, Batch]],
-    name: str,
-    path: str,
-    selection: Selection | None,
-    schema: pa.Schema | None,
-) -> TableSource:
-    """Write the batches to a file, and open that."""
-    place, first = first_of(places, name)
-    columns = Columns.of(Layout.of(first), selection, schema)
-    schemas: list[
-        tuple[str, pa.Schema]
-    ] = []  # different ones, each with the place where it came first
-
-    def wanted() -> Iterator[Batch]:
-        for here, batch in chain([(place, first)], places):
-            batch = columns.take(batch, here)
-            if isinstance(batch.X, pa.Table) and batch.X.schema not in [
-                known for _, known in schemas
-            ]:
-                schemas.append((here, batch.X.schema))
-            yield Batch(
-                *(
-                    _writable(values, here)
-                    if isinstance(values, np.ndarray)
-                    else values
-                    for values in batch
-                )
-            )
-
-    written = []
-    try:
-        with open(path, "wb") as out:
-            for batch in _regrouped(wanted()):
-                written.append((batch.X.shape[0], _write(out, batch)))
-    except OSError as error:
-        cure = "free space there, or set TMPDIR to another folder"
-        raise SourceError(
-            f"{path}: cannot be written ({reason(error)}); {cure}"
-        ) from error
-    if not written:
-        raise SourceError(
-            f"{name} yields no rows that match where=; change the condition"
-        )
-    layout = columns.layout._replace(schema=columns.of_all(schemas))
-    file = FileState.of(path)
-    parts = tuple(
-        SpilledPart(file, k, n, offset, layout) for k, (n, offset) in enumerate(written)
-    )
-    return TableSource(
-        parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse
-    )
-
-
-def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield the same rows in batches of about `PART_BYTES`: small ones together,
-    large ones in pieces.
-    """
-    waiting: list[Batch] = []
-    size = 0
-    for piece in (piece for batch in batches for piece in batch.split(PART_BYTES)):
-        waiting.append(piece)
-        size += piece.n_bytes
-        if size >= PART_BYTES:
-            yield joined(waiting)
-            waiting = []
-            size = 0
-    if waiting:
-        yield joined(waiting)
-
-
-def _writable(values: NDArray, place: str) -> NDArray:
-    """An array of numbers or of text of fixed width, which has bytes to write."""
-    if not values.dtype.hasobject:
-        return values
-    if any(
-        not isinstance(value, str)
-        for value in values.ravel().tolist()
-        if not is_missing(value)
-    ):
-        raise SourceError(
-            f"{place}: an array of objects cannot be written; yield data frames"
-        )
-    if any(is_missing(value) for value in values.ravel().tolist()):
-        raise SourceError(
-            f"{place}: text with missing values in an array; yield data frames"
-        )
-    return values.astype(str)
-
-
-def _read(file: Any) -> NDArray:
-    return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _write(file: Any, batch: Batch) -> int:
-    """Append the arrays of a batch to a file; where they begin."""
-    X = batch.X
-    offset = file.tell()
-    if isinstance(X, pa.Table):
-        X = np.frombuffer(arrow_bytes(X, "lz4"), np.uint8)
-    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
-    for array in (*arrays, *(values for values in batch[1:] if values is not None)):
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-    return offset

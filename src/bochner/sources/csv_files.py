@@ -1,5 +1,5 @@
-"""CSV files, read in parts or whole: their rows, the types of their columns by a scan
-of all values, and what to say.
+"""CSV files as tables: their rows go to a temporary file, the types of their columns
+are those of all values, and remarks say what was done.
 
 Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats,
 text) that all values have. Where whole columns look like numbers with commas, these are
@@ -8,11 +8,12 @@ read as decimal commas if that makes more columns numbers.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from bochner.engines.local import in_threads
 from bochner.notices import warn
-from bochner.sources.base import READ_BYTES, WHY_TEXT, SourceError, TableSource
+from bochner.sources.base import WHY_TEXT, Batch, SourceError, TableSource
 from bochner.sources.column_values import (
     Values,
     is_number,
@@ -29,107 +30,115 @@ from bochner.sources.column_values import (
     unnamed_first,
     why_text,
 )
-from bochner.sources.csv_part import CsvPart, Types, csv_options, whole_file
+from bochner.sources.csv_text import CsvText, Types, csv_options, whole_file
 from bochner.sources.dialect import PLACE
+from bochner.sources.imported import ImportedPart, Piece, RowWriter, TemporaryFolder
+from bochner.sources.paths import FileState
 from bochner.sources.schema import Selection, require, unified
-from bochner.sources.text_files import line_starts
 
-SPAN_BYTES = 1 << 25  # of the parts of a large file
+HEXADECIMAL = pa.uint64()  # of whole numbers such as 0x10, which are no floats
 WITH_COMMAS = (
     "looks like numbers with commas; write a decimal point, and nothing between "
     "thousands"
 )
 
 
-def csv_parts(
-    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None = None
-) -> tuple[tuple[CsvPart, ...], pa.Schema]:
-    """Parts of CSV files, and the schema of the columns that are wanted.
+def open_csv(
+    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None, what: str
+) -> TableSource:
+    """CSV files as a table, whose rows are read from a temporary file.
 
     Parameters
     ----------
     paths : sequence of Path
     selection : Selection
-    schema : pyarrow.Schema, optional
-        Types of some or all columns; where it has all, there is no scan of the rows,
-        which are not counted then.
+    schema : pyarrow.Schema or None
+        Types of some or all columns.
+    what : str
+        Description of the files.
 
     Raises
     ------
     SourceError
         Where a file is no CSV, has other columns than the first, a row with too few or
-        too many fields, or a value of another type than the schema gives.
+        too many fields, or a value of another type than the schema gives; and where
+        there are no rows, or the disk is full.
     """
-    parts = [part for path in paths for part in _cut(path)]
-    everything = dict.fromkeys(name for part in parts for name in part.names)
+    texts = []
+    for path in paths:
+        text = whole_file(path)
+        with text.problems():
+            texts.append(text.surveyed())
+    columns, known = _wanted(texts, selection, schema)
+    folder = TemporaryFolder()
+    try:
+        table = ImportedCsv.of(texts, columns, known, folder)
+    except BaseException:
+        folder.remove()
+        raise
+    if not table.total.n_rows:
+        raise SourceError(f"{paths[0]}: the table has column names but no rows")
+    # What there is to say of the columns and of the files
+    index = selection.index(table.index_columns())
+    for sentence in table.remarks(index, selection.columns or selection.named):
+        warn(sentence)
+    for sentence in _remarks(texts):
+        warn(sentence)
+    # The columns that are read, and those that are kept: conditions may need others
+    types = pa.schema(table.total.types)
+    selection = selection.without(index).among(types.names)
+    parts = [
+        ImportedPart(
+            one.file,
+            piece,
+            one.text.path,
+            selection.needed(types),
+            selection,
+            one.text.file,
+            one.text,
+        )
+        for one in table.files
+        for piece in one.pieces
+    ]
+    # Why columns are text is told once they are used as numbers
+    kept = [
+        column.with_metadata({WHY_TEXT: table.reasons[column.name]})
+        if column.name in table.reasons
+        else column
+        for column in selection.schema(types)
+    ]
+    return TableSource(tuple(parts), pa.schema(kept), what, owner=folder)
+
+
+def _wanted(
+    texts: Sequence[CsvText], selection: Selection, schema: pa.Schema | None
+) -> tuple[list[str], Types]:
+    """The columns that may be needed, of which a condition takes any, and the types
+    that are given for them.
+    """
+    everything = dict.fromkeys(name for text in texts for name in text.names)
     require(everything, selection.exclude)
     require(everything, pa.schema(schema or ()).names, "schema: ")
-    schema = _with_declared(schema, parts)
-    # The columns that may be needed, of which a condition takes any
     wanted = []
-    for part in parts:
-        columns = pa.schema([(name, pa.null()) for name in part.names])
+    for text in texts:
+        columns = pa.schema([(name, pa.null()) for name in text.names])
         try:
-            kept = replace(selection.among(part.names), where=None).schema(columns)
+            kept = replace(selection.among(text.names), where=None).schema(columns)
         except SourceError as error:
-            raise SourceError(f"{part.file.path}: {error}") from error
-        wanted.append((part.file.path, kept if selection.where is None else columns))
-    checked = unified(wanted, schema)
-    known = {
-        column.name: column.type
-        for column in schema or ()
-        if column.name in checked.names
-    }
-    reasons: Mapping[str, str] = {}
-    if len(known) < len(checked):
-        found = ScannedCsv.of(parts, checked.names, known)
-        if not found.total.n_rows:
-            raise SourceError(f"{paths[0]}: the table has column names but no rows")
-        reasons = found.reasons
-        index = selection.index(found.index_columns())
-        for sentence in found.remarks(index, selection.columns or selection.named):
-            warn(sentence)
-        parts = found.parts
-        selection = selection.without(index)
-        checked = pa.schema([(name, found.total.types[name]) for name in checked.names])
-    for sentence in _remarks(parts):
-        warn(sentence)
-    left = selection.among(checked.names)
-    needed = left.needed(checked)
-    parts = [replace(part, selection=selection, schema=needed) for part in parts]
-    # Why columns are text is told once they are used as numbers
-    explained = [
-        column.with_metadata({WHY_TEXT: reasons[column.name]})
-        if column.name in reasons
-        else column
-        for column in left.schema(checked)
-    ]
-    return tuple(parts), pa.schema(explained)
-
-
-def counted(source: TableSource) -> TableSource:
-    """The source with its number of rows, for which CSV files without a scan are
-    read once, a batch at a time.
-    """
-    if source.n_rows is not None:
-        return source
-    parts: Any = source.parts
-    counts = in_threads(
-        lambda part: sum(batch.X.num_rows for batch in part.read()), parts
-    )
-    return replace(
-        source,
-        parts=tuple(
-            replace(part, counted=n) for part, n in zip(parts, counts, strict=True)
-        ),
-    )
+            raise SourceError(f"{text.path}: {error}") from error
+        wanted.append((text.path, kept if selection.where is None else columns))
+    # Types that are given, and else those that files declare
+    types = {name: pa.string() for text in texts for name in text.dialect.text}
+    types |= {column.name: column.type for column in schema or ()}
+    checked = unified(wanted, pa.schema(types)).names
+    return checked, {name: types[name] for name in checked if name in types}
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
     for path in paths:
-        whole, _ = whole_file(path).surveyed()
-        for line in islice(whole.lines(), whole.begins_with_names, None):
+        text = whole_file(path).surveyed()
+        for line in islice(text.lines(), text.begins_with_names, None):
             if not row:
                 return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
             row -= 1
@@ -138,7 +147,7 @@ def line_of(paths: Sequence[Path], row: int) -> str:
 
 @dataclass(frozen=True)
 class CsvScan:
-    """What a scan of the rows of a part found; the results of two parts add.
+    """What was found in the rows of a file; the results of two files add.
 
     Attributes
     ----------
@@ -162,6 +171,10 @@ class CsvScan:
         }
         return CsvScan(self.n_rows + other.n_rows, types, values)
 
+    def with_values_of(self, other: CsvScan) -> CsvScan:
+        """With the values that another scan of the same rows has found too."""
+        return replace(self, values={**other.values, **self.values})
+
     @property
     def numbers(self) -> set[str]:
         """Columns of numbers."""
@@ -169,96 +182,115 @@ class CsvScan:
 
 
 @dataclass(frozen=True)
-class ScannedCsv:
-    """What a scan of all parts of CSV files found.
+class ImportedText:
+    """A CSV file whose rows are in a temporary file.
 
     Attributes
     ----------
-    parts : list of CsvPart
-        With the decimal point that numbers have, and the numbers of their rows.
-    scans : list of CsvScan
-        Of each part.
+    text : CsvText
+    scan : CsvScan
+    file : FileState
+        The temporary file.
+    pieces : list of Piece
+    """
+
+    text: CsvText
+    scan: CsvScan
+    file: FileState
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True)
+class ImportedCsv:
+    """CSV files whose rows are in temporary files, and what has been found out.
+
+    Attributes
+    ----------
+    files : list of ImportedText
+        With the decimal point that numbers have.
     doubtful : list of str
         Columns of text that may be numbers with commas.
     """
 
-    parts: list[CsvPart]
-    scans: list[CsvScan]
+    files: list[ImportedText]
     doubtful: list[str]
 
     @classmethod
     def of(
-        cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types
-    ) -> ScannedCsv:
-        """Scan parts, and again with decimal commas where numbers have them.
+        cls,
+        texts: Sequence[CsvText],
+        columns: Sequence[str],
+        known: Types,
+        folder: TemporaryFolder,
+    ) -> ImportedCsv:
+        """Import files, and again with decimal commas where numbers have them.
 
         Parameters
         ----------
-        parts : sequence of CsvPart
+        texts : sequence of CsvText
         columns : sequence of str
             Those that are wanted.
         known : dict of str to pyarrow.DataType
             Types that columns are to have.
+        folder : TemporaryFolder
         """
-        scans = in_threads(lambda part: scan_part(part, columns, known), parts)
-        total = reduce(add, scans)
-        separator = (
-            "," if any(part.separator == "," for part in parts) else parts[0].separator
-        )
-        found = [
+        files = import_texts(texts, columns, known, folder)
+        # Columns that have commas in the places of decimal points
+        first = cls(files, [])
+        with_commas = [
             name
-            for name, one in total.values.items()
-            if one.commas.numbers and one.commas.some
+            for name, values in first.total.values.items()
+            if values.commas.numbers and values.commas.some
         ]
+        separates = any(text.separator == "," for text in texts)
         doubtful = [
             name
-            for name in found
-            if separator == "," or total.values[name].commas.thousands
+            for name in with_commas
+            if separates or first.total.values[name].commas.thousands
         ]
-        if len(doubtful) < len(found):
-            again = [replace(part, decimal_point=",") for part in parts]
+        if len(doubtful) < len(with_commas):
+            again = [replace(text, decimal_point=",") for text in texts]
             fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
-            scans_again = in_threads(
-                lambda part: scan_part(part, columns, fixed), again
-            )
-            if total.numbers < reduce(add, scans_again).numbers:
-                values = [
-                    {**one.values, **new.values}
-                    for one, new in zip(scans, scans_again, strict=True)
+            others = import_texts(again, columns, fixed, folder, "with-commas-")
+            is_better = first.total.numbers < cls(others, []).total.numbers
+            if is_better:
+                files = [
+                    replace(other, scan=other.scan.with_values_of(one.scan))
+                    for one, other in zip(files, others, strict=True)
                 ]
-                scans = [
-                    replace(new, values=own)
-                    for new, own in zip(scans_again, values, strict=True)
-                ]
-                parts = again
-            doubtful = [
-                name for name in found if name not in reduce(add, scans).numbers
-            ]
-        return cls(
-            [
-                replace(part, counted=one.n_rows)
-                for part, one in zip(parts, scans, strict=True)
-            ],
-            scans,
-            doubtful,
-        )
+            for one in first.files if is_better else others:
+                os.remove(one.file.path)
+            numbers = cls(files, []).total.numbers
+            doubtful = [name for name in with_commas if name not in numbers]
+        return cls(files, doubtful)._with_one_type(columns, folder)
+
+    def _with_one_type(
+        self, columns: Sequence[str], folder: TemporaryFolder
+    ) -> ImportedCsv:
+        """Import the files again whose columns have other types than all together."""
+        types = self.total.types
+        files = list(self.files)
+        for k, one in enumerate(self.files):
+            if any(
+                not (kind == types[name] or pa.types.is_null(kind))
+                for name, kind in one.scan.types.items()
+            ):
+                name = os.path.basename(one.file.path)
+                again = import_text(one.text, columns, types, folder, name)
+                files[k] = replace(again, scan=one.scan)
+        return replace(self, files=files)
 
     @cached_property
     def total(self) -> CsvScan:
-        """Of all parts together."""
-        return reduce(add, self.scans)
+        """What was found in all files together."""
+        return reduce(add, (one.scan for one in self.files))
 
     def index_columns(self) -> list[str]:
         """First columns without a name that number the rows of all files, or of
         each.
         """
-        files: dict[str, CsvScan] = {}
-        for part, one in zip(self.parts, self.scans, strict=True):
-            files[part.file.path] = (
-                files[part.file.path] + one if part.file.path in files else one
-            )
-        each = [one.values for one in files.values() if one.n_rows]
-        names = self.parts[0].names
+        each = [one.scan.values for one in self.files if one.scan.n_rows]
+        names = self.files[0].text.names
         return sorted(
             {
                 *numbered_columns(names, self.total.values),
@@ -314,27 +346,47 @@ class ScannedCsv:
 
     def _place(self, row: int) -> str:
         """Line of a row in words, and the file where there are several."""
-        ends = list(accumulate(one.n_rows for one in self.scans))
+        ends = list(accumulate(one.scan.n_rows for one in self.files))
         k = bisect_right(ends, row)
-        part = self.parts[k]
-        line = f"line {part.line_of_row(row - (ends[k - 1] if k else 0))}"
-        return (
-            f"{line} of {Path(part.file.path).name}"
-            if _are_several(self.parts)
-            else line
-        )
+        text = self.files[k].text
+        line = f"line {text.line_of_row(row - (ends[k - 1] if k else 0))}"
+        return f"{line} of {Path(text.path).name}" if len(ends) > 1 else line
 
 
-def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
-    """Scan a part batch by batch, and again by the text of its values where the types
-    of the first block do not hold.
+def import_texts(
+    texts: Sequence[CsvText],
+    columns: Sequence[str],
+    known: Types,
+    folder: TemporaryFolder,
+    prefix: str = "",
+) -> list[ImportedText]:
+    """Write the rows of files, of several on all threads; see `import_text`."""
+
+    def imported(k: int) -> ImportedText:
+        return import_text(texts[k], columns, known, folder, f"{prefix}{k}")
+
+    return in_threads(imported, range(len(texts)))
+
+
+def import_text(
+    text: CsvText,
+    columns: Sequence[str],
+    known: Types,
+    folder: TemporaryFolder,
+    name: str,
+) -> ImportedText:
+    """Write the rows of a file with the types of its first block, and once more with
+    those of all its values where these do not hold.
 
     Parameters
     ----------
-    part : CsvPart
+    text : CsvText
     columns : sequence of str
     known : dict of str to pyarrow.DataType
         Types that columns are to have.
+    folder : TemporaryFolder
+    name : str
+        Of the temporary file.
 
     Raises
     ------
@@ -342,41 +394,57 @@ def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
         Where a row has too few or too many fields, or a value is not of a type that is
         known.
     """
-    with part.problems():
+    with text.problems():
         try:
-            found = _scan(part, columns, known, by_text=False)
-            if not any(pa.types.is_binary(found.types[name]) for name in found.values):
-                return found
+            with RowWriter(folder, name) as rows:
+                found = _scan(text, columns, known, rows)
+                file = rows.finish()
+            by_text = any(map(pa.types.is_binary, found.types.values()))
         except pa.ArrowInvalid as error:
-            if "conversion error" not in str(error):
+            if "conversion error" not in str(error) or len(known) == len(columns):
                 raise
-        return _scan(part, columns, known, by_text=True)
+            by_text = True
+        if by_text:
+            found = _scan(text, columns, known)
+            with RowWriter(folder, name) as rows:
+                _scan(text, columns, found.types, rows)
+                file = rows.finish()
+    text.file.check(text.path)
+    return ImportedText(text, found, file, rows.pieces)
 
 
 def _scan(
-    part: CsvPart, columns: Sequence[str], known: Types, by_text: bool
+    text: CsvText, columns: Sequence[str], known: Types, rows: RowWriter | None = None
 ) -> CsvScan:
-    """Rows, types and values of a part, whose types are those of its first block, or
-    of the text in each batch.
+    """Rows, types and values of a file: its types are those of the first block where
+    the rows are written, or else those of the text in each batch.
     """
-    rows = 0
-    unnamed = unnamed_first(part.names)
+    n_rows = 0
+    unnamed = unnamed_first(text.names)
     values = {name: Values() for name in columns if name not in known}
     types = {name: known.get(name, pa.null()) for name in columns}
-    asked = (
-        {name: known.get(name, pa.string()) for name in columns} if by_text else known
-    )
-    for batch in part.batches(columns, asked, READ_BYTES):
-        rows += batch.num_rows
+    asked = known
+    if rows is None:
+        asked = {name: known.get(name, pa.string()) for name in columns}
+    for batch in text.batches(columns, asked):
+        n_rows += batch.num_rows
         for name in values:
             column = batch.column(name)
-            values[name] += Values.of(column, part.decimal_point, name in unnamed)
+            values[name] += Values.of(column, text.decimal_point, name in unnamed)
             if not pa.types.is_string(types[name]):
-                types[name] = widened(
-                    types[name],
-                    _type_of(column, part.decimal_point) if by_text else column.type,
+                kind = (
+                    _type_of(column, text.decimal_point)
+                    if rows is None
+                    else column.type
                 )
-    return CsvScan(rows, types, values)
+                types[name] = widened(types[name], kind)
+        if rows is not None:
+            rows.write(Batch(pa.Table.from_batches([batch])))
+    types = {
+        name: pa.int64() if kind == HEXADECIMAL and name in values else kind
+        for name, kind in types.items()
+    }
+    return CsvScan(n_rows, types, values)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -385,8 +453,10 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return a
     if pa.types.is_null(a):
         return b
-    if is_number(a) and is_number(b):
+    if is_number(a) and is_number(b) and HEXADECIMAL not in (a, b):
         return pa.float64()
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return HEXADECIMAL
     if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in (a, b)):
         times = [kind for kind in (a, b) if pa.types.is_timestamp(kind)]
         if len({kind.tz for kind in times}) == 1 and (
@@ -415,6 +485,11 @@ def _type_of(values: Any, decimal_point: str) -> pa.DataType:
     except pa.ArrowInvalid:  # quotes and separators in the values
         return pa.string()
     kind = table.schema.field(0).type
+    if (
+        pa.types.is_integer(kind)
+        and pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py()
+    ):
+        return HEXADECIMAL
     return (
         kind
         if len(table) == len(values) and not pa.types.is_binary(kind)
@@ -422,62 +497,16 @@ def _type_of(values: Any, decimal_point: str) -> pa.DataType:
     )
 
 
-def _cut(path: Path) -> list[CsvPart]:
-    """Parts of a file: one, or several of a large file that is neither compressed nor
-    has quotes.
-
-    Between quotes a line may end without the row.
-    """
-    whole = whole_file(path)
-    with whole.problems():
-        whole, has_quotes = whole.surveyed()
-    file = whole.file
-    dialect = whole.dialect
-    if (
-        whole.compression
-        or file.size < 2 * SPAN_BYTES
-        or has_quotes
-        or dialect.is_recoded
-        or dialect.form != "plain"
-    ):
-        return [whole]
-    # The first part has the first row
-    first = next(whole.rows())
-    least = first.start + len(first.text)
-    starts = line_starts(file.path, file.size, SPAN_BYTES)
-    starts = [start for start in starts if start == 0 or start >= least]
-    return [
-        replace(
-            whole,
-            start=start,
-            stop=stop,
-            without=tuple(row for row in whole.without if start <= row.start < stop),
-        )
-        for start, stop in pairwise(starts)
-    ]
-
-
-def _are_several(parts: Sequence[CsvPart]) -> bool:
-    return len({part.file.path for part in parts}) > 1
-
-
-def _with_declared(schema: pa.Schema | None, parts: Sequence[CsvPart]) -> pa.Schema:
-    """Types that are given, and else those that files declare."""
-    given = {column.name: column.type for column in schema or ()}
-    declared = {name: pa.string() for part in parts for name in part.dialect.text}
-    return pa.schema(declared | given)
-
-
-def _remarks(parts: Sequence[CsvPart]) -> Iterator[str]:
+def _remarks(texts: Sequence[CsvText]) -> Iterator[str]:
     """Yield what has been done to read the files, once for files of which the same is
     said.
     """
     files: dict[str, dict[str, None]] = {}
-    for part in parts:
-        for remark in part.dialect.remarks:
-            files.setdefault(remark, {})[Path(part.file.path).name] = None
+    for text in texts:
+        for remark in text.dialect.remarks:
+            files.setdefault(remark, {})[Path(text.path).name] = None
     for remark, names in files.items():
         first, *others = names
         more = f" and {len(others):,} more files" if others else ""
-        place = f" of {first}{more}" if _are_several(parts) else ""
+        place = f" of {first}{more}" if len(texts) > 1 else ""
         yield remark.replace(PLACE, place)

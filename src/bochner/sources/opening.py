@@ -15,12 +15,18 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from bochner.data.table_input import is_frame
-from bochner.sources.arrow_files import IpcPart, ParquetPart, open_dataset, open_lazy
+from bochner.sources.arrow_files import (
+    FilePart,
+    IpcPart,
+    ParquetPart,
+    open_dataset,
+    open_lazy,
+)
 from bochner.sources.base import SourceError, TableSource, is_a
-from bochner.sources.batches import open_factory, open_iterator
-from bochner.sources.csv_files import csv_parts
+from bochner.sources.batches import open_batches
+from bochner.sources.csv_files import open_csv
 from bochner.sources.dask_parts import is_collection, is_delayed, open_collection
-from bochner.sources.libsvm_files import libsvm_parts
+from bochner.sources.libsvm_files import open_libsvm
 from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
@@ -50,8 +56,11 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, again in every pass. Files are recognised by their
-    content, and text by its name: it is CSV without one of the endings below. A folder
+    Its rows are read part by part, again in every pass. Text, and batches that a
+    callable or an iterator yields, are written to a temporary file of about the size of
+    the rows in memory or less, which is deleted with the source. Files are recognised
+    by their content, and text by its name: it is CSV without one of the endings below.
+    A folder
     stands for all files in it and in its subfolders, sorted by name, except those whose
     names begin with a dot or an underscore. Their columns are matched by name. The
     index of a data frame is left out unless `columns` names it: columns that a Parquet
@@ -72,11 +81,9 @@ def open_source(
           computed again in each pass.
         - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed
           into a temporary file.
-        - A callable without arguments that returns a new iterator of batches each time;
-          batches are tables, data frames, arrays, or tuples ``(X, y)`` or ``(X, y,
-          sample_weight)`` of these.
-        - An iterator of batches. They are written to a temporary file, because an
-          iterator can be read only once.
+        - An iterator of batches, or a callable without arguments that returns one, and
+          is called once; batches are tables, data frames, arrays, or tuples ``(X, y)``
+          or ``(X, y, sample_weight)`` of these.
     columns : sequence of str, optional
         Columns to read, in this order. By default all.
     exclude : collection of str
@@ -85,9 +92,8 @@ def open_source(
         Condition on the rows to keep, such as ``pyarrow.compute.field("x") > 0``.
     schema : pyarrow.Schema or int, optional
         Types of some or all columns, which override those of the files. The types of a
-        CSV are inferred from all its values, in a pass over the file, unless all types
-        are given. An int is the number of columns of LIBSVM files; these may then have
-        any name.
+        CSV are inferred from all its values. An int is the number of columns of LIBSVM
+        files; these may then have any name.
     sample : int, optional
         Number of first rows on which the model is selected. This saves the pass that
         draws a sample of all rows.
@@ -100,8 +106,9 @@ def open_source(
     Raises
     ------
     SourceError
-        If the path does not exist or is not a table. It names the file and the place in
-        it, and is a ValueError.
+        If the path does not exist or is not a table, or there is no room for a
+        temporary file in the folder of the system, which TMPDIR changes. It names the
+        file and the place in it, and is a ValueError.
     TypeError
         If the data are none of these.
 
@@ -180,9 +187,7 @@ def _opened(
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if is_streamed(data):
-        return (open_iterator if isinstance(data, Iterator) else open_factory)(
-            data, selection, schema
-        )
+        return open_batches(data, selection, schema)
     if not (
         _in_memory(data) or hasattr(data, "__array__") or isinstance(data, list | tuple)
     ):
@@ -208,15 +213,13 @@ def _open_files(
             raise SourceError(
                 f"{paths[0]}: the columns of LIBSVM files have no names; {cure}"
             )
-        rows, width = libsvm_parts(paths, schema)
-        return TableSource(rows, width, what, sparse=True)
+        return open_libsvm(paths, schema, what)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    parts_of_files: Any = {
-        "parquet": ParquetPart.of_files,
-        "arrow": IpcPart.of_files,
-    }.get(kind, csv_parts)
-    parts, known = parts_of_files(paths, selection, schema)
+    if kind not in ("parquet", "arrow"):
+        return open_csv(paths, selection, schema, what)
+    files: type[FilePart] = ParquetPart if kind == "parquet" else IpcPart
+    parts, known = files.of_files(paths, selection, schema)
     return TableSource(parts, known, what)
 
 

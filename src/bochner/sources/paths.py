@@ -5,10 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 import stat
-import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,20 +277,3 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
         else:
             FileState.of(entry)
             yield entry
-
-
-class TemporaryFolder:
-    """A folder that is deleted with the object; a copy in another process is its path
-    alone, and does not own it.
-
-    Attributes
-    ----------
-    path : str
-    """
-
-    def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="bochner-")
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (self.path,)

@@ -421,13 +421,16 @@ def part_rows(
         )
 
 
-def _located(part: Part, error: ValueError) -> SourceError:
+def is_text(part: Any) -> bool:
+    """Whether the rows of a part are lines of text."""
+    return getattr(part, "text", None) is not None
+
+
+def _located(part: Any, error: ValueError) -> SourceError:
     """What is wrong in a part, with the line of the file where there are lines."""
-    line = getattr(part, "line", None)
-    file = getattr(part, "file", None)
-    if line is None or file is None or not isinstance(error, RowError):
+    if not is_text(part) or not isinstance(error, RowError):
         return SourceError(f"{part.name}: {error}")
-    return SourceError(f"{file.path}: {error.at(f'line {line(error.row)}')}")
+    return SourceError(f"{part.place}: {error.at(f'line {part.line(error.row)}')}")
 
 
 def finite_batches(part: Part) -> Iterator[Batch]:
@@ -456,11 +459,7 @@ def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
     number : array of shape (b,)
         Of the rows in the part.
     """
-    if (
-        hasattr(part, "line")
-        and isinstance(X, pa.Table)
-        and (infinite := infinite_value(X))
-    ):
+    if is_text(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
         raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
 
 

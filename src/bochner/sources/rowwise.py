@@ -322,8 +322,10 @@ def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
 
 
 def _files(source: TableSource) -> set[str]:
-    """Paths of the files that a source reads."""
-    files = [getattr(part, "file", None) for part in source.parts]
+    """Paths of the files that a source reads, or has read."""
+    files = [
+        getattr(part, "origin", getattr(part, "file", None)) for part in source.parts
+    ]
     return {file.path for file in files if isinstance(file, FileState)}
 
 

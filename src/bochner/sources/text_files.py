@@ -1,5 +1,5 @@
-"""Files of text as bytes: where lines begin, the rows of delimited text, and a
-stream that leaves some of them out.
+"""Files of text as bytes: the rows of delimited text, and a stream that leaves some
+of them out.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,95 +15,25 @@ import pyarrow as pa
 from bochner.sources.base import SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 
-CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
-MOST_CUTS = 4096
 
-
-@dataclass(frozen=True)
-class FileRange:
-    """Whole lines of a file of text from one byte to another.
-
-    Attributes
-    ----------
-    file : FileState
-    compression : str or None
-        Of a file that is read as one range.
-    start, stop : int
-        Bytes.
-    """
-
-    file: FileState
-    compression: str | None
-    start: int
-    stop: int
-
-    @property
-    def name(self) -> str:
-        """The file, and the bytes in it."""
-        whole = self.start == 0 and self.stop == self.file.size
-        return (
-            self.file.path
-            if whole
-            else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
-        )
-
-    @contextmanager
-    def opened_bytes(self) -> Iterator[Any]:
-        """A stream of the bytes."""
-        if self.compression:
-            with (
-                arrow_file(self.file.path) as file,
-                pa.CompressedInputStream(file, self.compression) as stream,
-            ):
-                yield stream
+@contextmanager
+def opened_bytes(file: FileState, compression: str | None) -> Iterator[Any]:
+    """A stream of the bytes of a file, without its compression."""
+    with arrow_file(file.path) as stream:
+        if compression:
+            with pa.CompressedInputStream(stream, compression) as unpacked:
+                yield unpacked
         else:
-            with arrow_file(self.file.path) as file:
-                yield file.get_stream(self.start, self.stop - self.start)
-
-    def lines_above(self) -> int:
-        """Number of lines before the first."""
-        return sum(
-            chunk.count(b"\n") for chunk in chunks(self.file.path, 0, self.start)
-        )
-
-    def damaged(self, error: OSError) -> SourceError:
-        """What is wrong where the bytes cannot be read; SourceError at once where
-        the file is another one by now.
-        """
-        self.file.check(self.name)
-        what = (
-            f"damaged {self.compression} file" if self.compression else "damaged file"
-        )
-        return SourceError(f"{self.file.path}: {what} ({reason(error)}); copy it again")
+            yield stream
 
 
-def line_starts(path: str, size: int, step: int) -> list[int]:
-    """Byte positions of starts of lines, about `step` apart, with 0 in front and the
-    size at the end.
-
-    They depend on the file alone. A file of one line, or of none that ends soon, is not
-    cut.
+def damaged(file: FileState, compression: str | None, error: OSError) -> SourceError:
+    """What is wrong where the bytes cannot be read; SourceError at once where the
+    file is another one by now.
     """
-    step = max(step, -(-size // MOST_CUTS))
-    starts = [0]
-    with open(path, "rb") as file:
-        for position in range(step, size, step):
-            if position > starts[-1]:
-                file.seek(position - 1)
-                if not file.readline(LONGEST_LINE).endswith(b"\n"):
-                    break
-                starts.append(file.tell())
-    return [*(start for start in starts if start < size), size]
-
-
-def chunks(path: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of a file from one position to another, some at a time."""
-    with open(path, "rb") as file:
-        file.seek(start)
-        left = -1 if stop is None else stop - start
-        while left and (chunk := file.read(CHUNK if left < 0 else min(CHUNK, left))):
-            left -= len(chunk) if left > 0 else 0
-            yield chunk
+    file.check(file.path)
+    what = f"damaged {compression} file" if compression else "damaged file"
+    return SourceError(f"{file.path}: {what} ({reason(error)}); copy it again")
 
 
 BOM, ROW_CHUNK = b"\xef\xbb\xbf", 1 << 20
@@ -258,7 +187,6 @@ class Survey(NamedTuple):
         Bytes.
     has_mark : bool
         Whether a mark is in it.
-    has_quotes : bool
     beyond_ascii : bytes
         The first block that has other characters; empty where none has.
     tail : bytes
@@ -267,26 +195,23 @@ class Survey(NamedTuple):
 
     size: int
     has_mark: bool
-    has_quotes: bool
     beyond_ascii: bytes
     tail: bytes
 
 
 def survey(stream: Any, after: int, mark: bytes) -> Survey:
-    """Read a stream to its end, and look for quotes and a mark behind a position."""
+    """Read a stream to its end, and look for a mark behind a position."""
     size = above = len(stream.read(after))
     has_mark = False
-    has_quotes = False
     beyond_ascii = b""
     rest = b""
     for block in blocks(stream):
         size += len(block)
         has_mark = has_mark or (bool(mark) and mark in rest + block)
-        has_quotes = has_quotes or b'"' in block
         if not beyond_ascii and not block.isascii():
             beyond_ascii = block
         rest = (rest + block)[-max(TAIL, len(mark)) :]
     # Whole lines, where there are more above the last bytes
     if size - above > len(rest):
         _, _, rest = rest.partition(b"\n")
-    return Survey(size, has_mark, has_quotes, beyond_ascii, rest)
+    return Survey(size, has_mark, beyond_ascii, rest)

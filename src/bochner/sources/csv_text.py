@@ -1,5 +1,5 @@
-"""Rows of one CSV file: how it is opened, read batch by batch, and what is wrong with
-it.
+"""The text of one CSV file: how it is opened, read batch by batch, and what is wrong
+with it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import pyarrow as pa
 
 from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
-from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.base import SourceError
 from bochner.sources.dialect import Dialect, dialect_of, lines_in_words
 from bochner.sources.paths import FileState, reason
-from bochner.sources.schema import Selection
 from bochner.sources.text_files import (
-    FileRange,
     Row,
     blocks,
+    damaged,
+    opened_bytes,
     rows_of,
     stream_of,
     stream_without,
     survey,
 )
 
-BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
+BLOCK_BYTES, MOST_BLOCK = 1 << 20, 1 << 30
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
 ROWS_AT_ONCE = 1000  # that are rewritten
@@ -42,33 +42,33 @@ Types = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class CsvPart(FileRange):
-    """Rows of a CSV file, a `Part`.
+class CsvText:
+    """A CSV file.
 
     Attributes
     ----------
+    file : FileState
+    compression : str or None
     dialect : Dialect
         How the file is written.
     names : tuple of str
-        Of all columns of the file; its first row, which names them, belongs to the part
-        that begins at byte 0.
+        Of all columns of the file.
     decimal_point : str
     without : tuple of Row
         Rows that are none of the table.
-    selection : Selection
-    schema : pyarrow.Schema
-        Columns that are read.
-    counted : int or None
-        Rows, before any are left out; None where they have not been counted.
     """
 
+    file: FileState
+    compression: str | None = None
     dialect: Dialect = field(default_factory=Dialect)
     names: tuple[str, ...] = ()
     decimal_point: str = "."
     without: tuple[Row, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    counted: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return self.file.path
 
     @property
     def separator(self) -> str:
@@ -78,37 +78,7 @@ class CsvPart(FileRange):
     @property
     def begins_with_names(self) -> bool:
         """Whether the first row that is read has the names."""
-        return self.start == 0 and self.dialect.names is None
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where a condition, or no count, leaves that open."""
-        return self.counted if self.selection.where is None else None
-
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
-        self.file.check(self.name)
-        types = {column.name: column.type for column in self.schema}
-        with self.problems():
-            for batch in self.batches(self.schema.names, types, n_bytes):
-                table = self.selection.apply(pa.Table.from_batches([batch]))
-                if table.num_rows:
-                    yield Batch(table)
-        self.file.check(self.name)
-
-    def line(self, row: int) -> int:
-        """Line of the file of one of the rows that are read, which count from 0."""
-        if self.selection.where is None:
-            return self.line_of_row(row)
-        above = 0
-        types = {column.name: column.type for column in self.schema}
-        for batch in self.batches(self.schema.names, types, READ_BYTES):
-            kept = self.selection.rows(pa.Table.from_batches([batch]))
-            if row < len(kept):
-                return self.line_of_row(above + int(kept[row]))
-            row = row - len(kept)
-            above = above + batch.num_rows
-        raise IndexError(f"{self.name}: no row {row}")
+        return self.dialect.names is None
 
     def line_of_row(self, row: int) -> int:
         """Line of the file of one of all rows, which count from 0 below the names."""
@@ -116,7 +86,7 @@ class CsvPart(FileRange):
 
     def first_bytes(self, n: int) -> bytes:
         """The first bytes of the file, without compression."""
-        with self.problems(), super().opened_bytes() as stream:
+        with self.problems(), opened_bytes(self.file, self.compression) as stream:
             return stream.read(n)
 
     def lines(self) -> Iterator[int]:
@@ -130,11 +100,10 @@ class CsvPart(FileRange):
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
-        begin = self.start or self.dialect.begin
-        above = self.lines_above() if self.start else self.dialect.lines_above
+        begin = self.dialect.begin
         with self.opened_bytes() as stream:
-            stream.read(begin - self.start)
-            yield from rows_of(stream, self.separator, begin, above)
+            stream.read(begin)
+            yield from rows_of(stream, self.separator, begin, self.dialect.lines_above)
 
     def line_of_index(self, index: int) -> int:
         """Line of the file of a row that is read, that of the names too."""
@@ -143,14 +112,14 @@ class CsvPart(FileRange):
     @contextmanager
     def opened_bytes(self) -> Iterator[Any]:
         """A stream of the bytes in UTF-8."""
-        with super().opened_bytes() as stream:
+        with opened_bytes(self.file, self.compression) as stream:
             if self.dialect.is_recoded:
                 stream = stream_of(self.dialect.decoded(blocks(stream)))
             yield stream
 
-    def surveyed(self) -> tuple[CsvPart, bool]:
-        """Copy the whole file without the rows that only a look at all bytes tells to
-        be none of the table; and whether it has quotes below the first row.
+    def surveyed(self) -> CsvText:
+        """The file without the rows that only a look at all bytes tells to be none of
+        the table.
         """
         first = next(self.rows(), Row(1, 0, b""))
         after = first.start + len(first.text)
@@ -187,7 +156,7 @@ class CsvPart(FileRange):
         )
         without = (*self.without, *repeated, *below)
         dialect = self.dialect.saying(names_again, sums)
-        return replace(self, without=without, dialect=dialect), found.has_quotes
+        return replace(self, without=without, dialect=dialect)
 
     def _names_that_repeat(self, first: Row) -> bytes:
         """What a row is like that repeats the names; empty where none is taken as
@@ -222,7 +191,7 @@ class CsvPart(FileRange):
         )
 
     def batches(
-        self, columns: Sequence[str], types: Types, n_bytes: int
+        self, columns: Sequence[str], types: Types, block_bytes: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield empty batches, and then the rows of some columns (all, where none are
         given) in order.
@@ -236,7 +205,7 @@ class CsvPart(FileRange):
         require_addresses(
             "Reading a CSV file"
         )  # its threads are waited for, also where they cannot begin
-        block = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES)
+        block = block_bytes or BLOCK_BYTES
         done = 0
         while True:
             skip = done
@@ -250,7 +219,7 @@ class CsvPart(FileRange):
                     )
                     types = {column.name: column.type for column in reader.schema}
                     yield pa.RecordBatch.from_pylist([], reader.schema)
-                    if len(known) < len(types) and self.stop - self.start > block:
+                    if len(known) < len(types) and self.file.size > block:
                         continue
                     for batch in reader:
                         rows = batch.slice(min(skip, batch.num_rows))
@@ -268,11 +237,11 @@ class CsvPart(FileRange):
                     raise
             block *= 4
 
-    def first_types(self, n_bytes: int = READ_BYTES) -> pa.Schema:
+    def first_types(self, block_bytes: int | None = None) -> pa.Schema:
         """The columns of the file, with the types that Arrow takes from the first
         block; see `batches`.
         """
-        return next(self.batches([], {}, n_bytes)).schema
+        return next(self.batches([], {}, block_bytes)).schema
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
@@ -280,9 +249,9 @@ class CsvPart(FileRange):
         if self.dialect.form != "plain":
             yield stream_of(self._rewritten())
             return
-        begin = self.start or self.dialect.begin
+        begin = self.dialect.begin
         with self.opened_bytes() as stream:
-            stream.read(begin - self.start)
+            stream.read(begin)
             gaps = [(row.start - begin, len(row.text)) for row in self.without]
             yield stream_without(stream, gaps)
 
@@ -300,14 +269,14 @@ class CsvPart(FileRange):
             yield
         except UnicodeDecodeError:
             what = "the column names" if self.begins_with_names else "a value"
-            raise SourceError(f"{self.file.path}: {NOT_UTF8.format(what)}") from None
+            raise SourceError(f"{self.path}: {NOT_UTF8.format(what)}") from None
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and self.compression:
-                raise self.damaged(error) from error
-            self.file.check(self.name)
-            raise SourceError(f"{self.file.path}: {_problem(error, self)}") from error
+                raise damaged(self.file, self.compression, error) from error
+            self.file.check(self.path)
+            raise SourceError(f"{self.path}: {_problem(error, self)}") from error
 
     def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
         return csv_options(
@@ -321,13 +290,13 @@ class CsvPart(FileRange):
         )
 
 
-def whole_file(path: Path) -> CsvPart:
+def whole_file(path: Path) -> CsvText:
     """All rows of a file, of which only the first lines are read; SourceError where it
     is no CSV.
     """
     file = FileState.of(path)
     compression = compression_of(path)
-    whole = CsvPart(file, compression, 0, file.size)
+    whole = CsvText(file, compression)
     kind = kind_by_name(path)
     most = LONGEST_HEADER if kind == "arff" else FIRST_BYTES
     head = whole.first_bytes(most)
@@ -347,10 +316,10 @@ def whole_file(path: Path) -> CsvPart:
     with whole.problems():
         if is_whole:
             # Its last rows are among those that Arrow takes the names and types from
-            whole, _ = whole.surveyed()
+            whole = whole.surveyed()
         if dialect.names is not None:
             return replace(whole, names=dialect.names)
-        return replace(whole, names=tuple(whole.first_types(4 * HEAD).names))
+        return replace(whole, names=tuple(whole.first_types(HEAD).names))
 
 
 def csv_options(
@@ -382,48 +351,48 @@ def csv_options(
     }
 
 
-def _problem(error: Exception, part: CsvPart) -> str:
+def _problem(error: Exception, text: CsvText) -> str:
     """What Arrow found wrong with a CSV in one thread, and the cure; with the line of
     the file, and the column.
     """
-    names = part.names
-    text = reason(error).removeprefix("CSV parse error: ")
+    names = text.names
+    said = reason(error).removeprefix("CSV parse error: ")
     place = list[str]()
     row = 0
-    if found := re.match(r"In CSV column #(\d+): ", text):
+    if found := re.match(r"In CSV column #(\d+): ", said):
         k = int(found[1])
-        text = text[found.end() :]
+        said = said[found.end() :]
         place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
-    if found := re.match(r"Row #(\d+): ", text):
-        text = text[found.end() :]
+    if found := re.match(r"Row #(\d+): ", said):
+        said = said[found.end() :]
         row = int(found[1]) - 1
-        place = [f"line {part.line_of_index(row)}", *place]
+        place = [f"line {text.line_of_index(row)}", *place]
     where = ", ".join(place)
-    if "UTF8" in text:
-        return NOT_UTF8.format(where or text.partition(":")[0])
-    if "mpty CSV file" in text:
+    if "UTF8" in said:
+        return NOT_UTF8.format(where or said.partition(":")[0])
+    if "mpty CSV file" in said:
         return "the table has no rows below its column names"
-    if where and (found := re.match(r"Expected (\d+) columns, got (\d+)", text)):
+    if where and (found := re.match(r"Expected (\d+) columns, got (\d+)", said)):
         counts = f"{found[1]} fields expected, {found[2]} found"
-        return f"{where}: {counts}; {_cure_of_counts(part, row, int(found[1]))}"
-    if text.startswith("CSV conversion error to "):
-        kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
-        text = f"{value} for {kind}; fix it, or give another type in schema="
-    return f"{where}: {text}" if where else text
+        return f"{where}: {counts}; {_cure_of_counts(text, row, int(found[1]))}"
+    if said.startswith("CSV conversion error to "):
+        kind, _, value = said.removeprefix("CSV conversion error to ").partition(": ")
+        said = f"{value} for {kind}; fix it, or give another type in schema="
+    return f"{where}: {said}" if where else said
 
 
-def _cure_of_counts(part: CsvPart, row: int, n_names: int) -> str:
+def _cure_of_counts(text: CsvText, row: int, n_names: int) -> str:
     """What to do about a row that has not as many fields as there are names."""
-    if part.dialect.form == "ends":
+    if text.dialect.form == "ends":
         return (
             "name each column that has values, or empty the fields behind the last name"
         )
-    if part.begins_with_names and row == 1 and part.dialect.width != n_names:
-        line = part.line_of_index(0)
+    if text.begins_with_names and row == 1 and text.dialect.width != n_names:
+        line = text.line_of_index(0)
         return (
             f"line {line} should name each column: remove what is above the names, or "
             "add those that lack"
         )
-    if part.dialect.form == "blanks":
+    if text.dialect.form == "blanks":
         return "put fields that hold blanks in quotes, or fix the line"
     return "quote fields that hold the separator, or fix the line"

@@ -1,0 +1,316 @@
+"""Rows that can be read only once, or slowly, such as those of text: they are written
+to a temporary Arrow file, and every pass reads them from there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.paths import FileState, arrow_file, reason
+from bochner.sources.rows import joined
+from bochner.sources.schema import Selection, fitted
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "bochner-"
+LOCK = "in-use"
+PART_BYTES = 8 << 20  # of a part in memory, about
+SPARE_BYTES = 64 << 20  # of the disk that are left to others
+CURE = "free space there, or set TMPDIR to another folder"
+# Columns of targets and weights that come apart from X; no table has such names
+Y = "\0y"
+WEIGHT = "\0weight"
+
+
+class TemporaryFolder:
+    """A folder that is deleted with the object, or, where the process was killed, by
+    the next process that makes one; a copy in another process is its path alone.
+
+    Attributes
+    ----------
+    path : str
+    """
+
+    def __init__(self) -> None:
+        _remove_abandoned()
+        self.path = tempfile.mkdtemp(prefix=PREFIX)
+        lock = _locked(self.path)
+        self.remove = weakref.finalize(self, _removed, self.path, lock)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (self.path,)
+
+    def require_room(self, n_bytes: int, n_written: int) -> None:
+        """Raise SourceError where so many bytes more do not fit the disk."""
+        free = shutil.disk_usage(self.path).free
+        if free < n_bytes + SPARE_BYTES:
+            raise SourceError(
+                f"{self.path}: the rows do not fit the disk, of which "
+                f"{free / 1e9:.2f} GB are free after {n_written / 1e9:.2f} GB of rows; "
+                f"{CURE}"
+            )
+
+
+def _locked(folder: str) -> int | None:
+    """A lock that ends with this process; None where the system has none.
+
+    The file gets its name once it is locked, as others remove what is not locked.
+    """
+    if fcntl is None:
+        return None
+    path = os.path.join(folder, LOCK)
+    lock = os.open(f"{path}.new", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.rename(f"{path}.new", path)
+    return lock
+
+
+def _removed(folder: str, lock: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+def _remove_abandoned() -> None:
+    """Delete the folders of processes that have ended without doing so."""
+    if fcntl is None:
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        with suppress(OSError):
+            lock = os.open(path, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+class Text(Protocol):
+    """Text that has rows on its lines."""
+
+    def line_of_row(self, row: int) -> int:
+        """Line of a row, which count from 0."""
+
+
+class Piece(NamedTuple):
+    """Rows that are read together: their number, the rows before them, and the first
+    byte in the file.
+    """
+
+    n_rows: int
+    above: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class ImportedPart:
+    """Rows in a temporary file, a `Part`.
+
+    Attributes
+    ----------
+    file : FileState
+        The temporary file.
+    piece : Piece
+    place : str
+        What the rows come from, for messages.
+    schema : pyarrow.Schema or int
+        Of the columns to read of tables; the number of columns of arrays.
+    selection : Selection
+        Of tables.
+    origin : FileState or None
+        The file that the rows come from.
+    text : Text or None
+        What it has on its lines.
+    first_index : int
+        Number of the first column of sparse rows.
+    """
+
+    file: FileState
+    piece: Piece
+    place: str
+    schema: pa.Schema | int
+    selection: Selection = field(default_factory=Selection)
+    origin: FileState | None = None
+    text: Text | None = None
+    first_index: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the rows come from, and their numbers."""
+        n_rows, above, _ = self.piece
+        return f"{self.place}, rows {above + 1:,} to {above + n_rows:,}"
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition leaves some out."""
+        return None if self.selection.where is not None else self.piece.n_rows
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most."""
+        # Other processes may not see the file, or another state of it
+        if self.origin is not None and self.origin.inode is not None:
+            self.origin.check(self.place)
+        yield from self._batch().split(n_bytes)
+
+    def line(self, row: int) -> int:
+        """Line of the text of one of the rows that are read, which count from 0."""
+        assert self.text is not None
+        kept = self.selection.rows(self._table())
+        return self.text.line_of_row(self.piece.above + int(kept[row]))
+
+    def _batch(self) -> Batch:
+        table = self._table()
+        y, weight = (
+            _as_array(table[name]) if name in table.column_names else None
+            for name in (Y, WEIGHT)
+        )
+        if isinstance(self.schema, int):
+            return Batch(self._matrix(table), y, weight)
+        rows = fitted(table, self.schema, self.name)
+        return Batch(self.selection.apply(rows), y, weight)
+
+    def _matrix(self, table: pa.Table) -> Any:
+        if "values" not in table.column_names:
+            return _as_array(table["X"])
+        values = table["values"].combine_chunks()
+        indices = table["indices"].combine_chunks().values.to_numpy()
+        return sp.csr_array(
+            (values.values.to_numpy(), indices - self.first_index, values.offsets),
+            shape=(len(values), self.schema),
+        )
+
+    def _table(self) -> pa.Table:
+        try:
+            with arrow_file(self.file.path) as file:
+                file.seek(self.piece.offset)
+                with pa.ipc.open_stream(file) as reader:
+                    return reader.read_all()
+        except (OSError, pa.ArrowException) as error:
+            raise SourceError(
+                f"{self.name}: the temporary file {self.file.path} is gone; open the "
+                "rows again, and where other machines read them, set TMPDIR to a "
+                "folder that all of them see"
+            ) from error
+
+
+class RowWriter:
+    """Writes batches to a file of a temporary folder, one Arrow stream for each piece
+    of about `PART_BYTES`, so that pieces may differ in types and categories.
+
+    Parameters
+    ----------
+    folder : TemporaryFolder
+    name : str
+        Of the file.
+    """
+
+    def __init__(self, folder: TemporaryFolder, name: str) -> None:
+        self._folder = folder
+        self._path = os.path.join(folder.path, name)
+        self._waiting: list[Batch] = []
+        self._size = 0
+        self._above = 0
+        self.pieces: list[Piece] = []
+
+    def __enter__(self) -> RowWriter:
+        self._file = open(self._path, "wb")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def write(self, batch: Batch) -> None:
+        """Add rows, small batches together and large ones in pieces.
+
+        Raises
+        ------
+        SourceError
+            Where the disk is full, or rows are objects that no file holds.
+        """
+        if any(getattr(values, "dtype", None) == np.object_ for values in batch):
+            _as_table(batch)  # which refuses objects that are not text alone
+        for few in batch.split(PART_BYTES):
+            self._waiting.append(few)
+            self._size += few.n_bytes
+            if self._size >= PART_BYTES:
+                self._flush()
+
+    def finish(self) -> FileState:
+        """Write the rest; the file that holds all rows."""
+        if self._waiting:
+            self._flush()
+        self._file.close()
+        return FileState.of(self._path)
+
+    def _flush(self) -> None:
+        table = _as_table(joined(self._waiting)).combine_chunks()
+        try:
+            offset = self._file.tell()
+            self._folder.require_room(table.nbytes, offset)
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+            with pa.ipc.new_stream(self._file, table.schema, options=options) as out:
+                out.write_table(table)
+        except OSError as error:
+            raise SourceError(
+                f"{self._path}: cannot be written ({reason(error)}); {CURE}"
+            ) from error
+        self.pieces.append(Piece(len(table), self._above, offset))
+        self._above += len(table)
+        self._waiting = []
+        self._size = 0
+
+
+def _as_table(batch: Batch) -> pa.Table:
+    """The rows of a batch with all that belongs to them as columns."""
+    X = batch.X
+    if isinstance(X, pa.Table):
+        table = X
+    elif sp.issparse(X):
+        offsets = pa.array(X.indptr, pa.int64())
+        lists = {
+            name: pa.LargeListArray.from_arrays(offsets, values)
+            for name, values in (("values", X.data), ("indices", X.indices))
+        }
+        table = pa.table(lists)
+    else:
+        table = pa.table({"X": _as_column(X)})
+    for name, values in ((Y, batch.y), (WEIGHT, batch.weight)):
+        if values is not None:
+            table = table.append_column(name, _as_column(values))
+    return table
+
+
+def _as_column(values: NDArray) -> pa.Array:
+    """An array of rows as a column, of lists where rows have several values."""
+    # Which makes missing values of the NaN among objects
+    from_pandas = values.dtype == object
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1), from_pandas=from_pandas)
+    if values.ndim == 1:
+        return flat
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+
+def _as_array(column: pa.ChunkedArray) -> NDArray:
+    """The array of rows that a column was made of; text is an array of objects."""
+    values = column.combine_chunks()
+    if not pa.types.is_fixed_size_list(values.type):
+        return values.to_numpy(zero_copy_only=False)
+    flat = values.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(values), values.type.list_size)
