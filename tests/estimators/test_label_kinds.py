@@ -70,11 +70,8 @@ def test_a_frame_of_one_column():
 
 def test_beside_rows_that_are_read():
     y = pd.Series(LARGE).convert_dtypes()
-    (batch,) = (
-        batch
-        for part in open_source(lambda: iter([(ROWS, y)])).parts
-        for batch in part.read()
-    )
+    source = open_source(lambda: iter([(ROWS, y)]))
+    (batch,) = (batch for part in source.parts for batch in part.read())
     np.testing.assert_array_equal(batch.y, LARGE)
 
 

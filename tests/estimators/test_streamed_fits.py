@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.feather
@@ -25,6 +26,7 @@ from bochner import (
 )
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
+from bochner.sources.imported import ImportedPart
 
 N, D, SAMPLE = 6000, 4, 2000
 NAMES = [f"x{j}" for j in range(D)]
@@ -320,17 +322,25 @@ def test_small_tables_are_gathered(data, tmp_path):
     np.testing.assert_allclose(factory.predict(frame), whole.predict(frame), rtol=1e-6)
 
 
-def test_a_sample_that_is_given_leaves_a_pass_out(data, tmp_path):
+def test_a_sample_that_is_given_leaves_a_pass_out(data, monkeypatch):
     X, y = data
-    table_of_batches, passes = table(X, y), []
+    calls = []
+    passes = []
+    read = ImportedPart.read
 
-    def factory():
+    def batches():
+        calls.append(1)
+        return iter(table(X, y).to_batches(max_chunksize=500))
+
+    def counting(*arguments):
         passes.append(1)
-        return iter(table_of_batches.to_batches(max_chunksize=500))
+        return read(*arguments)
 
-    source = open_source(factory, sample=1500)
-    passes.clear()
+    monkeypatch.setattr(ImportedPart, "read", counting)
+    source = open_source(batches, sample=1500)
+    assert len(source.parts) == 1
     model = regressor().fit(source, "y")
+    assert len(calls) == 1
     assert len(passes) == 2  # the sample, and all rows
     assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.9
 
@@ -340,9 +350,9 @@ def test_iterations_over_rows_that_nobody_has_counted(data, alpha):
     rows = table(*data)
     known, unknown = (
         regressor(solver="cg", alpha=alpha, tol=1e-8).fit(
-            open_source(X, sample=1500), "y"
+            open_source(rows, where=where, sample=1500), "y"
         )
-        for X in (rows, lambda: iter(rows.to_batches(max_chunksize=500)))
+        for where in (None, pc.field("y") > -1e9)
     )
     assert unknown.alpha_ == pytest.approx(known.alpha_, rel=1e-6)
     X = rows.drop_columns(["y"])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import csv, parquet
 
@@ -13,6 +14,7 @@ from bochner import (
     FourierFeatures,
     KernelMachineClassifier,
     KernelMachineRegressor,
+    open_source,
     settings,
 )
 from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
@@ -162,10 +164,13 @@ def test_paths_tell_their_rows(tmp_path):
 
 
 def test_what_cannot_be_planned():
+    rows = pa.table({"x": np.arange(9.0), "y": np.arange(9.0)})
+    some = open_source(rows, where=pc.field("y") > 0)
     with pytest.raises(ValueError, match="number of rows is not known"):
-        fourier(100).plan(lambda: iter([np.zeros((3, 2))]))
-    with pytest.raises(TypeError, match="an iterator can be read only once"):
-        fourier(100).plan(iter([np.zeros((3, 2))]))
+        fourier(100).plan(some, "y")
+    for batches in (lambda: iter([np.zeros((3, 2))]), iter([np.zeros((3, 2))])):
+        with pytest.raises(TypeError, match="batches are read to their end when"):
+            fourier(100).plan(batches)
     with pytest.raises(ValueError, match="X must have rows and columns"):
         fourier(100).plan(np.zeros(3))
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.sources.column_values import KINDS, Numbering, Odd, Values
+from bochner.sources.column_values import Numbering
 from bochner.sources.csv_text import whole_file
 from bochner.sources.text_files import rows_of
 
@@ -77,55 +77,6 @@ def test_rows_that_are_no_names(tmp_path, content):
     assert written(tmp_path / "t.csv", content).surveyed().without == ()
 
 
-CELLS = st.sampled_from(
-    [
-        "1",
-        "-2.5",
-        " 3e4 ",
-        ".5",
-        "+7.",
-        "x",
-        "1,000",
-        "0x10",
-        "2024-01-02",
-        "10:00:00",
-        None,
-    ]
-)
-
-
-@pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=200)
-@given(st.lists(CELLS, max_size=30), st.integers(0, 30))
-def test_what_is_seen_of_parts_adds_up(cells, cut):
-    """Of numbers, those values are odd that Arrow does not read as such beside a
-    fraction.
-    """
-    whole, parts = (pa.array(cells, pa.string()), [cells[:cut], cells[cut:]])
-    for kind in KINDS:
-        one, two = (Odd.of(pa.array(part, pa.string()), kind) for part in parts)
-        assert one + two == Odd.of(whole, kind)
-    kinds = {}
-    for cell in set(cells) - {None}:
-        column = (
-            csv.read_csv(io.BytesIO(f'v\n1.5\n"{cell}"\n'.encode()))
-            .schema.field(0)
-            .type
-        )
-        kinds[cell] = column == pa.float64()
-    odd = [
-        (row, cell)
-        for row, cell in enumerate(cells)
-        if cell is not None and not kinds[cell]
-    ]
-    found = Odd.of(whole, "numbers")
-    assert (found.values, found.odd, found.first) == (
-        len(cells) - cells.count(None),
-        len(odd),
-        next(iter(odd), None),
-    )
-
-
 @pytest.mark.parametrize(
     ("numbers", "truth"),
     [
@@ -172,4 +123,4 @@ def test_numbers_of_rows_with_gaps(numbers, truth):
 
 def test_a_gap_among_row_numbers():
     assert not Numbering.of(pa.array([0, None, 2])).counts_rows
-    assert not Values().numbering.counts_rows
+    assert not Numbering().counts_rows

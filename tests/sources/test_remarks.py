@@ -14,6 +14,7 @@ import pytest
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
 from bochner.cli.failures import CommandError
 from bochner.sources import csv_text, imported
+from bochner.sources.column_values import why_text
 from whole_tables import read_table
 
 N = 60
@@ -52,7 +53,7 @@ def why(tmp_path):
     def of(content, name):
         path = tmp_path / "why.csv"
         path.write_text(content)
-        return open_source(path).why_text(name)
+        return why_text(open_source(path), name)
 
     return of
 
@@ -99,16 +100,6 @@ def test_few_are_a_tenth(why, odd, said):
     reason = why(content, "a")
     assert reason.startswith(f"is text because of {odd} of 60") == said
     assert bool(reason) == said
-
-
-def test_dates_and_identifiers(read):
-    days = "".join(f"2024-01-{k % 28 + 1:02d},{k}A,{k}\n" for k in range(40))
-    table, notes = read(f"day,code,k\n{days}soon,41A,41\n")
-    assert notes == [
-        "Column 'day' is text because of 1 of 41 values, first 'soon' in line 42; "
-        "write dates there, or nothing."
-    ]
-    assert [str(kind) for kind in table.schema.types] == ["string", "string", "int64"]
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -186,7 +177,7 @@ def test_several_files(tmp_path):
     second = written(tmp_path / "b.csv", f"a,b,c\na,b,c\n{BODY}1.5,?,k\n")
     with pytest.warns(UserWarning, match="Line 2 of b.csv repeats"):
         source = open_source([first, second])
-    assert source.why_text("b").startswith(
+    assert why_text(source, "b").startswith(
         "is text because of 1 of 121 values, first '?' in line 63 of b.csv;"
     )
     assert source.n_rows == 2 * N + 1
@@ -275,12 +266,23 @@ def test_predictions_with_and_without_the_index(tmp_path):
     )
 
 
-def test_frames_whose_columns_are_no_dates_because_of_few_values():
+@pytest.mark.parametrize("kind", ["frame", "csv"])
+def test_columns_that_are_no_dates_because_of_few_values(tmp_path, kind):
     days = pd.date_range("2020-01-30", periods=60).strftime("%Y-%m-%d").to_list()
     days[7] = "soon"
+    frame = pd.DataFrame({"a": days, "y": NUMBERS[:, 0]})
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
     with pytest.warns(
         UserWarning,
-        match="Column 'a' is text because of 1 of 60 values, first 'soon' in row 7; "
-        "write dates there, or nothing",
+        match="Column 'a': text because of 1 of 60 values, first 'soon'; write dates "
+        "there, or nothing",
     ):
-        machine().fit(pd.DataFrame({"a": days}), NUMBERS[:, 0])
+        machine().fit(frame if kind == "frame" else path, "y")
+
+
+def test_targets_with_commas_are_refused(tmp_path):
+    path = written(tmp_path / "t.csv", "a,y\n" + '1,"1,234"\n2,5\n' * 30)
+    match = r"'y' has numbers with commas, first '1,234' in line 2; write a decimal poi"
+    with pytest.raises(ValueError, match=match):
+        machine().fit(path, "y")

@@ -20,6 +20,7 @@ from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
+from bochner.sources.column_values import why_text
 from bochner.sources.csv_files import line_of
 from bochner.sources.csv_text import CsvText, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
@@ -71,7 +72,7 @@ def open_table(
     for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
     for name, cure in refused.items():
-        if why := source.why_text(name):
+        if why := why_text(source, name):
             raise CommandError(
                 f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}"
             )
@@ -169,7 +170,7 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
             "Fields are separated by "
             f"{'tabs' if text.separator == chr(9) else repr(text.separator)}."
         )
-    if text.decimal_point == ",":
+    if text.dialect.decimal_point == ",":
         yield "Numbers have decimal commas."
 
 

@@ -22,9 +22,9 @@ from bochner.data.hashes import row_hashes
 from bochner.data.written_values import read_written, written_kind
 from bochner.scores import summaries as scores
 from bochner.sources.base import Batch, TableSource
+from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches
-from bochner.sources.schema import bare
 
 CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
@@ -273,8 +273,8 @@ def with_target_read(
     if isinstance(table, TableSource):
         if asked == "classification":
             # Text is meant, even if most of it is numbers
-            return replace(table, schema=bare(table.schema)), ""
-        if why := table.why_text(name):
+            return replace(table, inferred=()), ""
+        if why := why_text(table, name):
             raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
         return table, ""
     if asked == "classification" or name not in table.column_names:

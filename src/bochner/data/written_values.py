@@ -69,6 +69,10 @@ DATE = re.compile(
     rf"\s*{FIELD}(\s*[/.,-]\s*|\s+){FIELD}(?:(?:\s*[/.,-]\s*|\s+)(\d{{1,4}}))?"
     rf"(?:(?:\s+|T|,\s*){CLOCK})?\s*"
 )
+ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
+ISO = re.compile(
+    rf"\d{{4}}-\d\d-\d\d([ T]{ISO_TIME}(Z|[+-]\d\d(:?\d\d)?)?)?|{ISO_TIME}"
+)
 TIME_OF_DAY = re.compile(rf"\s*{CLOCK}\s*")
 SIGNS = "$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba"  # of currencies
 NUMBER = re.compile(  # of text with single blanks, see `_tidy`
@@ -158,7 +162,9 @@ def written_kind(
         if has_halves or max(map(_seconds_of_day, present)) >= NOON:
             kind = f"time{WRITTEN}hour:minute"
             return Written(kind, missing, f"column {name!r}: read as times of day")
-    return _as_numbers(counts, present, missing, name) or text
+    return _as_numbers(counts, present, missing, name) or Written(
+        "text", [], _almost_dates(counts, present, name)
+    )
 
 
 def is_missing_word(value: str) -> bool:
@@ -258,6 +264,31 @@ def _as_numbers(
         shown = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
         note += f"; {n_lost:,.0f} of its values are none and count as missing: {shown}"
     return Written(kind, [*odd, *missing], note)
+
+
+def _almost_dates(
+    counts: Mapping[str, float], present: Sequence[str], name: str
+) -> str:
+    """What to say of a column where few values are no dates as of ISO 8601, which make
+    text of the others; else empty.
+    """
+    head = present[:LOOKED_AT]
+    if sum(map(_is_iso, head)) < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
+        return ""
+    odd = [value for value in present if not _is_iso(value)]
+    n_values = sum(counts[value] for value in present)
+    n_odd = sum(counts[value] for value in odd)
+    if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
+        return ""
+    return (
+        f"column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} values, "
+        f"first {odd[0]!r}; write dates there, or nothing"
+    )
+
+
+def _is_iso(value: str) -> bool:
+    """Whether a text is a date, a moment or a time as of ISO 8601."""
+    return ISO.fullmatch(value) is not None
 
 
 def _tidy(value: str) -> str:

@@ -33,6 +33,7 @@ from bochner.kernels import Kernel
 from bochner.selection.policy import POLICY
 from bochner.settings import current
 from bochner.sources.base import Batch, TableSource
+from bochner.sources.column_values import why_text
 from bochner.sources.dask_parts import (
     CollectionPart,
     active_engine,
@@ -40,7 +41,7 @@ from bochner.sources.dask_parts import (
     is_delayed,
     open_collection,
 )
-from bochner.sources.memory import caution_text, of_arrays
+from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles, Rows
 from bochner.sources.scan import TableSummary, read_all, scan
@@ -268,7 +269,7 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         )
         own = roles(y, sample_weight)
         for name in own.target or ():
-            if why := table.why_text(name):
+            if why := why_text(table, name):
                 cure = (
                     f"open_source(..., schema=pyarrow.schema({{{name!r}: "
                     f"pyarrow.string()}}))"
@@ -281,8 +282,6 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         stream = Stream(table, own, active_engine() if of_dask else current_engine())
     else:
         names = [name for name in (y, sample_weight) if isinstance(name, str)]
-        if is_frame(X):
-            caution_text(X)
         if not names or not is_frame(X):
             return Given(X, y, sample_weight)
         frame = _frame_with(X, names)

@@ -236,13 +236,13 @@ def table_shape(
     exclude : collection of str
         Columns that are left out.
     """
-    if isinstance(X, Iterator):
-        raise TypeError(
-            "an iterator can be read only once: open it with bochner.open_source, "
-            "then plan and fit the result."
-        )
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
+    if isinstance(X, Iterator) or callable(X):
+        raise TypeError(
+            "batches are read to their end when they are opened: open them with "
+            "bochner.open_source, then plan and fit the result."
+        )
     apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
     targets = [y] if isinstance(y, str) else [] if y is None or apart else list(y)
     wanted = Selection(exclude=tuple(exclude), named=tuple(targets))

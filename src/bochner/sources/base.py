@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bochner.data.array_source import rows_of
 
 READ_BYTES = 16 << 20  # of a batch, about
-WHY_TEXT = b"why text"  # says of a column what makes text of it, perhaps by mistake
 
 
 class SourceError(ValueError):
@@ -160,6 +159,8 @@ class TableSource:
         Object that must live as long as the parts, such as a temporary folder.
     expected : int or None
         Approximate number of rows, if some of those counted are filtered out.
+    inferred : tuple of str
+        Columns that are text because of their values alone, of files of text.
     """
 
     parts: tuple[Part, ...]
@@ -169,6 +170,7 @@ class TableSource:
     sparse: bool = False
     owner: Any = None
     expected: int | None = None
+    inferred: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int | None:
@@ -180,14 +182,6 @@ class TableSource:
     def names(self) -> list[str] | None:
         """Names of the columns; None for arrays."""
         return None if isinstance(self.schema, int) else list(self.schema.names)
-
-    def why_text(self, name: str) -> str:
-        """Why a column is text, and the cure, where that is perhaps a mistake; else
-        an empty string.
-        """
-        if isinstance(self.schema, int) or name not in self.schema.names:
-            return ""
-        return (self.schema.field(name).metadata or {}).get(WHY_TEXT, b"").decode()
 
     def __repr__(self) -> str:
         rows = (

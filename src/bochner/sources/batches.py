@@ -18,6 +18,7 @@ from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.imported import ImportedPart, RowWriter, TemporaryFolder
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import reason
+from bochner.sources.rows import numbers_of
 from bochner.sources.schema import Columns, Layout, Selection
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
@@ -81,8 +82,7 @@ def _imported(
                 known == batch.X.schema for _, known in schemas
             ):
                 schemas.append((place, batch.X.schema))
-            with errors_at(place, "; yield data frames", pa.ArrowException):
-                rows.write(batch)
+            rows.write(batch)
         if columns is None:
             raise SourceError(f"{name} yields no rows; yield at least one batch")
         file = rows.finish()
@@ -152,7 +152,7 @@ def _matrix(X: Any, place: str) -> Any:
         return checked_sparse(X).tocsr()
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
-    return as_array(X)
+    return numbers_of(as_array(X))
 
 
 def _iterable(batches: Any, name: str) -> Any:

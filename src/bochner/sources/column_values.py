@@ -1,14 +1,15 @@
-"""What the columns of files are like: numbers with commas, text by a few odd values,
-numbers of rows, their names.
+"""What the columns of files are like: text by a few odd values, numbers of rows, their
+names.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -17,10 +18,8 @@ import pyarrow as pa
 
 from bochner.data.hashes import mixed
 from bochner.notices import listed, warn
+from bochner.sources.base import TableSource
 
-WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
-WITHOUT_COMMAS = r"^[^,]*$"
-THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"  # which may be meant
 NAMELESS = re.compile(
     r"__index_level_\d+__"
 )  # what Arrow calls an index of pandas that has no name
@@ -41,64 +40,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 FEW = 0.1  # share of the values of a column, at most, that make text of it by mistake
 SHOWN_CHARACTERS = 40  # characters of a value
-NUMBERS = r"^\s*[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?\s*$"
-DAY, TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(:\d\d(\.\d+)?)?"
-TIMES = rf"^({DAY}([ T]{TIME}(Z|[+-]\d\d(:?\d\d)?)?)?|{TIME})$"
-KINDS: dict[str, tuple[str, Callable[[pa.DataType], bool]]] = {
-    "numbers": (NUMBERS, is_number),
-    "dates": (TIMES, pa.types.is_temporal),
-}
+NUMBER = r"^\s*[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?\s*$"
+WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 BLOCK = 1 << 20
-
-
-def _early(column: Any) -> Any:
-    """Which values of a column of text are missing or sort before a colon: all that
-    begin as numbers and dates do.
-    """
-    import pyarrow.compute as pc
-
-    return pc.fill_null(pc.less(column, ":"), True)
-
-
-@dataclass(frozen=True)
-class Commas:
-    """What a column of text has of numbers with commas; those of more rows add up.
-
-    Attributes
-    ----------
-    numbers : bool
-        Whether all values look like numbers, with or without commas.
-    some : bool
-        Whether one of them has a comma.
-    thousands : bool
-        Whether all commas may stand between thousands.
-    """
-
-    numbers: bool = True
-    some: bool = False
-    thousands: bool = True
-
-    @classmethod
-    def of(cls, column: Any, early: Any = None) -> Commas:
-        """Those of an Arrow column of any type; see `_early`."""
-        import pyarrow.compute as pc
-
-        if not pa.types.is_string(column.type):
-            return cls(is_number(column.type) or pa.types.is_null(column.type))
-        if pc.all(_early(column) if early is None else early).as_py() is False:
-            return cls(numbers=False)
-        matches = [
-            pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
-            for pattern in (WITH_COMMAS, WITHOUT_COMMAS, THOUSANDS)
-        ]
-        return cls(matches[0], not matches[1], matches[2])
-
-    def __add__(self, other: Commas) -> Commas:
-        return Commas(
-            self.numbers and other.numbers,
-            self.some or other.some,
-            self.thousands and other.thousands,
-        )
 
 
 def names_problem(names: Sequence[str]) -> str:
@@ -117,80 +61,6 @@ def names_problem(names: Sequence[str]) -> str:
         if twice
         else ""
     )
-
-
-@dataclass(frozen=True)
-class Odd:
-    """How many values of a column are not of a kind, and the first of them; those of
-    more rows add up.
-
-    Attributes
-    ----------
-    rows, values : int
-        All, and those that are not missing.
-    odd : int
-    first : tuple of int and str, or None
-        Its row, counted from 0, and the value.
-    """
-
-    rows: int = 0
-    values: int = 0
-    odd: int = 0
-    first: tuple[int, str] | None = None
-
-    @classmethod
-    def of(
-        cls, column: Any, kind: str, decimal_point: str = ".", early: Any = None
-    ) -> Odd:
-        """Those of an Arrow column of any type, by the name of a kind; see `_early`."""
-        import pyarrow.compute as pc
-
-        n = len(column)
-        values = len(column) - column.null_count
-        if not is_text(column.type):
-            odd = 0 if KINDS[kind][1](column.type) else values
-            row = pc.index(column.is_valid(), True).as_py() if odd else None
-            return cls(n, values, odd, None if row is None else (row, str(column[row])))
-        pattern = KINDS[kind][0].replace(
-            "{point}", "," if decimal_point == "," else r"\."
-        )
-        early = _early(column) if early is None else early
-        fits = np.array(early)
-        if fits.any():
-            fits[fits] = pc.fill_null(
-                pc.match_substring_regex(column.filter(early), pattern), True
-            )
-        odd = n - int(fits.sum())
-        first = int(fits.argmin()) if odd else 0
-        return cls(n, values, odd, (first, column[first].as_py()) if odd else None)
-
-    def __add__(self, other: Odd) -> Odd:
-        first = self.first
-        if first is None and other.first is not None:
-            first = self.rows + other.first[0], other.first[1]
-        return Odd(
-            self.rows + other.rows,
-            self.values + other.values,
-            self.odd + other.odd,
-            first,
-        )
-
-    @property
-    def are_few(self) -> bool:
-        """Whether they are so few that they stand there by mistake, perhaps."""
-        return 0 < self.odd <= FEW * self.values
-
-    def described(self, place: Callable[[int], str]) -> str:
-        """Their number and the first of them, with the place of its row in words."""
-        row, value = self.first or (0, "")
-        shown = (
-            value
-            if len(value) <= SHOWN_CHARACTERS
-            else f"{value[:SHOWN_CHARACTERS]}..."
-        )
-        return (
-            f"{self.odd:,} of {self.values:,} values, first {shown!r} in {place(row)}"
-        )
 
 
 @dataclass(frozen=True)
@@ -285,57 +155,63 @@ def _hash_sum(numbers: Any) -> int:
     return int(mixed(numbers.astype(np.uint64) + np.uint64(1)).sum(dtype=np.uint64))
 
 
-@dataclass(frozen=True)
-class Values:
-    """What the values of a column are like; those of more rows add up.
+def why_text(source: TableSource, name: str) -> str:
+    """Why a column of files of text is no column of numbers, where few of its values
+    are none, and the cure; else empty.
 
-    Attributes
-    ----------
-    commas : Commas
-    odd : dict of str to Odd
-        By kinds.
-    numbering : Numbering
-        Of columns that may have the numbers of the rows; of others that of no rows.
+    Reads all rows where the type of the column is that of its values.
     """
+    import pyarrow.compute as pc
 
-    commas: Commas = Commas()
-    odd: dict[str, Odd] = field(default_factory=lambda: {kind: Odd() for kind in KINDS})
-    numbering: Numbering = Numbering()
-
-    @classmethod
-    def of(cls, column: Any, decimal_point: str, numbered: bool) -> Values:
-        """Those of an Arrow column."""
-        early = _early(column) if is_text(column.type) else None
-        odd = {kind: Odd.of(column, kind, decimal_point, early) for kind in KINDS}
-        return cls(
-            Commas.of(column, early),
-            odd,
-            Numbering.of(column) if numbered else Numbering(),
+    if name not in source.inferred:
+        return ""
+    parts: Sequence[Any] = source.parts
+    comma = parts[0].text.dialect.decimal_point == ","
+    number = NUMBER.replace("{point}", "," if comma else r"\.")
+    n_values = 0
+    n_odd = 0
+    first = ""
+    have_commas = True
+    for part in parts:
+        above = 0
+        for batch in part.read():
+            column = batch.X[name]
+            is_odd = pc.invert(pc.match_substring_regex(column, number))
+            n_values += len(column) - column.null_count
+            n_odd += pc.sum(is_odd).as_py() or 0
+            if n_odd and not first:
+                row = pc.index(is_odd, True).as_py()
+                place = _place(parts, part, above + row)
+                first = f"{_shown(column[row].as_py())} in {place}"
+            odd = column.filter(is_odd)
+            matches = pc.match_substring_regex(odd, WITH_COMMAS)
+            have_commas = have_commas and pc.all(matches, min_count=0).as_py()
+            above += len(column)
+    if 0 < n_odd <= FEW * n_values:
+        return (
+            f"is text because of {n_odd:,} of {n_values:,} values, first {first}; "
+            "write numbers there, or nothing"
         )
-
-    def __add__(self, other: Values) -> Values:
-        odd = {kind: found + other.odd[kind] for kind, found in self.odd.items()}
-        return Values(self.commas + other.commas, odd, self.numbering + other.numbering)
-
-
-def why_text(odd: Mapping[str, Odd], place: Callable[[int], str]) -> str:
-    """Why a column of text is no column of another kind, where few values are odd, and
-    the cure; else empty.
-
-    Parameters
-    ----------
-    odd : dict of str to Odd
-        By kinds.
-    place : callable
-        The place of a row in words.
-    """
-    for kind, found in odd.items():
-        if found.are_few:
-            return (
-                f"is text because of {found.described(place)}; write {kind} "
-                "there, or nothing"
-            )
+    if n_odd and have_commas:
+        return (
+            f"has numbers with commas, first {first}; write a decimal point, and "
+            "nothing between thousands"
+        )
     return ""
+
+
+def _shown(value: str) -> str:
+    """A value in quotes, or its first characters."""
+    if len(value) > SHOWN_CHARACTERS:
+        value = f"{value[:SHOWN_CHARACTERS]}..."
+    return repr(value)
+
+
+def _place(parts: Sequence[Any], part: Any, row: int) -> str:
+    """The line of a row of a part, and its file where there are several."""
+    files = {other.place for other in parts}
+    of_file = f" of {os.path.basename(part.place)}" if len(files) > 1 else ""
+    return f"line {part.line(row)}{of_file}"
 
 
 def index_columns(schema: pa.Schema) -> list[str]:
@@ -354,14 +230,16 @@ def unnamed_first(names: Iterable[str]) -> list[str]:
     return list(takewhile(UNNAMED.fullmatch, names))
 
 
-def numbered_columns(names: Iterable[str], *values: Mapping[str, Values]) -> list[str]:
+def numbered_columns(
+    names: Iterable[str], *numbers: Mapping[str, Numbering]
+) -> list[str]:
     """Those of the first columns without a name that number the rows of each of some
     files: in any order, or with gaps in order.
     """
     return [
         name
         for name in unnamed_first(names)
-        if all(name in some and some[name].numbering.is_index for some in values)
+        if all(name in file and file[name].is_index for file in numbers)
     ]
 
 

@@ -2,18 +2,15 @@
 are those of all values, and remarks say what was done.
 
 Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats,
-text) that all values have. Where whole columns look like numbers with commas, these are
-read as decimal commas if that makes more columns numbers.
+text) that all values have.
 """
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from itertools import accumulate, islice
+from functools import reduce
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -22,13 +19,12 @@ import pyarrow as pa
 
 from bochner.engines.local import in_threads
 from bochner.notices import warn
-from bochner.sources.base import WHY_TEXT, Batch, SourceError, TableSource
+from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.column_values import (
-    Values,
+    Numbering,
     is_number,
     numbered_columns,
     unnamed_first,
-    why_text,
 )
 from bochner.sources.csv_text import CsvText, Types, csv_options, whole_file
 from bochner.sources.dialect import PLACE
@@ -37,10 +33,6 @@ from bochner.sources.paths import FileState
 from bochner.sources.schema import Selection, require, unified
 
 HEXADECIMAL = pa.uint64()  # of whole numbers such as 0x10, which are no floats
-WITH_COMMAS = (
-    "looks like numbers with commas; write a decimal point, and nothing between "
-    "thousands"
-)
 
 
 def open_csv(
@@ -72,42 +64,64 @@ def open_csv(
     columns, known = _wanted(texts, selection, schema)
     folder = TemporaryFolder()
     try:
-        table = ImportedCsv.of(texts, columns, known, folder)
+        files = import_texts(texts, columns, known, folder)
     except BaseException:
         folder.remove()
         raise
-    if not table.total.n_rows:
+    total = reduce(add, (one.scan for one in files))
+    if not total.n_rows:
         raise SourceError(f"{paths[0]}: the table has column names but no rows")
     # What there is to say of the columns and of the files
-    index = selection.index(table.index_columns())
-    for sentence in table.remarks(index, selection.columns or selection.named):
-        warn(sentence)
-    for sentence in _remarks(texts):
+    index = selection.index(_index_columns(files, total))
+    quiet = (*index, *(selection.columns or selection.named))
+    for sentence in (*_remarks_on_columns(total, index, quiet), *_remarks(texts)):
         warn(sentence)
     # The columns that are read, and those that are kept: conditions may need others
-    types = pa.schema(table.total.types)
+    types = pa.schema(total.types)
     selection = selection.without(index).among(types.names)
     parts = [
         ImportedPart(
             one.file,
             piece,
-            one.text.path,
+            text.path,
             selection.needed(types),
             selection,
-            one.text.file,
-            one.text,
+            text.file,
+            text,
         )
-        for one in table.files
+        for text, one in zip(texts, files, strict=True)
         for piece in one.pieces
     ]
-    # Why columns are text is told once they are used as numbers
-    kept = [
-        column.with_metadata({WHY_TEXT: table.reasons[column.name]})
-        if column.name in table.reasons
-        else column
-        for column in selection.schema(types)
-    ]
-    return TableSource(tuple(parts), pa.schema(kept), what, owner=folder)
+    schema = selection.schema(types)
+    inferred = [name for name in schema.names if name not in known]
+    inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
+    return TableSource(
+        tuple(parts), schema, what, owner=folder, inferred=tuple(inferred)
+    )
+
+
+def _index_columns(files: Sequence[ImportedText], total: CsvScan) -> list[str]:
+    """First columns without a name that number the rows of all files, or of each."""
+    names = list(total.types)
+    each = [one.scan.numbers for one in files if one.scan.n_rows]
+    return sorted(
+        {*numbered_columns(names, total.numbers), *numbered_columns(names, *each)}
+    )
+
+
+def _remarks_on_columns(
+    total: CsvScan, index: Collection[str], quiet: Collection[str]
+) -> Iterator[str]:
+    """Yield that the index is left out, and that a column has no name, unless it is
+    one of those that are quiet.
+    """
+    types = total.types
+    number = list(types).index("") + 1 if "" in types else 0
+    for name in index:
+        title = f"Column {name!r}" if name else f"Column {number}, which has no name,"
+        yield f"{title} numbers the rows, and is left out."
+    if number and "" not in quiet and not pa.types.is_null(types[""]):
+        yield f"Column {number} has no name; give it one."
 
 
 def _wanted(
@@ -154,31 +168,22 @@ class CsvScan:
     n_rows : int
     types : dict of str to pyarrow.DataType
         Of each column: the first of Arrow's that all values have.
-    values : dict of str to Values
-        Of the columns whose types are not known.
+    numbers : dict of str to Numbering
+        Of the first columns as far as they have no names.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
-    values: dict[str, Values]
+    numbers: dict[str, Numbering]
 
     def __add__(self, other: CsvScan) -> CsvScan:
         types = {
             name: widened(kind, other.types[name]) for name, kind in self.types.items()
         }
-        values = {
-            name: found + other.values[name] for name, found in self.values.items()
+        numbers = {
+            name: found + other.numbers[name] for name, found in self.numbers.items()
         }
-        return CsvScan(self.n_rows + other.n_rows, types, values)
-
-    def with_values_of(self, other: CsvScan) -> CsvScan:
-        """With the values that another scan of the same rows has found too."""
-        return replace(self, values={**other.values, **self.values})
-
-    @property
-    def numbers(self) -> set[str]:
-        """Columns of numbers."""
-        return {name for name, kind in self.types.items() if is_number(kind)}
+        return CsvScan(self.n_rows + other.n_rows, types, numbers)
 
 
 @dataclass(frozen=True)
@@ -187,170 +192,15 @@ class ImportedText:
 
     Attributes
     ----------
-    text : CsvText
     scan : CsvScan
     file : FileState
         The temporary file.
     pieces : list of Piece
     """
 
-    text: CsvText
     scan: CsvScan
     file: FileState
     pieces: list[Piece]
-
-
-@dataclass(frozen=True)
-class ImportedCsv:
-    """CSV files whose rows are in temporary files, and what has been found out.
-
-    Attributes
-    ----------
-    files : list of ImportedText
-        With the decimal point that numbers have.
-    doubtful : list of str
-        Columns of text that may be numbers with commas.
-    """
-
-    files: list[ImportedText]
-    doubtful: list[str]
-
-    @classmethod
-    def of(
-        cls,
-        texts: Sequence[CsvText],
-        columns: Sequence[str],
-        known: Types,
-        folder: TemporaryFolder,
-    ) -> ImportedCsv:
-        """Import files, and again with decimal commas where numbers have them.
-
-        Parameters
-        ----------
-        texts : sequence of CsvText
-        columns : sequence of str
-            Those that are wanted.
-        known : dict of str to pyarrow.DataType
-            Types that columns are to have.
-        folder : TemporaryFolder
-        """
-        files = import_texts(texts, columns, known, folder)
-        # Columns that have commas in the places of decimal points
-        first = cls(files, [])
-        with_commas = [
-            name
-            for name, values in first.total.values.items()
-            if values.commas.numbers and values.commas.some
-        ]
-        separates = any(text.separator == "," for text in texts)
-        doubtful = [
-            name
-            for name in with_commas
-            if separates or first.total.values[name].commas.thousands
-        ]
-        if len(doubtful) < len(with_commas):
-            again = [replace(text, decimal_point=",") for text in texts]
-            fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
-            others = import_texts(again, columns, fixed, folder, "with-commas-")
-            is_better = first.total.numbers < cls(others, []).total.numbers
-            if is_better:
-                files = [
-                    replace(other, scan=other.scan.with_values_of(one.scan))
-                    for one, other in zip(files, others, strict=True)
-                ]
-            for one in first.files if is_better else others:
-                os.remove(one.file.path)
-            numbers = cls(files, []).total.numbers
-            doubtful = [name for name in with_commas if name not in numbers]
-        return cls(files, doubtful)._with_one_type(columns, folder)
-
-    def _with_one_type(
-        self, columns: Sequence[str], folder: TemporaryFolder
-    ) -> ImportedCsv:
-        """Import the files again whose columns have other types than all together."""
-        types = self.total.types
-        files = list(self.files)
-        for k, one in enumerate(self.files):
-            if any(
-                not (kind == types[name] or pa.types.is_null(kind))
-                for name, kind in one.scan.types.items()
-            ):
-                name = os.path.basename(one.file.path)
-                again = import_text(one.text, columns, types, folder, name)
-                files[k] = replace(again, scan=one.scan)
-        return replace(self, files=files)
-
-    @cached_property
-    def total(self) -> CsvScan:
-        """What was found in all files together."""
-        return reduce(add, (one.scan for one in self.files))
-
-    def index_columns(self) -> list[str]:
-        """First columns without a name that number the rows of all files, or of
-        each.
-        """
-        each = [one.scan.values for one in self.files if one.scan.n_rows]
-        names = self.files[0].text.names
-        return sorted(
-            {
-                *numbered_columns(names, self.total.values),
-                *numbered_columns(names, *each),
-            }
-        )
-
-    @cached_property
-    def reasons(self) -> dict[str, str]:
-        """Why columns are text by mistake, perhaps, and the cure."""
-        few = {
-            name: why
-            for name, one in self._texts.items()
-            if (why := why_text(one.odd, self._place))
-        }
-        return {
-            **few,
-            **{name: WITH_COMMAS for name in self.doubtful if name not in few},
-        }
-
-    @property
-    def _texts(self) -> dict[str, Values]:
-        """What the values of columns of text are like."""
-        return {
-            name: one
-            for name, one in self.total.values.items()
-            if pa.types.is_string(self.total.types[name])
-        }
-
-    def remarks(self, index: Collection[str], quiet: Collection[str]) -> Iterator[str]:
-        """Yield what to say of the columns; of the index that it is left out, of
-        some whose name is known less.
-
-        Columns of numbers but for few are read as numbers where they are encoded, which
-        says so.
-        """
-        types = self.total.types
-        titles = {name: f"Column {name!r}" for name in types}
-        if "" in types:
-            number = list(types).index("") + 1
-            titles[""] = f"Column {number}, which has no name,"
-        for name in index:
-            yield f"{titles[name]} numbers the rows, and is left out."
-        if (
-            "" in types
-            and "" not in (*index, *quiet)
-            and not pa.types.is_null(types[""])
-        ):
-            yield f"Column {number} has no name; give it one."
-        for name, one in self._texts.items():
-            if why := why_text({"dates": one.odd["dates"]}, self._place):
-                yield f"{titles[name]} {why}."
-
-    def _place(self, row: int) -> str:
-        """Line of a row in words, and the file where there are several."""
-        ends = list(accumulate(one.scan.n_rows for one in self.files))
-        k = bisect_right(ends, row)
-        text = self.files[k].text
-        line = f"line {text.line_of_row(row - (ends[k - 1] if k else 0))}"
-        return f"{line} of {Path(text.path).name}" if len(ends) > 1 else line
 
 
 def import_texts(
@@ -358,14 +208,27 @@ def import_texts(
     columns: Sequence[str],
     known: Types,
     folder: TemporaryFolder,
-    prefix: str = "",
 ) -> list[ImportedText]:
-    """Write the rows of files, of several on all threads; see `import_text`."""
+    """Write the rows of files, and again those of files whose columns have other types
+    than all together; parameters as of `import_text`.
+    """
+    numbers = range(len(texts))
+    files = in_threads(
+        lambda k: import_text(texts[k], columns, known, folder, str(k)), numbers
+    )
+    types = reduce(add, (one.scan for one in files)).types
 
-    def imported(k: int) -> ImportedText:
-        return import_text(texts[k], columns, known, folder, f"{prefix}{k}")
+    def fitting(k: int) -> ImportedText:
+        scan = files[k].scan
+        if all(
+            kind == types[name] or pa.types.is_null(kind)
+            for name, kind in scan.types.items()
+        ):
+            return files[k]
+        again = import_text(texts[k], columns, types, folder, str(k))
+        return replace(again, scan=scan)
 
-    return in_threads(imported, range(len(texts)))
+    return in_threads(fitting, numbers)
 
 
 def import_text(
@@ -410,7 +273,7 @@ def import_text(
                 _scan(text, columns, found.types, rows)
                 file = rows.finish()
     text.file.check(text.path)
-    return ImportedText(text, found, file, rows.pieces)
+    return ImportedText(found, file, rows.pieces)
 
 
 def _scan(
@@ -421,19 +284,21 @@ def _scan(
     """
     n_rows = 0
     unnamed = unnamed_first(text.names)
-    values = {name: Values() for name in columns if name not in known}
+    inferred = [name for name in columns if name not in known]
+    numbers = {name: Numbering() for name in inferred if name in unnamed}
     types = {name: known.get(name, pa.null()) for name in columns}
     asked = known
     if rows is None:
         asked = {name: known.get(name, pa.string()) for name in columns}
     for batch in text.batches(columns, asked):
         n_rows += batch.num_rows
-        for name in values:
+        for name in inferred:
             column = batch.column(name)
-            values[name] += Values.of(column, text.decimal_point, name in unnamed)
+            if name in numbers:
+                numbers[name] += Numbering.of(column)
             if not pa.types.is_string(types[name]):
                 kind = (
-                    _type_of(column, text.decimal_point)
+                    _type_of(column, text.dialect.decimal_point)
                     if rows is None
                     else column.type
                 )
@@ -441,10 +306,10 @@ def _scan(
         if rows is not None:
             rows.write(Batch(pa.Table.from_batches([batch])))
     types = {
-        name: pa.int64() if kind == HEXADECIMAL and name in values else kind
+        name: pa.int64() if kind == HEXADECIMAL and name in inferred else kind
         for name, kind in types.items()
     }
-    return CsvScan(n_rows, types, values)
+    return CsvScan(n_rows, types, numbers)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:

@@ -53,7 +53,6 @@ class CsvText:
         How the file is written.
     names : tuple of str
         Of all columns of the file.
-    decimal_point : str
     without : tuple of Row
         Rows that are none of the table.
     """
@@ -62,7 +61,6 @@ class CsvText:
     compression: str | None = None
     dialect: Dialect = field(default_factory=Dialect)
     names: tuple[str, ...] = ()
-    decimal_point: str = "."
     without: tuple[Row, ...] = ()
 
     @property
@@ -281,7 +279,7 @@ class CsvText:
     def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
         return csv_options(
             self.separator,
-            self.decimal_point,
+            self.dialect.decimal_point,
             block_bytes,
             types,
             column_names=None if self.begins_with_names else self.names,

@@ -40,6 +40,12 @@ SEPARATOR_LINE = re.compile(r"sep=(.)\1*", re.IGNORECASE)  # that Excel writes a
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*\.?|[.,]\d+)([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 KINDS = {"number": NUMBER, "date": DATE}
+# Numbers by what stands before their decimals, and those with commas in thousands
+DECIMALS = {
+    ".": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
+    ",": re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?"),
+}
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 YEARS = range(1800, 2101)
 FEW_OTHERS = 0.1  # share of columns whose unit is a number
 MANY_NAMES = 5  # numbers in order that are names rather than values
@@ -62,6 +68,8 @@ class Dialect:
     ----------
     separator : str
         A blank stands for one or more of them.
+    decimal_point : str
+        A comma where more columns of the first rows have decimal commas than points.
     encoding : str
         As Python names it.
     lone_returns : bool
@@ -89,6 +97,7 @@ class Dialect:
     """
 
     separator: str = ","
+    decimal_point: str = "."
     encoding: str = "utf-8"
     lone_returns: bool = False
     begin: int = 0
@@ -392,7 +401,27 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
         dialect = _with_distinct_names(dialect, first, width)
     kinds = _kinds(rows, 1)
     dialect = replace(dialect, width=width, first_is_number=kinds[0] in KINDS)
+    if _have_decimal_commas(rows, used, dialect.separator):
+        dialect = replace(dialect, decimal_point=",")
     return _without_ends(dialect, [first, *rows])
+
+
+def _have_decimal_commas(rows: Sequence[Line], width: int, separator: str) -> bool:
+    """Whether more columns of numbers have decimal commas than decimal points; commas
+    that separate fields, or may all stand between thousands, are none.
+    """
+    if separator == ",":
+        return False
+    marks = Counter[str]()
+    for k in range(width):
+        values = [line.field(k) for line in rows]
+        present = [value for value in values if not is_missing_word(value)]
+        for mark, form in DECIMALS.items():
+            decimals = [value for value in present if mark in value]
+            are_numbers = all(form.fullmatch(value) for value in present)
+            may_be_thousands = all(map(THOUSANDS.fullmatch, decimals))
+            marks[mark] += are_numbers and not may_be_thousands
+    return marks[","] > marks["."]
 
 
 def _names_at(table: Sequence[Line], used: int, width: int) -> int:

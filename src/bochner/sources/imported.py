@@ -244,8 +244,6 @@ class RowWriter:
         SourceError
             Where the disk is full, or rows are objects that no file holds.
         """
-        if any(getattr(values, "dtype", None) == np.object_ for values in batch):
-            _as_table(batch)  # which refuses objects that are not text alone
         for few in batch.split(PART_BYTES):
             self._waiting.append(few)
             self._size += few.n_bytes

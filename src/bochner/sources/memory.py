@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import is_missing, lone_surrogate, values_of
 from bochner.data.table_input import as_table_or_matrix, is_frame
-from bochner.notices import warn
 from bochner.sources.base import (
     READ_BYTES,
     Batch,
@@ -24,7 +23,6 @@ from bochner.sources.base import (
     TableSource,
     require_file,
 )
-from bochner.sources.column_values import Odd, is_text, why_text
 from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection
 
@@ -160,32 +158,6 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
             f"{place}: {reason(error)}; give columns of one type each"
         ) from error
     return pa.table(arrays, schema=schema)
-
-
-def caution_text(frame: Any) -> None:
-    """Warn of columns of a data frame that are text because few of their values are no
-    dates.
-
-    Tables of Arrow come from files, as a rule, of which this is said where they are
-    read.
-    """
-    import narwhals as nw
-
-    for column in (
-        ()
-        if isinstance(frame, pa.Table)
-        else nw.from_native(frame, eager_only=True).iter_columns()
-    ):
-        if column.dtype not in (nw.String, nw.Object):
-            continue
-        try:
-            values = _arrow(column)
-        except (pa.ArrowException, TypeError, ValueError):
-            continue  # refused where it is encoded
-        if is_text(values.type) and (
-            why := why_text({"dates": Odd.of(values, "dates")}, "row {}".format)
-        ):
-            warn(f"Column {column.name!r} {why}.")
 
 
 def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:

@@ -476,12 +476,7 @@ def _conformed(X: Any, schema: Any, first: int) -> Any:
             raise SourceError(
                 f"the rows have {X.shape[1]:,} columns where {width:,} are expected"
             )
-        X = checked_matrix(X, first)
-        if X.dtype == object and (X := as_numbers(X)).dtype == object:
-            raise SourceError(
-                "X is an array of text or other objects; pass a data frame."
-            )
-        return X
+        return numbers_of(X, first)
     if isinstance(schema, int) or X.schema.equals(schema):
         return X
     missing = [name for name in schema.names if name not in X.column_names]
@@ -490,6 +485,16 @@ def _conformed(X: Any, schema: Any, first: int) -> Any:
             f"column {missing[0]!r} is missing; give all rows the same columns"
         )
     return fitted(X, schema)
+
+
+def numbers_of(X: Any, first: int = 0) -> Any:
+    """An array or a sparse matrix of numbers, whose first row has this number;
+    ValueError for other values.
+    """
+    X = checked_matrix(X, first)
+    if X.dtype == object and (X := as_numbers(X)).dtype == object:
+        raise SourceError("X is an array of text or other objects; pass a data frame.")
+    return X
 
 
 def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
