@@ -79,35 +79,18 @@ def reduce(
     advance : callable, optional
         Called with the index of each part that is done, by engines that can watch work.
     """
-    advance = advance if hasattr(engine, "watch") else None
-    return engine.result(
-        _sum(engine, parts, work, engine.share(shared), (0, len(parts)), advance)
-    )
-
-
-def _sum(
-    engine: Engine,
-    parts: Sequence[T],
-    work: Callable[..., Any],
-    common: Any,
-    place: tuple[int, int],
-    advance: Callable[[int], object] | None,
-) -> Any:
-    """A handle of the sum over a range of parts: of the largest power of two of them
-    that is not all, and the rest.
-    """
-    first, stop = place
-    if stop - first == 1:
-        leaf = engine.submit(work, parts[first], common)
-        if advance is not None:
-            engine.watch(leaf, partial(advance, first))  # type: ignore[attr-defined]
-        return leaf
-    middle = first + (1 << (stop - first - 1).bit_length() - 1)
-    halves = [
-        _sum(engine, parts, work, common, half, advance)
-        for half in ((first, middle), (middle, stop))
-    ]
-    return engine.submit(_sum_of if engine.is_remote else sum_in_place, *halves)
+    common = engine.share(shared)
+    add = partial(engine.submit, _sum_of if engine.is_remote else sum_in_place)
+    sums: list[RangeSum] = []
+    for k, part in enumerate(parts):
+        own = engine.submit(work, part, common)
+        if advance is not None and hasattr(engine, "watch"):
+            engine.watch(own, partial(advance, k))
+        sums = with_sum(sums, RangeSum(k, 1, own), add)
+    total = whole(sums, add)
+    # Handles of parts of the sum would keep these while all of it is waited for
+    del sums, own
+    return engine.result(total)
 
 
 class RangeSum(NamedTuple):
@@ -118,30 +101,35 @@ class RangeSum(NamedTuple):
     total: Any
 
 
-def with_sum(sums: list[RangeSum], own: RangeSum) -> list[RangeSum]:
+def sum_in_place(left: Any, right: Any) -> Any:
+    """The sum, which takes the place of the first."""
+    left += right
+    return left
+
+
+def with_sum(
+    sums: list[RangeSum], own: RangeSum, add: Callable[[Any, Any], Any] = sum_in_place
+) -> list[RangeSum]:
     """Sums over consecutive ranges and the next one, neighbours added where the tree
-    of `reduce` does; in place.
+    of `reduce` does.
     """
-    sums = [*sums, own]
-    while (
-        len(sums) > 1
-        and sums[-2].size == sums[-1].size
-        and sums[-2].first % (2 * sums[-1].size) == 0
-    ):
-        left, right = sums[-2:]
-        sums[-2:] = [
-            RangeSum(left.first, 2 * left.size, sum_in_place(left.total, right.total))
-        ]
-    return sums
+    first, size, total = own
+    sums = list(sums)
+    while sums and sums[-1].size == size and sums[-1].first % (2 * size) == 0:
+        left = sums.pop()
+        first, size, total = left.first, 2 * size, add(left.total, total)
+    return [*sums, RangeSum(first, size, total)]
 
 
-def whole(sums: Sequence[RangeSum]) -> Any:
+def whole(
+    sums: Sequence[RangeSum], add: Callable[[Any, Any], Any] = sum_in_place
+) -> Any:
     """The sum over all parts, as `reduce` returns it, of ranges that are added as
-    far as `with_sum` does; in place.
+    far as `with_sum` does.
     """
     total = sums[-1].total
     for one in reversed(sums[:-1]):
-        total = sum_in_place(one.total, total)
+        total = add(one.total, total)
     return total
 
 
@@ -156,12 +144,6 @@ def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
 def together(*values: Any) -> tuple[Any, ...]:
     """The values, as one."""
     return values
-
-
-def sum_in_place(left: Any, right: Any) -> Any:
-    """The sum, which takes the place of the first."""
-    left += right
-    return left
 
 
 def _sum_of(left: Any, right: Any) -> Any:

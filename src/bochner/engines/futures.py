@@ -5,9 +5,7 @@ MPI's, Dask's.
 from __future__ import annotations
 
 import os
-import pickle
-import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -16,26 +14,15 @@ from concurrent.futures import (
     Future,
     wait,
 )
-from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from bochner.engines.base import EngineError
 from bochner.engines.local import Task, ready_tasks
-from bochner.engines.remote import Call, at
+from bochner.engines.remote import Call, Packed, unpacked
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
 PATIENCE = 600.0  # seconds without any result; a part of the rows takes seconds
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A value that was pickled once, and travels with every work that takes it."""
-
-    data: bytes
-
-    def value(self) -> Any:
-        """The value."""
-        return pickle.loads(self.data)  # noqa: S301 - made by `FuturesEngine.share` in this very program
 
 
 class FuturesEngine:
@@ -54,6 +41,7 @@ class FuturesEngine:
 
     is_remote = True
     keeps_results = False
+    share = Packed
 
     def __init__(self, executor: Executor, patience: float = PATIENCE) -> None:
         self.executor = executor
@@ -74,10 +62,6 @@ class FuturesEngine:
         """Note what is to be done."""
         return Task(work, arguments)
 
-    def share(self, value: Any) -> Packed:
-        """The value, pickled once."""
-        return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-
     def watch(self, handle: Task, done: Callable[[], object]) -> None:
         """Call ``done()`` while a result is waited for, once that of the handle is
         there.
@@ -95,23 +79,13 @@ class FuturesEngine:
             as long as its patience.
         """
         if isinstance(handle, Packed):
-            return handle.value()
-        waiting = ready_tasks(handle)[::-1]
+            return unpacked(handle)
+        waiting = iter(ready_tasks(handle))
         running = dict[Future, Task]()
         try:
-            while waiting or running:
-                while waiting and len(running) < AHEAD * self.n_workers:
-                    task = waiting.pop()
-                    call = Call(task.work, tuple(task.take_arguments()))
-                    try:
-                        running[self.executor.submit(_do, call)] = task
-                    except BrokenExecutor:
-                        raise
-                    except RuntimeError as error:
-                        raise EngineError(
-                            f"The executor accepts no work ({error}): make a new one, "
-                            "and start again."
-                        ) from error
+            while not handle.done:
+                for task in islice(waiting, AHEAD * self.n_workers - len(running)):
+                    running[self._begun(task)] = task
                 done = wait(running, self.patience, FIRST_COMPLETED).done
                 if not done:
                     raise EngineError(
@@ -124,37 +98,32 @@ class FuturesEngine:
                     )
                 for future in done:
                     self._finish(running.pop(future), future.result())
-        except BrokenExecutor as error:
-            raise EngineError(
-                f"A process of the executor has died ({error}), most likely for lack "
-                "of memory: use a smaller "
-                "n_components or fewer processes, make a new executor, and start again."
-            ) from error
-        except CancelledError as error:
-            raise EngineError(
-                "The executor has given up the work: make a new one, and start again."
-            ) from error
+        except (BrokenExecutor, CancelledError) as error:
+            raise _lost(error) from error
         finally:
             self._watched = {}
             for future in running:
                 future.cancel()
         return handle.value
 
+    def _begun(self, task: Task) -> Future:
+        call = Call(task.work, tuple(task.take_arguments()))
+        try:
+            return self.executor.submit(call.do)
+        except RuntimeError as error:
+            raise _lost(error) from error
+
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)
         if done := self._watched.pop(task, None):
             done()
-        for follower in followers:
-            self._finish(follower, follower.work(*_values(follower.take_arguments())))
+        for one in followers:
+            self._finish(one, one.work(*map(unpacked, one.take_arguments())))
 
 
-def _do(call: Call) -> Any:
-    with at(f"process {os.getpid()} on {platform.node()}"):
-        return replace(call, arguments=_values(call.arguments)).do()
-
-
-def _values(arguments: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(
-        argument.value() if isinstance(argument, Packed) else argument
-        for argument in arguments
+def _lost(error: BaseException) -> EngineError:
+    return EngineError(
+        f"The executor accepts no work, or has given it up ({error}). A process of it "
+        "may have died for lack of memory: use a smaller n_components or fewer "
+        "processes, make a new executor, and start again."
     )

@@ -1,14 +1,14 @@
-"""Work that other processes do: what is sent, and how long is waited for it."""
+"""Work that other processes do: what is sent, and how it is done there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import pickle
+import platform
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -36,25 +36,6 @@ def begun(call: Callable[[], T]) -> Future[T]:
     return future
 
 
-def within(seconds: float, call: Callable[[], T], what: str) -> T:
-    """Return what a call returns; EngineError where that takes longer.
-
-    Parameters
-    ----------
-    seconds : float
-    call : callable
-    what : str
-        Who does not answer and what to do about it: a sentence, for the error.
-    """
-    future: Future[Any] = begun(call)
-    try:
-        return future.result(seconds)
-    except TimeoutError:
-        if future.done():
-            raise
-        raise EngineError(what) from None
-
-
 _AWAY: ContextVar[bool] = ContextVar("away", default=False)
 
 
@@ -65,11 +46,18 @@ def is_away() -> bool:
     return _AWAY.get()
 
 
-def _carried() -> dict[str, Any]:
-    """Settings that hold for work wherever it is done; those of memory and files are
-    this process's own.
-    """
-    return {"device": current().device}
+class Packed:
+    """A value that was pickled once, and travels with every work that takes it."""
+
+    def __init__(self, value: Any) -> None:
+        self.data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+def unpacked(value: Any) -> Any:
+    """The value, also where it was pickled."""
+    if isinstance(value, Packed):
+        return pickle.loads(value.data)  # noqa: S301 - made by `Packed` in this very program
+    return value
 
 
 @dataclass(frozen=True)
@@ -80,8 +68,10 @@ class Call:
     ----------
     work : callable
     arguments : tuple
-    settings : dict
-        Of who gave the work away.
+        Those that are packed are not, for the work.
+    device : str, Device or None
+        Of the settings of who gave the work away; those of memory and files are each
+        process's own.
     version : str
         Of bochner there.
     process : int
@@ -90,50 +80,36 @@ class Call:
 
     work: Callable[..., Any]
     arguments: tuple = ()
-    settings: dict[str, Any] = field(default_factory=_carried)
+    device: Any = field(default_factory=lambda: current().device)
     version: str = __version__
     process: int = field(default_factory=os.getpid)
 
-    def do(self, threads: int = 1) -> Any:
-        """Do the work on so many threads.
+    def do(self, threads: int = 1, where: str | None = None) -> Any:
+        """Do the work on one thread, or on so many where it is work for a whole worker.
+
+        What it raises says where that was, as users know it.
 
         Raises
         ------
         EngineError
             Where it comes from another version.
         """
-        if self.version != __version__:
-            raise EngineError(
-                f"A worker has bochner {__version__}, but its task comes from "
-                f"version {self.version}: install the "
-                "same version everywhere."
-            )
-        own: dict[str, Any] = {"engine": None, "memory_limit": None}
         token = _AWAY.set(os.getpid() != self.process)
+        threads = threads if getattr(self.work, "whole_worker", False) else 1
         try:
-            with at_most(threads), settings(**own, **self.settings):
-                return self.work(*self.arguments)
+            if self.version != __version__:
+                raise EngineError(
+                    f"A worker has bochner {__version__}, but its task comes from "
+                    f"version {self.version}: install the same version everywhere."
+                )
+            with (
+                at_most(threads),
+                settings(engine=None, memory_limit=None, device=self.device),
+            ):
+                return self.work(*map(unpacked, self.arguments))
+        except Exception as error:
+            where = where or f"process {os.getpid()} on {platform.node()}"
+            error.add_note(f"This happened on {where}.")
+            raise
         finally:
             _AWAY.reset(token)
-
-
-@contextmanager
-def at(where: str) -> Iterator[None]:
-    """Let what is raised inside say where that was: the worker, as users know it."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"This happened on {where}.")
-        raise
-
-
-def itself(value: Any) -> Any:
-    """The value: work that makes of it what a cluster keeps, and can make again."""
-    return value
-
-
-def name_of(work: Callable[..., Any]) -> str:
-    """What to call work where users see it."""
-    while isinstance(work, partial):
-        work = work.func
-    return getattr(work, "__name__", type(work).__name__).strip("_<>")
