@@ -43,21 +43,11 @@ def _routine(name: str, n_arguments: int) -> Callable[..., None]:
     return CFUNCTYPE(None, *[c_void_p] * n_arguments)(pointer(capsule, named(capsule)))
 
 
-def _call(routine: str, *arguments: Any) -> int:
-    """Call a LAPACK routine and return its INFO."""
-    info = c_int(0)
-    _invoke(routine, *arguments, byref(info))
-    if info.value < 0:
-        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
-    return info.value
-
-
-def _invoke(routine: str, *arguments: Any) -> None:
+def _call(routine: str, *arguments: Any) -> None:
     """Call a routine on text, integers, arrays, of which the first decides the
-    precision, and pointers as they are.
+    precision, and pointers as they are; matrices are in Fortran's order.
     """
-    array = next(one for one in arguments if isinstance(one, np.ndarray))
-    dtype = array.dtype
+    dtype = next(one.dtype for one in arguments if isinstance(one, np.ndarray))
     pointers = list[Any]()
     for one in arguments:
         if isinstance(one, np.ndarray):
@@ -66,46 +56,53 @@ def _invoke(routine: str, *arguments: Any) -> None:
                     f"Arrays of types {one.dtype} and {dtype} do not match."
                 )
             pointers.append(one.ctypes.data)
+            if one.ndim > 1:
+                pointers.append(byref(c_int(_leading(one))))
         elif isinstance(one, str):
-            pointers.append(_letter(one))
+            pointers.append(byref(c_char(one.encode())))
         else:
             pointers.append(byref(c_int(one)) if isinstance(one, int) else one)
     _routine(LETTERS[dtype.char] + routine, len(pointers))(*pointers)
 
 
-@cache
-def _letter(text: str) -> Any:
-    """A pointer to a letter."""
-    return byref(c_char(text.encode()))
+def _informed(routine: str, *arguments: Any) -> int:
+    """Call a routine of LAPACK and return its INFO."""
+    info = c_int(0)
+    _call(routine, *arguments, byref(info))
+    if info.value < 0:
+        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
+    return info.value
 
 
 def _leading(matrix: NDArray) -> int:
     """Distance of the columns of a matrix in Fortran's order, whose columns are
     contiguous.
     """
-    size, (rows, columns) = matrix.itemsize, matrix.strides
-    if (
-        (rows != size and len(matrix) > 1)
-        or columns % size
-        or (columns < size * len(matrix) and matrix.shape[1] > 1)
-    ):
+    size, (n, m), (rows, columns) = matrix.itemsize, matrix.shape, matrix.strides
+    distance = columns // size if m > 1 else max(n, 1)
+    if (rows != size and n > 1) or columns % size or distance < n:
         raise ValueError("The matrix is not in Fortran order.")
-    return max(columns // size if matrix.shape[1] > 1 else len(matrix), 1)
+    return distance
+
+
+def _triangle(lower: NDArray) -> tuple[str, NDArray]:
+    """A lower triangle in Fortran's order, and where it is then."""
+    fortran = lower.strides[0] <= lower.strides[1]
+    return ("L", lower) if fortran else ("U", lower.T)
 
 
 def potrf(matrix: NDArray) -> None:
     """Overwrite the lower triangle, in either order, by the lower Cholesky factor;
     LinAlgError where there is none.
     """
-    fortran = matrix.strides[0] <= matrix.strides[1]
-    factor = matrix if fortran else matrix.T
-    if _call("potrf", "L" if fortran else "U", len(factor), factor, _leading(factor)):
+    place, factor = _triangle(matrix)
+    if _informed("potrf", place, len(factor), factor):
         raise LinAlgError("The matrix is not positive definite.")
 
 
 def trtrs(lower: NDArray, B: NDArray) -> None:
     """Overwrite B by the solution X of L X = B; LinAlgError where L is singular."""
-    if _call("trtrs", "L", "N", "N", *B.shape, lower, _leading(lower), B, _leading(B)):
+    if _informed("trtrs", "L", "N", "N", *B.shape, lower, B):
         raise LinAlgError("The triangular matrix is singular.")
 
 
@@ -113,35 +110,15 @@ def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
     """Overwrite the vector b by the solution of L x = b, or L'x = b, L in either
     order; nothing is copied to do so.
     """
-    fortran = lower.flags.f_contiguous
-    factor = lower if fortran else lower.T
-    way = "T" if transposed == fortran else "N"
-    _invoke(
-        "trsv",
-        "L" if fortran else "U",
-        way,
-        "N",
-        len(b),
-        factor,
-        _leading(factor),
-        b,
-        1,
-    )
+    place, factor = _triangle(lower)
+    way = "T" if transposed == (place == "L") else "N"
+    _call("trsv", place, way, "N", len(b), factor, b, 1)
 
 
 def potrs(lower: NDArray, B: NDArray) -> None:
     """Overwrite B by the solution X of L L'X = B, L in either order."""
-    fortran = lower.flags.f_contiguous
-    factor = lower if fortran else lower.T
-    _call(
-        "potrs",
-        "L" if fortran else "U",
-        *B.shape,
-        factor,
-        _leading(factor),
-        B,
-        _leading(B),
-    )
+    place, factor = _triangle(lower)
+    _informed("potrs", place, *B.shape, factor, B)
 
 
 def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -156,23 +133,9 @@ def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         below the subdiagonal of column i of the matrix beyond.
     """
     n = len(matrix)
-    diagonal, (beside, factors) = (
-        np.empty(n, matrix.dtype),
-        np.empty((2, max(n - 1, 1)), matrix.dtype),
-    )
+    diagonal, beside, factors = np.empty((3, n), matrix.dtype)
     work = np.empty(64 * n, matrix.dtype)
-    _call(
-        "sytrd",
-        "L",
-        n,
-        matrix,
-        _leading(matrix),
-        diagonal,
-        beside,
-        factors,
-        work,
-        len(work),
-    )
+    _informed("sytrd", "L", n, matrix, diagonal, beside, factors, work, len(work))
     return diagonal, beside[: n - 1], factors[: n - 1]
 
 
@@ -182,9 +145,9 @@ def pttrf(diagonal: NDArray, beside: NDArray) -> None:
 
     LinAlgError where it is not positive definite.
     """
-    if (
-        _call("pttrf", len(diagonal), diagonal, beside) or not diagonal[-1] > 0
-    ):  # which is NaN where another one is
+    wrong = _informed("pttrf", len(diagonal), diagonal, beside)
+    # The last one is NaN where another one is
+    if wrong or not diagonal[-1] > 0:
         raise LinAlgError("The matrix is not positive definite.")
 
 
@@ -192,7 +155,7 @@ def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
     """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf`
     makes them.
     """
-    _call("pttrs", *B.shape, pivots, ratios, B, _leading(B))
+    _informed("pttrs", *B.shape, pivots, ratios, B)
 
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time

@@ -43,11 +43,10 @@ def as_engine(given: Any) -> Engine:
         return DaskEngine(client)
     if isinstance(given, Executor):
         return FuturesEngine(given)
-    if not isinstance(given, type) and all(
-        hasattr(given, one) for one in ("submit", "share", "result", "is_remote")
-    ):
+    asked = "submit", "share", "result", "is_remote"
+    if not isinstance(given, type) and all(hasattr(given, one) for one in asked):
         return given
-    if isinstance(given, str) and "://" in given:
+    if "://" in str(given):
         raise TypeError(
             "engine must be a Client of the scheduler, not its address: "
             f"dask.distributed.Client({given!r})."
@@ -62,15 +61,13 @@ def _client(given: Any) -> Any:
     """The client of Dask that somebody means, by a client itself, a cluster, or an
     executor that a client has made.
     """
-    dask = sys.modules.get("distributed")
-    if dask is None or not hasattr(dask, "Client"):
+    dask: Any = sys.modules.get("distributed")
+    if not hasattr(dask, "Client"):
         return None
-    if isinstance(given, dask.Client):
-        return given
     if isinstance(given, dask.cfexecutor.ClientExecutor):
         return given._client
-    if not isinstance(given, dask.deploy.Cluster):
-        return None
-    if given not in _clients or _clients[given].status == "closed":
-        _clients[given] = dask.Client(given, set_as_default=False)
-    return _clients[given]
+    if isinstance(given, dask.deploy.Cluster):
+        if given not in _clients or _clients[given].status == "closed":
+            _clients[given] = dask.Client(given, set_as_default=False)
+        return _clients[given]
+    return given if isinstance(given, dask.Client) else None

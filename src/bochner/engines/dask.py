@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -38,8 +38,12 @@ LOST = (
     "The Dask scheduler was lost: check that it runs, connect a new Client, and "
     "start again."
 )
-# Dask warns of large tasks, which cannot be helped
-SILENT = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
+SILENT = (
+    "The Dask scheduler, or a worker of it, does not answer: check that it runs, "
+    "connect a new Client, and start again."
+)
+# Of large tasks, which cannot be helped
+NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 
 # Clients of clusters whose workers have the versions of this process
 _same: WeakSet[Client] = WeakSet()
@@ -73,16 +77,12 @@ class Cluster:
             Where the scheduler does not answer.
         """
         client = self.client
-        lost = self._error(
-            "does not answer: check that it runs, connect a new Client, and start again"
-        )
-        self._wait_for(lambda: client.status != "connecting", lost)
+        self._wait_for(lambda: client.status != "connecting", SILENT)
         found: Any = None
         if client.status == "running":
-            ask = partial(client.scheduler_info, n_workers=-1)
-            found = self._answer(ask, lost)
+            found = self._answer(partial(client.scheduler_info, n_workers=-1))
         if client.status != "running":
-            raise lost
+            raise EngineError(SILENT)
         return found["workers"]
 
     def look(self) -> None:
@@ -98,40 +98,44 @@ class Cluster:
         soon = now - self.looked < min(LOOK, self.patience / 4)
         if soon and self.client.status == "running":
             return
-        workers = self.workers()
+        workers = self.workers().values()
         self.looked = now
         if workers:
             self.had_workers = now
-        if any(map(_is_busy, workers.values())):
+        if any(map(_is_busy, workers)):
             self.was_busy = now
         if now - self.had_workers > self.patience:
-            raise self._without_workers()
+            raise EngineError(self.without_workers)
         if now - self.was_busy > IDLE * self.patience:
-            paused = sum(one.get("status") == "paused" for one in workers.values())
-            raise self._error(
-                f"has work, but none of its {len(workers)} workers has made progress "
-                f"for {IDLE * self.patience:.0f} s ({paused} of them are paused for "
-                "lack of memory): restart the cluster and start again"
+            paused = sum(one.get("status") == "paused" for one in workers)
+            raise EngineError(
+                f"The Dask scheduler has work, but none of its {len(workers)} workers "
+                f"has made progress for {IDLE * self.patience:.0f} s ({paused} of them "
+                "are paused for lack of memory): restart the cluster and start again."
             )
 
+    @cached_property
     def smallest(self) -> tuple[int, int]:
         """Memory limit, 0 for none, and threads of the worker that has the least
-        memory for a thread.
+        memory for a thread; once there are workers, of the versions of this process.
+
+        Raises
+        ------
+        EngineError
+            Where there are none, or naming one that has no bochner, or another version
+            of it, of NumPy or of Python.
         """
-        workers = self._wait_for(self.workers, self._without_workers()).values()
-        limited = [
-            (one["memory_limit"], one["nthreads"])
-            for one in workers
-            if one["memory_limit"]
-        ]
+        workers = self._wait_for(self.workers, self.without_workers).values()
+        limits = [(one["memory_limit"], one["nthreads"]) for one in workers]
+        if self.client not in _same:
+            self._require_same_versions()
+        limited = [one for one in limits if one[0]]
         return min(limited, key=lambda one: one[0] / one[1], default=(0, 1))
 
     def require_memory(self, work: Callable[..., Any]) -> None:
         """Raise MemoryError where work takes more than a worker has for it."""
         need = getattr(work, "n_bytes", 0)
-        if not need:
-            return
-        limit, threads = self.smallest()
+        limit, threads = self.smallest
         threads = 1 if getattr(work, "whole_worker", False) else threads
         free = OWN_SHARE * limit / threads
         if limit and need > free:
@@ -142,23 +146,9 @@ class Cluster:
                 "worker, or workers with a larger memory_limit."
             )
 
-    def require_same_versions(self) -> None:
-        """Ask all workers, once for each client, for their versions.
-
-        Raises
-        ------
-        EngineError
-            Naming a worker that has no bochner, or another version of it, of NumPy or
-            of Python.
-        """
-        if self.client in _same:
-            return
-        self._wait_for(self.workers, self._without_workers())
+    def _require_same_versions(self) -> None:
         own = _asker()()
-        found = self._answer(
-            partial(self.client.run, _asker(), on_error="return"),
-            self._error("has workers that do not answer: restart them and start again"),
-        )
+        found = self._answer(partial(self.client.run, _asker(), on_error="return"))
         for address, theirs in found.items():
             # An exception is of a worker that has left meanwhile
             if isinstance(theirs, set) and theirs != own:
@@ -169,30 +159,28 @@ class Cluster:
                 )
         _same.add(self.client)
 
-    def _error(self, what: str) -> EngineError:
-        address = getattr(self.client.scheduler, "address", "an unknown address")
-        return EngineError(f"The Dask scheduler at {address} {what}.")
-
-    def _without_workers(self) -> EngineError:
-        return self._error(
-            f"has had no workers for {self.patience:.0f} s: they may have died for "
-            "lack of memory, or have not started; check their logs, start workers, "
-            "and start again"
+    @property
+    def without_workers(self) -> str:
+        """What to say where there are no workers."""
+        return (
+            f"The Dask scheduler has had no workers for {self.patience:.0f} s: they "
+            "may have died for lack of memory, or have not started; check their logs, "
+            "start workers, and start again."
         )
 
-    def _answer(self, ask: Callable[[], T], lost: EngineError) -> T:
+    def _answer(self, ask: Callable[[], T]) -> T:
         """What a call returns, which may never do so."""
         try:
             return begun(ask).result(self.patience)
         except TimeoutError:
-            raise lost from None
+            raise EngineError(SILENT) from None
 
-    def _wait_for(self, look: Callable[[], T], lost: EngineError) -> T:
+    def _wait_for(self, look: Callable[[], T], why: str) -> T:
         """What is found at last."""
         deadline = monotonic() + self.patience
         while not (found := look()):
             if monotonic() > deadline:
-                raise lost
+                raise EngineError(why)
             sleep(0.05)
         return found
 
@@ -219,48 +207,8 @@ def _is_busy(worker: dict[str, Any]) -> bool:
     """Whether a worker computes, or gets what it computes with; also where it does
     not tell.
     """
-    counts = (worker.get("metrics") or {}).get("task_counts")
-    return counts is None or any(
-        counts.get(state) for state in ("executing", "flight", "long-running")
-    )
-
-
-def explained(error: Exception, connected: bool) -> EngineError | None:
-    """What to say where the cluster, not the work, has failed; None of what the work
-    itself has raised.
-
-    Parameters
-    ----------
-    error : Exception
-    connected : bool
-        Whether the client is still connected to its scheduler: where not, works are
-        given up for no reason.
-    """
-    if isinstance(error, EngineError):
-        return None
-    if isinstance(error, KilledWorker):
-        worker = error.last_worker
-        return EngineError(
-            f"{error.allowed_failures + 1} workers have died on the same task, the "
-            f"last of them at {worker.address}, whose memory_limit is "
-            f"{worker.memory_limit and as_size(worker.memory_limit)}, most likely for "
-            "lack of memory: use a smaller n_components, fewer threads a worker, or "
-            "workers with a larger memory_limit, and check the workers' logs."
-        )
-    reason = getattr(error, "reason", "")
-    if (
-        not connected
-        or isinstance(error, CommClosedError)
-        or reason == "scheduler-connection-lost"
-    ):
-        return EngineError(LOST)
-    if isinstance(error, CancelledError):
-        return EngineError(
-            f"Dask has given up the work ({str(error).splitlines()[0]}): scattered "
-            "data are lost with their worker; give collections or files, and start "
-            "again."
-        )
-    return None
+    counts = worker["metrics"].get("task_counts", {"executing": 1})
+    return any(counts.get(state) for state in ("executing", "flight", "long-running"))
 
 
 class DaskEngine:
@@ -297,7 +245,7 @@ class DaskEngine:
             )
         self.client = client
         self.cluster = Cluster(client, patience)
-        self._watched: list[tuple[Future, Callable[[], object]]] = []
+        self._watched = dict[Future, Callable[[], object]]()
 
     @property
     def n_workers(self) -> int:
@@ -315,17 +263,39 @@ class DaskEngine:
         """Bytes that work may take on the smallest worker, for all of its threads;
         None where workers have no limit.
         """
-        return int(OWN_SHARE * self.cluster.smallest()[0]) or None
+        return int(OWN_SHARE * self.cluster.smallest[0]) or None
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Say why, where the cluster fails inside."""
+        """Say why, where the cluster fails, and not the work."""
         try:
             yield
+        except EngineError:
+            raise
+        except KilledWorker as error:
+            worker = error.last_worker
+            raise EngineError(
+                f"{error.allowed_failures + 1} workers have died on the same task, the "
+                f"last of them at {worker.address}, whose memory_limit is "
+                f"{worker.memory_limit and as_size(worker.memory_limit)}, most likely "
+                "for lack of memory: use a smaller n_components, fewer threads a "
+                "worker, or workers with a larger memory_limit, and check the workers' "
+                "logs."
+            ) from error
         except Exception as error:
-            known = explained(error, self.client.status == "running")
-            if known is not None:
-                raise known from error
+            reason = getattr(error, "reason", "")
+            if (
+                self.client.status != "running"
+                or isinstance(error, CommClosedError)
+                or reason == "scheduler-connection-lost"
+            ):
+                raise EngineError(LOST) from error
+            if isinstance(error, CancelledError):
+                raise EngineError(
+                    f"Dask has given up the work ({str(error).splitlines()[0]}): "
+                    "scattered data are lost with their worker; give collections or "
+                    "files, and start again."
+                ) from error
             raise
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future:
@@ -338,14 +308,13 @@ class DaskEngine:
         MemoryError
             Where a worker has not the memory that the work says it takes.
         """
-        self.cluster.require_same_versions()
         self.cluster.require_memory(work)
         packer = _Packer(file := io.BytesIO(), pickle.HIGHEST_PROTOCOL)
         packer.dump(Call(work, arguments))
         left_out = packer.left_out
         given = file.getvalue(), list(left_out), *map(_culled, left_out.values())
         name = f"bochner-{name_of(work)}-{uuid4().hex}"
-        with self._explaining(), dask.config.set(SILENT):
+        with self._explaining(), dask.config.set(NO_WARNING):
             if all(isinstance(one, Future) for one in left_out.values()):
                 return self.client.submit(_do, *given, key=name, fifo_timeout=0)
             lazy = dask.delayed(_do, pure=False)(*given, dask_key_name=name)
@@ -355,15 +324,15 @@ class DaskEngine:
         """A value that the cluster keeps, made by a task: scattered ones die with
         their worker.
         """
-        return None if value is None else self.submit(itself, value)
+        return self.submit(itself, value)
 
     def watch(self, handle: Future, done: Callable[[], object]) -> None:
         """Call ``done()`` while a result is waited for, once that of the handle is
         there.
         """
-        self._watched.append((handle, done))
+        self._watched[handle] = done
 
-    def result(self, handle: Any) -> Any:
+    def result(self, handle: Future) -> Any:
         """Wait for a result and get it; an interrupt, or a failure, cancels the work.
 
         Raises
@@ -372,8 +341,6 @@ class DaskEngine:
             Where the cluster is lost, has no workers, does nothing, or its workers die
             of this work.
         """
-        if not isinstance(handle, Future):
-            return handle
         self.cluster.begin_to_look()
         with self._explaining():
             try:
@@ -388,19 +355,14 @@ class DaskEngine:
                     wait([begun(partial(self.client.cancel, [handle]))], CANCEL)
                 raise
             finally:
-                self._watched = []
+                self._watched = {}
 
     def _tell(self) -> None:
         """Call what is to be called of the results that are there, which are kept
         for it no longer.
         """
-        watched = self._watched
-        self._watched = []
-        for future, done in watched:
-            if future.status == "finished":
-                done()
-            else:
-                self._watched.append((future, done))
+        for future in [one for one in self._watched if one.status == "finished"]:
+            self._watched.pop(future)()
 
 
 def itself(value: Any) -> Any:
