@@ -240,7 +240,7 @@ def test_ahead_puts_what_blocks_are_made_of(place):
         np.testing.assert_array_equal(to_host(X), blocks[k][0])
     assert k == 2
     assert [
-        to_host(block).sum() for block in place.ahead([np.ones(3), np.ones(4)])
+        to_host(block).sum() for (block,) in place.ahead([(np.ones(3),), (np.ones(4),)])
     ] == [3, 4]
 
 
@@ -277,7 +277,7 @@ class Recorded(Device):
 
 def test_next_block_is_copied_before_the_present_one_is_worked_on():
     calls = []
-    for k, _ in enumerate(Recorded(calls).ahead(["A", ("B", None), "C"])):
+    for k, _ in enumerate(Recorded(calls).ahead([("A",), ("B", None), ("C",)])):
         calls.append(f"work {k}")
     assert calls == [
         *("put A", "put B", "wait for copy of A", "keep A", "work 0"),

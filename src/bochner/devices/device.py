@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -75,13 +75,13 @@ class Device:
         if array.dtype == np.float64 and not self.has_double:
             array = array.astype(np.float32)
         pinned = self.device.type == "cuda" and array.nbytes <= MOST_PINNED
-        dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-        staged = torch.empty(array.shape, dtype=dtype, pin_memory=pinned)
+        like = torch.from_numpy(np.empty(0, array.dtype))
+        staged = like.new_empty(array.shape, pin_memory=pinned)
         np.copyto(staged.numpy(), array)
         return staged.to(self.device, non_blocking=pinned)
 
-    def ahead(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """Blocks on the device, each an array, None, or a tuple of such.
+    def ahead(self, blocks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """Blocks on the device, each a tuple of arrays, or None in their places.
 
         The next one is copied while the present one is worked on, if the device can do
         so.
@@ -91,28 +91,25 @@ class Device:
             return
         cuda = self.torch.cuda
         stream = cuda.Stream(self.device)
-        waiting = None
+        waiting = list[tuple[Any, Any]]()
         for block in blocks:
             with cuda.stream(stream):
-                copied = self._all_put(block), stream.record_event()
-            if waiting is not None:
-                yield self._arrived(*waiting)
-            waiting = copied
-        if waiting is not None:
-            yield self._arrived(*waiting)
+                waiting.append((self._all_put(block), stream.record_event()))
+            if len(waiting) > 1:
+                yield self._arrived(*waiting.pop(0))
+        for copied in waiting:
+            yield self._arrived(*copied)
 
-    def _all_put(self, block: Any) -> Any:
-        if isinstance(block, tuple):
-            return tuple(map(self._all_put, block))
-        return None if block is None else self.put(block)
+    def _all_put(self, block: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(None if part is None else self.put(part) for part in block)
 
-    def _arrived(self, block: Any, event: Any) -> Any:
+    def _arrived(self, block: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
         """A block, once the present stream waits for its copy and its memory waits
         for the present stream.
         """
         present = self.torch.cuda.current_stream(self.device)
         present.wait_event(event)
-        for part in block if isinstance(block, tuple) else (block,):
+        for part in block:
             if part is not None:
                 part.record_stream(present)
         return block
@@ -123,32 +120,22 @@ class Device:
 
     def product(self, A: Any, B: Any) -> Any:
         """The product A B in the whole precision of the tensors, never in TF32, also
-        where the process allows it.
-        """
-        with self._without_tf32():
-            return self.torch.matmul(A, B)
-
-    @contextmanager
-    def _without_tf32(self) -> Iterator[None]:
-        """Set what holds for the whole process for the start of one product, where
-        it has to be.
+        where the process allows it: its switch is off for the start of the product.
         """
         switch = self.torch.backends.cuda.matmul
-        name, exact = (
-            ("fp32_precision", "ieee")
-            if hasattr(switch, "fp32_precision")
-            else ("allow_tf32", False)
-        )
+        name, exact = "allow_tf32", False
+        if hasattr(switch, "fp32_precision"):
+            name, exact = "fp32_precision", "ieee"
         with _exact_products:
             before = getattr(switch, name)
-            if before in (exact, "none"):
-                yield
-                return
-            setattr(switch, name, exact)
+            is_exact = before in (exact, "none")
             try:
-                yield
+                if not is_exact:
+                    setattr(switch, name, exact)
+                return self.torch.matmul(A, B)
             finally:
-                setattr(switch, name, before)
+                if not is_exact:
+                    setattr(switch, name, before)
 
     def cholesky(self, A: Any) -> Any:
         """The lower factor L of A = LL', of shape (D, D).
@@ -158,12 +145,10 @@ class Device:
         numpy.linalg.LinAlgError
             Where A is not positive definite.
         """
-        try:
-            return self.torch.linalg.cholesky(A)
-        except self.torch.linalg.LinAlgError as error:
-            raise np.linalg.LinAlgError(
-                "The matrix is not positive definite."
-            ) from error
+        L, failed = self.torch.linalg.cholesky_ex(A)
+        if failed:
+            raise np.linalg.LinAlgError("The matrix is not positive definite.")
+        return L
 
     def solve_triangular(self, L: Any, B: Any, transposed: bool = False) -> Any:
         """Solve L X = B, or L' X = B, for X of shape (D, K), with a lower L."""
@@ -178,12 +163,8 @@ class Device:
         if self.device.type != "cuda":
             return None
         cuda = self.torch.cuda
-        device = self.device
-        return (
-            cuda.mem_get_info(device)[0]
-            + cuda.memory_reserved(device)
-            - cuda.memory_allocated(device)
-        )
+        kept = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
+        return cuda.mem_get_info(self.device)[0] + kept
 
     def memory_error(self, n_bytes: int, what: str, cure: str) -> MemoryError:
         """The error to raise where `n_bytes` for `what` could not be had; the cure is a
@@ -289,11 +270,10 @@ def parse_device(device: Any) -> Device | None:
 
 def _devices(torch: Any) -> list[str]:
     """The current GPU, the other ones, the processor."""
-    first = torch.cuda.current_device() if torch.cuda.is_available() else 0
-    found = [
-        f"cuda:{k}"
-        for k in sorted(range(torch.cuda.device_count()), key=lambda k: k != first)
-    ]
+    cuda = torch.cuda
+    first = cuda.current_device() if cuda.is_available() else 0
+    numbers = sorted(range(cuda.device_count()), key=lambda k: k != first)
+    found = [f"cuda:{k}" for k in numbers]
     return found + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
 
 
@@ -308,9 +288,8 @@ def to_host(array: Any) -> NDArray:
     """
     if is_tensor(array):
         array = array.detach().cpu()
-        return (
-            array.float() if str(array.dtype) == "torch.bfloat16" else array
-        ).numpy()
+        # NumPy has not this type
+        return (array.float() if "bfloat16" in str(array.dtype) else array).numpy()
     if not is_foreign(array):
         return np.asarray(array)
     for way in (np.from_dlpack, partial(np.from_dlpack, device="cpu"), np.asarray):

@@ -141,8 +141,9 @@ class DeviceFourier:
             (torch.sin, 0, pairs, pairs),
             (torch.cos, pairs, m, 2 * pairs),
         ):
+            if start == stop:
+                continue
             columns = slice(first, first + stop - start)
-            if start < stop:
-                wave(angles[:, start:stop], out=out[:, columns])
-            if start < stop and amplitudes is not None:
+            wave(angles[:, start:stop], out=out[:, columns])
+            if amplitudes is not None:
                 out[:, columns] *= amplitudes[columns]

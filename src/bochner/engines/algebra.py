@@ -216,28 +216,31 @@ def cholesky(matrix: NDArray) -> NDArray:
     Entries above the diagonal stay what they were. Raises LinAlgError where the matrix
     is not positive definite.
     """
-    n = len(matrix)
-    for k in range(0, n, PANEL):
-        end = min(k + PANEL, n)
-        own = slice(k, end)
-        tiles = _tiles(end, n, PANEL)
-        corner = np.asfortranarray(matrix[own, own])
-        with single_threaded_blas():
-            potrf(corner)
-        matrix[own, own] = corner
-
-        def divide(part: slice, own: slice = own, corner: NDArray = corner) -> None:
-            trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
-            matrix[part, own] = rows.T
-
-        def update(part: slice, own: slice = own, end: int = end) -> None:
-            known = matrix[part, own] @ matrix[end : part.stop, own].T
-            known[:, part.start - end :] = np.tril(known[:, part.start - end :])
-            matrix[part, end : part.stop] -= known
-
-        in_threads(divide, tiles)
-        in_threads(update, tiles[::-1])
+    for own in _tiles(0, len(matrix), PANEL):
+        _eliminate(matrix, own)
     return matrix
+
+
+def _eliminate(matrix: NDArray, own: slice) -> None:
+    """One panel of a factor, and what is left below of the matrix."""
+    end = own.stop
+    tiles = _tiles(end, len(matrix), PANEL)
+    corner = np.asfortranarray(matrix[own, own])
+    with single_threaded_blas():
+        potrf(corner)
+    matrix[own, own] = corner
+
+    def divide(part: slice) -> None:
+        trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
+        matrix[part, own] = rows.T
+
+    def update(part: slice) -> None:
+        known = matrix[part, own] @ matrix[end : part.stop, own].T
+        known[:, part.start - end :] = np.tril(known[:, part.start - end :])
+        matrix[part, end : part.stop] -= known
+
+    in_threads(divide, tiles)
+    in_threads(update, tiles[::-1])
 
 
 def with_least_shift(
@@ -280,14 +283,9 @@ def with_least_shift(
 
 def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
     """Lower factor of gram + shift I; see `with_least_shift`."""
-    diagonal = np.diagonal(gram)
-
-    def factorise(shift: float) -> NDArray:
-        shifted = gram.copy()
-        np.fill_diagonal(shifted, diagonal + shift)
-        return cholesky(shifted)
-
-    return with_least_shift(factorise, shift, rounding, float(np.abs(diagonal).sum()))
+    lower = gram.copy()
+    copy_triangle(lower, below=False)
+    return cholesky_below(lower, np.diagonal(gram), shift, rounding)
 
 
 def cholesky_below(
@@ -427,12 +425,10 @@ def leading(matrix: Any, count: int) -> tuple[Floats, Floats]:
     else:
         values, vectors = _filtered(matrix, count)
     kept = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
-    values = values[kept]
     vectors = vectors[:, kept]
     largest = np.abs(vectors).argmax(axis=0)
-    return values, vectors * np.where(
-        vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0
-    )
+    negative = vectors[largest, np.arange(len(kept))] < 0
+    return values[kept], vectors * np.where(negative, -1.0, 1.0)
 
 
 def _filtered(matrix: Any, count: int) -> tuple[Floats, Floats]:
@@ -448,14 +444,8 @@ def _filtered(matrix: Any, count: int) -> tuple[Floats, Floats]:
     for _ in range(ROUNDS):
         values, inner = np.linalg.eigh(Q.T @ (matrix @ Q))
         Q = Q @ inner
-        half = (
-            max(
-                float(values[0]),
-                LEAST_EDGE * float(values[-1]),
-                np.finfo(np.float64).tiny,
-            )
-            / 2
-        )
+        edge = max(values[0], LEAST_EDGE * values[-1], np.finfo(np.float64).tiny)
+        half = float(edge) / 2
         before = Q
         now = (matrix @ Q) / half - Q
         for _ in range(DEGREE - 1):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
+from math import inf
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -42,7 +43,7 @@ SILENT = (
     "The Dask scheduler, or a worker of it, does not answer: check that it runs, "
     "connect a new Client, and start again."
 )
-# Of large tasks, which cannot be helped
+LARGE = 1 << 20  # bytes of a task, beyond which Dask may warn of what cannot be helped
 NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 
 # Clients of clusters whose workers have the versions of this process
@@ -77,13 +78,12 @@ class Cluster:
             Where the scheduler does not answer.
         """
         client = self.client
-        self._wait_for(lambda: client.status != "connecting", SILENT)
-        found: Any = None
+        # One that connects anew has given up all work, too
         if client.status == "running":
             found = self._answer(partial(client.scheduler_info, n_workers=-1))
-        if client.status != "running":
-            raise EngineError(SILENT)
-        return found["workers"]
+            if client.status == "running":
+                return found["workers"]
+        raise EngineError(SILENT)
 
     def look(self) -> None:
         """Look at the cluster, every few seconds.
@@ -105,7 +105,11 @@ class Cluster:
         if any(map(_is_busy, workers)):
             self.was_busy = now
         if now - self.had_workers > self.patience:
-            raise EngineError(self.without_workers)
+            raise EngineError(
+                f"The Dask scheduler has had no workers for {self.patience:.0f} s: "
+                "they may have died for lack of memory, or have not started; check "
+                "their logs, start workers, and start again."
+            )
         if now - self.was_busy > IDLE * self.patience:
             paused = sum(one.get("status") == "paused" for one in workers)
             raise EngineError(
@@ -115,8 +119,8 @@ class Cluster:
             )
 
     @cached_property
-    def smallest(self) -> tuple[int, int]:
-        """Memory limit, 0 for none, and threads of the worker that has the least
+    def smallest(self) -> tuple[float, int]:
+        """Memory limit, maybe infinite, and threads of the worker that has the least
         memory for a thread; once there are workers, of the versions of this process.
 
         Raises
@@ -125,12 +129,14 @@ class Cluster:
             Where there are none, or naming one that has no bochner, or another version
             of it, of NumPy or of Python.
         """
-        workers = self._wait_for(self.workers, self.without_workers).values()
-        limits = [(one["memory_limit"], one["nthreads"]) for one in workers]
+        self.begin_to_look()
+        while not (workers := self.workers().values()):
+            self.look()
+            sleep(POLL)
         if self.client not in _same:
             self._require_same_versions()
-        limited = [one for one in limits if one[0]]
-        return min(limited, key=lambda one: one[0] / one[1], default=(0, 1))
+        found = [(one["memory_limit"] or inf, one["nthreads"]) for one in workers]
+        return min(found, key=lambda one: one[0] / one[1])
 
     def require_memory(self, work: Callable[..., Any]) -> None:
         """Raise MemoryError where work takes more than a worker has for it."""
@@ -138,7 +144,7 @@ class Cluster:
         limit, threads = self.smallest
         threads = 1 if getattr(work, "whole_worker", False) else threads
         free = OWN_SHARE * limit / threads
-        if limit and need > free:
+        if need > free:
             raise MemoryError(
                 f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free "
                 f"on a worker (tasks at a time: {threads}; memory_limit of "
@@ -159,30 +165,12 @@ class Cluster:
                 )
         _same.add(self.client)
 
-    @property
-    def without_workers(self) -> str:
-        """What to say where there are no workers."""
-        return (
-            f"The Dask scheduler has had no workers for {self.patience:.0f} s: they "
-            "may have died for lack of memory, or have not started; check their logs, "
-            "start workers, and start again."
-        )
-
     def _answer(self, ask: Callable[[], T]) -> T:
         """What a call returns, which may never do so."""
         try:
             return begun(ask).result(self.patience)
         except TimeoutError:
             raise EngineError(SILENT) from None
-
-    def _wait_for(self, look: Callable[[], T], why: str) -> T:
-        """What is found at last."""
-        deadline = monotonic() + self.patience
-        while not (found := look()):
-            if monotonic() > deadline:
-                raise EngineError(why)
-            sleep(0.05)
-        return found
 
 
 def _asker() -> Callable[[], set[str]]:
@@ -263,7 +251,8 @@ class DaskEngine:
         """Bytes that work may take on the smallest worker, for all of its threads;
         None where workers have no limit.
         """
-        return int(OWN_SHARE * self.cluster.smallest[0]) or None
+        limit, _ = self.cluster.smallest
+        return None if limit == inf else int(OWN_SHARE * limit)
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -309,13 +298,13 @@ class DaskEngine:
             Where a worker has not the memory that the work says it takes.
         """
         self.cluster.require_memory(work)
-        packer = _Packer(file := io.BytesIO(), pickle.HIGHEST_PROTOCOL)
+        packer = _Packer()
         packer.dump(Call(work, arguments))
-        left_out = packer.left_out
-        given = file.getvalue(), list(left_out), *map(_culled, left_out.values())
+        given = packer.file.getvalue(), *map(_culled, packer.left_out)
         name = f"bochner-{name_of(work)}-{uuid4().hex}"
-        with self._explaining(), dask.config.set(NO_WARNING):
-            if all(isinstance(one, Future) for one in left_out.values()):
+        changes = NO_WARNING if len(given[0]) > LARGE else {}
+        with self._explaining(), dask.config.set(changes):
+            if all(isinstance(one, Future) for one in packer.left_out):
                 return self.client.submit(_do, *given, key=name, fifo_timeout=0)
             lazy = dask.delayed(_do, pure=False)(*given, dask_key_name=name)
             return self.client.compute(lazy, fifo_timeout=0)
@@ -376,8 +365,8 @@ def name_of(work: Callable[..., Any]) -> str:
     return getattr(work, "__name__", type(work).__name__).strip("_<>")
 
 
-def _do(data: bytes, left_out: Sequence[int], *values: Any) -> Any:
-    call: Call = _Unpacker(data, dict(zip(left_out, values, strict=True))).load()
+def _do(data: bytes, *values: Any) -> Any:
+    call: Call = _Unpacker(data, values).load()
     worker = get_worker()
     where = f"worker {worker.name} at {worker.address}"
     return call.do(worker.state.nthreads, where)
@@ -396,26 +385,28 @@ def _culled(item: Any) -> Any:
 class _Packer(cloudpickle.Pickler):
     """Pickles without the futures and lazy objects of Dask, however deep these lie."""
 
-    def __init__(self, file: io.BytesIO, protocol: int) -> None:
-        super().__init__(file, protocol)
-        self.left_out = dict[int, Any]()
+    def __init__(self) -> None:
+        super().__init__(file := io.BytesIO())
+        self.file = file
+        self.left_out = list[Any]()
+        self.places = dict[int, int]()
 
     def persistent_id(self, item: Any) -> int | None:
-        """Number of an object that is left out."""
-        if not (
-            isinstance(item, Future)
-            or (hasattr(type(item), "__dask_graph__") and dask.is_dask_collection(item))
+        """Place of an object among those that are left out."""
+        if not isinstance(item, Future) and not (
+            hasattr(type(item), "__dask_graph__") and dask.is_dask_collection(item)
         ):
             return None
-        self.left_out[id(item)] = item
-        return id(item)
+        place = self.places.setdefault(id(item), len(self.left_out))
+        self.left_out[place : place + 1] = [item]
+        return place
 
 
 class _Unpacker(pickle.Unpickler):
-    def __init__(self, data: bytes, values: dict[int, Any]) -> None:
+    def __init__(self, data: bytes, values: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(data))
         self.values = values
 
-    def persistent_load(self, number: int) -> Any:
+    def persistent_load(self, place: int) -> Any:
         """What has come of an object that was left out."""
-        return self.values[number]
+        return self.values[place]
