@@ -141,21 +141,6 @@ class TestResults:
             10,
         ]
 
-    def test_only_the_part_of_a_graph_that_is_needed_travels(self, client, monkeypatch):
-        sent = []
-        compute = Client.compute
-        monkeypatch.setattr(
-            Client,
-            "compute",
-            lambda self, lazy, **options: (
-                sent.append(len(lazy.dask)) or compute(self, lazy, **options)
-            ),
-        )
-        blocks = da.zeros((1000, 1), chunks=(1, 1)).to_delayed().ravel()
-        engine = DaskEngine(client)
-        assert engine.result(engine.submit(noisy, blocks[7])) == 0
-        assert max(sent) < 10
-
     def test_partitions_are_let_go(self, client):
         engine = DaskEngine(client)
         reduce(

@@ -201,11 +201,9 @@ def gram(A: NDArray, out: NDArray) -> NDArray:
     def panel(part: slice) -> None:
         below = slice(part.start, D)
         np.matmul(A[:, below].T, A[:, part], out=out[below, part])
-        out[part, part.stop :] = out[part.stop :, part].T
-        own = out[part, part]
-        own[:] = np.tril(own) + np.tril(own, -1).T
 
     in_threads(panel, _tiles(0, D, PANEL))
+    copy_triangle(out, below=False)
     return out
 
 

@@ -10,7 +10,6 @@ from contextlib import ContextDecorator
 from ctypes import PYFUNCTYPE, c_int, c_void_p, cast
 from itertools import product
 from threading import Lock, RLock, local
-from typing import Any
 from weakref import ref
 
 from threadpoolctl import LibController, ThreadpoolController
@@ -28,21 +27,19 @@ class _Library:
         self.set_threads = library.set_num_threads
         self.is_of_a_thread = getattr(library, "threading_layer", "") == "openmp"
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
-            get, put = (
+            names = [
                 f"{prefix}openblas_{verb}_num_threads{suffix}"
                 for verb in ("get", "set")
-            )
-            if (
-                not self.is_of_a_thread
-                and hasattr(library.dynlib, get)
-                and hasattr(library.dynlib, put)
+            ]
+            if self.is_of_a_thread or not all(
+                hasattr(library.dynlib, name) for name in names
             ):
-                self.threads = PYFUNCTYPE(c_int)(_address(library, get))
-                self.set_threads = PYFUNCTYPE(None, c_int)(_address(library, put))
-
-
-def _address(library: LibController, name: str) -> Any:
-    return cast(getattr(library.dynlib, name), c_void_p).value
+                continue
+            get, put = (
+                cast(getattr(library.dynlib, name), c_void_p).value for name in names
+            )
+            self.threads = PYFUNCTYPE(c_int)(get)
+            self.set_threads = PYFUNCTYPE(None, c_int)(put)
 
 
 class _Limits:

@@ -18,8 +18,6 @@ from weakref import WeakSet
 
 import cloudpickle
 import dask
-from dask.delayed import Delayed
-from dask.optimization import cull
 from distributed import Client, Future, KilledWorker, get_worker
 from distributed.comm.core import CommClosedError
 
@@ -300,7 +298,7 @@ class DaskEngine:
         self.cluster.require_memory(work)
         packer = _Packer()
         packer.dump(Call(work, arguments))
-        given = packer.file.getvalue(), *map(_culled, packer.left_out)
+        given = packer.file.getvalue(), *packer.left_out
         name = f"bochner-{name_of(work)}-{uuid4().hex}"
         changes = NO_WARNING if len(given[0]) > LARGE else {}
         with self._explaining(), dask.config.set(changes):
@@ -309,7 +307,7 @@ class DaskEngine:
             lazy = dask.delayed(_do, pure=False)(*given, dask_key_name=name)
             return self.client.compute(lazy, fifo_timeout=0)
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Any) -> Future:
         """A value that the cluster keeps, made by a task: scattered ones die with
         their worker.
         """
@@ -370,16 +368,6 @@ def _do(data: bytes, *values: Any) -> Any:
     worker = get_worker()
     where = f"worker {worker.name} at {worker.address}"
     return call.do(worker.state.nthreads, where)
-
-
-def _culled(item: Any) -> Any:
-    """A lazy object with the part of its graph that it needs, as the whole of it
-    would travel with each partition.
-    """
-    if not isinstance(item, Delayed):
-        return item
-    graph, _ = cull(dict(item.__dask_graph__()), [item.key])
-    return Delayed(item.key, graph)
 
 
 class _Packer(cloudpickle.Pickler):

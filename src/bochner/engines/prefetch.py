@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Thread
@@ -45,8 +45,7 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     except (
         RuntimeError
     ):  # no more threads can be started: each item is made when it is asked for
-        with _closed(items):
-            yield from items
+        yield from items
         return
     try:
         while True:
@@ -105,20 +104,14 @@ def _fill(
     """
     failure = None
     try:
-        with _closed(items):
-            for item in items:
-                room.get()
-                if stopped:
-                    return
-                ready.put((True, item))
-                del item
-                if stopped:
-                    return
+        for item in items:
+            room.get()
+            if stopped:
+                break
+            ready.put((True, item))
+            del item
+        if isinstance(items, Generator):
+            items.close()
     except BaseException as raised:
         failure = raised
     ready.put((False, failure))
-
-
-def _closed(items: Iterator[Any]) -> AbstractContextManager[Any]:
-    """Close what is a generator after the block."""
-    return closing(items) if isinstance(items, Generator) else nullcontext()
