@@ -35,18 +35,15 @@ def any_arrays(method: Method) -> Method:
     def call(*arguments: Any, **named: Any) -> Any:
         bound = takes.bind_partial(*arguments, **named)
         foreign = {
-            name: bound.arguments[name]
-            for name in ARRAYS
-            if is_foreign(bound.arguments.get(name))
+            name: array
+            for name, array in bound.arguments.items()
+            if name in ARRAYS and is_foreign(array)
         }
         if not foreign:
             return method(*arguments, **named)
-        place = device_of(
-            *(array for name, array in foreign.items() if name not in ASIDE)
-        )
-        bound.arguments.update(
-            (name, to_host(array)) for name, array in foreign.items()
-        )
+        place = device_of(*(foreign[name] for name in foreign if name not in ASIDE))
+        for name, array in foreign.items():
+            bound.arguments[name] = to_host(array)
         with (
             nullcontext() if place is None or place.is_host else settings(device=place)
         ):

@@ -123,9 +123,11 @@ class Device:
         where the process allows it: its switch is off for the start of the product.
         """
         switch = self.torch.backends.cuda.matmul
-        name, exact = "allow_tf32", False
-        if hasattr(switch, "fp32_precision"):
-            name, exact = "fp32_precision", "ieee"
+        name, exact = (
+            ("fp32_precision", "ieee")
+            if hasattr(switch, "fp32_precision")
+            else ("allow_tf32", False)
+        )
         with _exact_products:
             before = getattr(switch, name)
             is_exact = before in (exact, "none")

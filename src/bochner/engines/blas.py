@@ -36,7 +36,8 @@ class _Library:
             ):
                 continue
             get, put = (
-                cast(getattr(library.dynlib, name), c_void_p).value for name in names
+                cast(getattr(library.dynlib, name), c_void_p).value or 0
+                for name in names
             )
             self.threads = PYFUNCTYPE(c_int)(get)
             self.set_threads = PYFUNCTYPE(None, c_int)(put)
