@@ -32,7 +32,6 @@ ENDS = {
         COUNT
     ],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
-    "engines/base.py with_sum": [INPUT],
     "engines/dask.py Cluster.smallest": [OTHERS],
     "engines/dask.py DaskEngine.result": [OTHERS],
     "engines/futures.py FuturesEngine.result": [OTHERS],

@@ -73,13 +73,13 @@ def pieces(
     """
 
     def first(rows: int) -> tuple[T, int]:
-        return compute(*(array[:rows, ...] for array in arrays)), rows
+        return compute(*(array[:rows] for array in arrays)), rows
 
-    n = arrays[0].shape[0]
+    n = len(arrays[0])
     found, step = with_smaller_blocks(first, n, place, row_bytes)
     yield found
     for start in range(step, n, step):
-        yield compute(*(array[start : start + step, ...] for array in arrays))
+        yield compute(*(array[start : start + step] for array in arrays))
 
 
 @dataclass(frozen=True)

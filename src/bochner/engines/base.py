@@ -113,12 +113,11 @@ def with_sum(
     """Sums over consecutive ranges and the next one, neighbours added where the tree
     of `reduce` does.
     """
-    first, size, total = own
-    sums = list(sums)
-    while sums and sums[-1].size == size and sums[-1].first % (2 * size) == 0:
-        left = sums.pop()
-        first, size, total = left.first, 2 * size, add(left.total, total)
-    return [*sums, RangeSum(first, size, total)]
+    size = 2 * own.size
+    if not sums or 2 * sums[-1].size != size or sums[-1].first % size:
+        return [*sums, own]
+    first, _, left = sums[-1]
+    return with_sum(sums[:-1], RangeSum(first, size, add(left, own.total)), add)
 
 
 def whole(
