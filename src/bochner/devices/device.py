@@ -260,7 +260,7 @@ def parse_device(device: Any) -> Device | None:
             f"device={name!r} needs PyTorch: python -m pip install torch."
         ) from error
     there = _devices(torch)
-    found = next((one for one in there if name in (one, one.partition(":")[0])), None)
+    found = next((one for one in there if f"{one}:".startswith(f"{name}:")), None)
     if found is None:
         raise ValueError(
             f"device={name!r} is not available: PyTorch has {', '.join(there)}. "

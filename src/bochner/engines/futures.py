@@ -84,8 +84,12 @@ class FuturesEngine:
         running = dict[Future, Task]()
         try:
             while not handle.done:
-                for task in islice(waiting, AHEAD * self.n_workers - len(running)):
-                    running[self._begun(task)] = task
+                try:
+                    for task in islice(waiting, AHEAD * self.n_workers - len(running)):
+                        call = Call(task.work, tuple(task.take_arguments()))
+                        running[self.executor.submit(call.do)] = task
+                except RuntimeError as error:
+                    raise _lost(error) from error
                 done = wait(running, self.patience, FIRST_COMPLETED).done
                 if not done:
                     raise EngineError(
@@ -105,13 +109,6 @@ class FuturesEngine:
             for future in running:
                 future.cancel()
         return handle.value
-
-    def _begun(self, task: Task) -> Future:
-        call = Call(task.work, tuple(task.take_arguments()))
-        try:
-            return self.executor.submit(call.do)
-        except RuntimeError as error:
-            raise _lost(error) from error
 
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)
