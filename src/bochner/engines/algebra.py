@@ -29,6 +29,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 
 LETTERS = {"f": "s", "d": "d"}
+NO_FACTOR = "The matrix is not positive definite, or singular."
 
 
 @cache
@@ -65,13 +66,16 @@ def _call(routine: str, *arguments: Any) -> None:
     _routine(LETTERS[dtype.char] + routine, len(pointers))(*pointers)
 
 
-def _informed(routine: str, *arguments: Any) -> int:
-    """Call a routine of LAPACK and return its INFO."""
+def _lapack(routine: str, *arguments: Any) -> None:
+    """Call a routine of LAPACK; LinAlgError where its INFO says that there is no
+    result.
+    """
     info = c_int(0)
     _call(routine, *arguments, byref(info))
     if info.value < 0:
         raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
-    return info.value
+    if info.value:
+        raise LinAlgError(NO_FACTOR)
 
 
 def _leading(matrix: NDArray) -> int:
@@ -96,14 +100,12 @@ def potrf(matrix: NDArray) -> None:
     LinAlgError where there is none.
     """
     place, factor = _triangle(matrix)
-    if _informed("potrf", place, len(factor), factor):
-        raise LinAlgError("The matrix is not positive definite.")
+    _lapack("potrf", place, len(factor), factor)
 
 
 def trtrs(lower: NDArray, B: NDArray) -> None:
     """Overwrite B by the solution X of L X = B; LinAlgError where L is singular."""
-    if _informed("trtrs", "L", "N", "N", *B.shape, lower, B):
-        raise LinAlgError("The triangular matrix is singular.")
+    _lapack("trtrs", "L", "N", "N", *B.shape, lower, B)
 
 
 def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
@@ -118,7 +120,7 @@ def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
 def potrs(lower: NDArray, B: NDArray) -> None:
     """Overwrite B by the solution X of L L'X = B, L in either order."""
     place, factor = _triangle(lower)
-    _informed("potrs", place, *B.shape, factor, B)
+    _lapack("potrs", place, *B.shape, factor, B)
 
 
 def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -135,7 +137,7 @@ def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     n = len(matrix)
     diagonal, beside, factors = np.empty((3, n), matrix.dtype)
     work = np.empty(64 * n, matrix.dtype)
-    _informed("sytrd", "L", n, matrix, diagonal, beside, factors, work, len(work))
+    _lapack("sytrd", "L", n, matrix, diagonal, beside, factors, work, len(work))
     return diagonal, beside[: n - 1], factors[: n - 1]
 
 
@@ -145,17 +147,17 @@ def pttrf(diagonal: NDArray, beside: NDArray) -> None:
 
     LinAlgError where it is not positive definite.
     """
-    wrong = _informed("pttrf", len(diagonal), diagonal, beside)
+    _lapack("pttrf", len(diagonal), diagonal, beside)
     # The last one is NaN where another one is
-    if wrong or not diagonal[-1] > 0:
-        raise LinAlgError("The matrix is not positive definite.")
+    if not diagonal[-1] > 0:
+        raise LinAlgError(NO_FACTOR)
 
 
 def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
     """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf`
     makes them.
     """
-    _informed("pttrs", *B.shape, pivots, ratios, B)
+    _lapack("pttrs", *B.shape, pivots, ratios, B)
 
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time

@@ -134,12 +134,10 @@ def _known() -> _Process:
     there.
     """
     global _process
-    if _process is not None:
-        return _process
-    with _lock:
-        if _process is None:
-            _process = _Process()
-        return _process
+    if _process is None:
+        with _lock:
+            _process = _process or _Process()
+    return _process
 
 
 class single_threaded_blas(ContextDecorator):
