@@ -88,8 +88,8 @@ def reduce(
             engine.watch(own, partial(advance, k))
         sums = with_sum(sums, RangeSum(k, 1, own), add)
     total = whole(sums, add)
-    # Handles of parts of the sum would keep these while all of it is waited for
-    del sums, own
+    # Handles would keep parts of the sum, while all of it is waited for
+    del common, sums, own
     return engine.result(total)
 
 
