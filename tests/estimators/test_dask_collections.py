@@ -20,7 +20,7 @@ from bochner import (
     KernelMachineRegressor,
     open_source,
 )
-from bochner.inputs.training import Stream
+from bochner.inputs.training import Stream, TrainingRows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
 from bochner.selection.budget import Budget
@@ -143,7 +143,8 @@ class TestFits:
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
         held = regressor()
         held._begin()
-        assert held._fit_stream(Stream(of_arrays(X, y), Roles(None)), Budget()) is None
+        rows = TrainingRows.of(Stream(of_arrays(X, y), Roles(None)), held._seed())
+        held._fit_in_passes(rows, Budget())
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"
         assert np.array_equal(found.feature_weights_, held.feature_weights_)

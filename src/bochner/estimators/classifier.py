@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -25,7 +25,7 @@ from bochner.estimators.calibration import (
     set_thresholds_of,
     stacked_scores,
 )
-from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
+from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.other_losses import (
     ClassFit,
     as_squared,
@@ -46,14 +46,13 @@ from bochner.features.leaves import seeded
 from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
+from bochner.inputs.training import Target, TrainingRows, column_units
 from bochner.kernels import Kernel
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
-from bochner.sources.scan import TableSummary
 
 FEW_ROWS = 20
 
@@ -547,48 +546,27 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         return Target(checked_labels(self, X, y), checked_weight(sample_weight, X))
 
-    def _with_class_weights(self, X: Any, target: Target) -> Target:
+    def _with_class_weights(self, rows: TrainingRows) -> TrainingRows:
         if self.class_weight is None:
-            return target
-        if isinstance(self.class_weight, str):
-            labels, number = np.unique(target.y, return_inverse=True)
-            factor = _balancing_factors(
-                np.bincount(number, target.weight, len(labels)).astype(float)
-            )[number]
-        else:
-            factor = compute_sample_weight(self.class_weight, target.y)
-        weight = checked_weight(
-            factor if target.weight is None else target.weight * factor, X
-        )
-        return target._replace(weight=weight)
-
-    def _stream_with_class_weights(
-        self, stream: Stream, overview: TableSummary
-    ) -> CheckedRows:
-        """The rows with the weights of their classes."""
-        if self.class_weight is None or not overview.classes:
-            return super()._stream_with_class_weights(stream, overview)
-        labels = np.array(list(overview.classes))
-        totals = np.array(list(overview.classes.values()))
+            return rows
+        labels, totals = rows.label_weights()
         if isinstance(self.class_weight, str):
             factors = _balancing_factors(totals)
         else:
-            factors = np.array(
-                [self.class_weight.get(label, 1.0) for label in overview.classes]
-            )
-        order = np.argsort(labels)
-        weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        sample = weighted.weighed(overview.sample)
-        summary = replace(overview, weight=float(totals @ factors))
-        return CheckedRows(*sample, replace(stream, roles=weighted), summary)
+            factors = compute_class_weight(self.class_weight, classes=labels, y=labels)
+        return rows.with_class_weights(factors)
 
-    def _learn_target(self, target: Target, classes: Any = None) -> Targets:
+    def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:
+        labels, weights = rows.label_weights()
+        if not rows.are_all:
+            # Twice, as a single row of each class would be warned of
+            check_classification_targets(np.repeat(labels, 2))
         self._store_classes(
-            distinct(target.y) if classes is None else np.unique(classes), len(target.y)
+            labels if classes is None else np.unique(classes), rows.n_rows or 0
         )
-        self._refuse_other_targets(target, in_parts=True)
+        self._refuse_other_labels(labels, in_parts=True)
         self.class_count_ = np.zeros(len(self.classes_))
-        self._count_targets(target)
+        self.class_count_[np.searchsorted(self.classes_, labels)] = weights
         return self._known_targets()
 
     def _count_targets(self, target: Target, left: float = 1.0) -> None:
@@ -596,20 +574,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.class_count_ = left * self.class_count_ + np.bincount(
             class_numbers, target.weight, len(self.classes_)
         )
-
-    def _learn_target_of(self, overview: TableSummary) -> Targets:
-        labels = list(overview.classes or {})
-        text = any(isinstance(label, str) for label in labels)
-        classes = np.array(labels, dtype=object if text else None)
-        check_classification_targets(
-            np.repeat(classes, 2)
-        )  # which warns of a single row for each class
-        order = np.argsort(classes)
-        self._store_classes(classes[order], overview.n_rows or 0)
-        self.class_count_ = np.array(
-            list((overview.classes or {}).values()), np.float64
-        )[order]
-        return self._known_targets()
 
     def _store_classes(self, classes: NDArray, n_rows: int) -> None:
         """Keep the classes; ValueError where each row has its own."""
@@ -626,7 +590,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return Signs(self.classes_)
 
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
-        new = np.setdiff1d(distinct(target.y), self.classes_)[:5].tolist()
+        self._refuse_other_labels(distinct(target.y), in_parts)
+
+    def _refuse_other_labels(self, labels: NDArray, in_parts: bool) -> None:
+        """Raise ValueError where labels are none of the classes."""
+        new = np.setdiff1d(labels, self.classes_)[:5].tolist()
         if new and in_parts:
             raise ValueError(
                 f"y holds {new}, which are not among the classes "
@@ -736,10 +704,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.feature_weights_ = found.coef
         self.stack_ = found.stack
 
-    def _solve_other_rows(self, X: Any, target: Target) -> None:
+    def _solve_other_rows(self, rows: TrainingRows) -> None:
         self.class_count_ = np.zeros(len(self.classes_))
-        self._count_targets(target)
-        source = self._other_rows(X, target, self._known_targets())
+        self._count_targets(rows.target)
+        source = self._other_rows(rows, self._known_targets())
         seed = self._seed()
         features = self.features_
         alpha = self._start.alpha

@@ -354,17 +354,11 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         require_one_of("n_repeats", n_repeats, "a positive integer")
         require_one_of("n_rows", n_rows, "a positive integer")
-        X, y, sample_weight = given_batch(X, y, sample_weight)
-        X = self._rows(X, reset=False)
-        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
-        self._refuse_other_targets(target)
-        rows = (
-            target.y,
-            target.weight,
-            self.feature_weights_.dtype,
-            self._known_targets(),
-        )
-        source = encoded_source(self.encoder_, X, *rows)
+        rows = self._checked(*given_batch(X, y, sample_weight))
+        rows = self._with_class_weights(rows)
+        self._refuse_other_targets(rows.target)
+        own = rows.y, rows.weight, self.feature_weights_.dtype, self._known_targets()
+        source = encoded_source(self.encoder_, rows.X, *own)
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 

@@ -69,16 +69,15 @@ from bochner.features.leaves import (
 from bochner.inputs.checks import threads_of
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
-    CheckedRows,
-    Stream,
+    Target,
+    TrainingRows,
     column_units,
     draw,
     encoded_source,
-    given,
+    exceeds_limit,
     given_batch,
-    large,
+    open_training,
     rows_to_map,
-    sampled_rows,
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
@@ -97,10 +96,7 @@ from bochner.selection.problem import Problem, SearchSpace, prepare
 from bochner.selection.report import of_many_columns
 from bochner.selection.validation import mixture
 from bochner.settings import current
-from bochner.sources.base import Batch
 from bochner.sources.rowwise import require_fitted
-from bochner.sources.scan import TableSummary, scan
-from bochner.sources.stream import StreamSource
 
 Targets = Callable[[NDArray], NDArray]
 MAPS: dict[str, Callable[..., FeatureMap]] = {
@@ -122,27 +118,6 @@ HASHED_A_ROW = 8  # columns for each row that they are chosen by
 # That tell the means of features, and precondition their equations, of a fit where all
 # is chosen
 FIRST_ROWS = 20_000
-
-
-class Target(NamedTuple):
-    """Checked targets of rows in memory.
-
-    Attributes
-    ----------
-    y : array of shape (n,) or (n, K)
-        Numbers or labels.
-    weight : array of shape (n,) or None
-    mean, scale : arrays of shape (K,)
-        Of numbers.
-    bounds : PredictionBounds
-        Of numbers.
-    """
-
-    y: NDArray
-    weight: NDArray[np.float64] | None
-    mean: Any = None
-    scale: Any = None
-    bounds: Any = None
 
 
 class Prepared(NamedTuple):
@@ -240,14 +215,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
 
     @abstractmethod
-    def _learn_target(self, target: Target, classes: Any = None) -> Targets:
+    def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:
         """Store the scale of the targets, or the classes; return how the solver's
         targets are made of them.
         """
-
-    @abstractmethod
-    def _learn_target_of(self, overview: TableSummary) -> Targets:
-        """Store the scale of the targets, or the classes, by a summary of all rows."""
 
     @abstractmethod
     def _known_targets(self) -> Targets:
@@ -284,7 +255,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return None
 
     @abstractmethod
-    def _solve_other_rows(self, X: Any, target: Target) -> None:
+    def _solve_other_rows(self, rows: TrainingRows) -> None:
         """Solve for other rows with all that was chosen."""
 
     def _count_targets(self, target: Target, left: float) -> None:
@@ -292,19 +263,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         is left.
         """
 
-    def _with_class_weights(self, X: Any, target: Target) -> Target:
-        """Targets with the weights that parameters give them."""
-        return target
+    def _with_class_weights(self, rows: TrainingRows) -> TrainingRows:
+        """Rows with the weights that parameters give them."""
+        return rows
 
-    def _stream_with_class_weights(
-        self, stream: Stream, overview: TableSummary
-    ) -> CheckedRows:
-        """Rows in passes with the weights that parameters give them."""
-        return CheckedRows(*overview.sample, stream, overview)
-
-    def _cross_fit(
-        self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget
-    ) -> Any:
+    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
         """Predictions for all rows by machines without their fold; None where none
         are wanted.
         """
@@ -312,61 +275,87 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     # Fits
 
+    def _open(
+        self, X: Any, y: Any, sample_weight: Any, *, is_new: bool, **options: Any
+    ) -> TrainingRows:
+        """The rows, checked, those of a new fit or others; options of
+        `open_training`.
+        """
+        check = partial(self._checked, is_new=is_new)
+        rows = open_training(
+            X,
+            y,
+            sample_weight,
+            check,
+            seed=self._seed(),
+            labels=is_classifier(self),
+            verbose=self.verbose,
+            **options,
+        )
+        if is_new and not rows.are_all:
+            validate_data(self, rows.X, reset=True, skip_check_array=True)
+        return rows
+
+    def _checked(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        is_new: bool = False,
+        cautions: bool = True,
+    ) -> TrainingRows:
+        """Rows in memory, checked."""
+        X = self._rows(X, reset=is_new, cautions=cautions)
+        return TrainingRows(X, self._checked_target(X, y, sample_weight))
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
         budget = self._request.budget()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            if (few := self._fit_stream(stream, budget)) is None:
-                return self
-            X, y, sample_weight = few
-        X = self._rows(X, reset=True)
-        target = self._checked_target(X, y, sample_weight)
-        if (stream := self._large(X, target)) is not None:
-            self._fit_stream(stream, budget)
-            return self
-        X, content = _told_apart(X)
-        target = self._with_class_weights(X, target)
-        targets = self._learn_target(target)
-        X, target, content = self._some_rows(
-            X, target, content, targets(target.y[:1]).shape[1], budget
-        )
-        rows, _ = self._encode(
-            CheckedRows(X, target.y, target.weight, content=content),
-            targets,
-            "whole",
-            budget,
-        )
-        choice = self._choose(rows)
-        design, problem = self._draw_and_plan(rows, choice)
-        crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
+        refusal = self._refusal("rows that are read in passes")
+        rows = self._open(X, y, sample_weight, is_new=True, refusal=refusal)
+        if not rows.are_all:
+            return self._fit_in_passes(rows, budget)
+        if not refusal and exceeds_limit(rows.X):
+            table = table_shape(rows.X, rows.y, is_classifier(self))
+            refuse_limit(self._request, table)
+        X, content = _told_apart(rows.X)
+        rows = self._with_class_weights(replace(rows, X=X, content=content))
+        targets = self._learn_target(rows)
+        rows = self._timely(rows, targets(rows.target.y[:1]).shape[1], budget)
+        prepared, _ = self._encode(rows, targets, "whole", budget)
+        choice = self._choose(prepared)
+        design, problem = self._draw_and_plan(prepared, choice)
+        crossed = self._cross_fit(rows, prepared)
         if crossed is not None:
             problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
-        with self._progress(rows) as advance:
+        with self._progress(prepared) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
             found = self._by_loss(
-                design, solution, replace(problem, budget=rows.budget), rows, target
+                design,
+                solution,
+                replace(problem, budget=budget),
+                prepared,
+                rows.target,
             )
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
-        self._store(solution, choice, found, rows, design)
+        self._store(solution, choice, found, prepared, design)
         self._measure(
-            (found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget
+            (found or solution).unseen,
+            prepared.source,
+            prepared.n_rows,
+            prepared.seed,
+            budget,
         )
         return self
 
-    def _some_rows(
-        self,
-        X: Any,
-        target: Target,
-        content: NDArray | None,
-        n_outputs: int,
-        budget: Budget,
-    ) -> tuple[Any, Target, NDArray | None]:
+    def _timely(
+        self, rows: TrainingRows, n_outputs: int, budget: Budget
+    ) -> TrainingRows:
         """The rows, or as many of them as a time limit allows."""
-        n_rows = X.shape[0]
-        held = X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
+        n_rows, n_columns = rows.X.shape
+        held = rows.X.nnz / max(n_rows, 1) if sp.issparse(rows.X) else n_columns
         most = budget.n_fitted(held, n_outputs)
         least = budget.least(n_rows, held, n_outputs)
         if budget.limit is not None and budget.limit < least:
@@ -375,7 +364,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"takes {least:.1g} seconds at least."
             )
         if n_rows <= most:
-            return X, target, content
+            return rows
         some = np.sort(
             np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False)
         )
@@ -383,28 +372,19 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.",
             bool(self.verbose),
         )
-        weight = None if target.weight is None else target.weight[some]
-        target = target._replace(y=target.y[some], weight=weight)
-        return rows_of(X, some), target, None if content is None else content[some]
+        return rows.take(some)
 
-    def _fit_stream(self, stream: Stream, budget: Budget) -> Batch | None:
-        """Look at all rows once, choose on a sample of them, and solve for all in
-        passes; few rows are returned.
-        """
-        if self._request.needs_all() is not None and stream.is_small:
-            return stream.gather()
-        self._refuse("rows that are read in passes")
-        overview = self._scan(stream)
-        if (
-            stream.table.sample is None
-            and overview.n_rows == overview.sample.X.shape[0]
-        ):
-            return overview.sample
-        rows, source = self._open_stream(stream, overview, "streamed", budget)
-        choice = self._choose(rows)
-        design, problem = self._draw_and_plan(rows, choice)
-        with self._progress(rows) as advance:
-            passes = design.telling(advance).of(source).by(stream.engine)
+    def _fit_in_passes(self, rows: TrainingRows, budget: Budget) -> Self:
+        """Choose on a sample of the rows, and solve for all in passes."""
+        rows = self._with_class_weights(rows)
+        assert rows.stream is not None
+        prepared, source = self._encode(
+            rows, self._learn_target(rows), "streamed", budget
+        )
+        choice = self._choose(prepared)
+        design, problem = self._draw_and_plan(prepared, choice)
+        with self._progress(prepared) as advance:
+            passes = design.telling(advance).of(source).by(rows.stream.engine)
             # Else each thread reads for itself
             ahead = self.solver_ == "cg" or passes.has_one_sum
             passes = passes.of(replace(source, ahead=ahead))
@@ -414,13 +394,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                     design.features, design.place, problem.needs.evaluated
                 )
             else:
-                solution = solve("cg", passes, problem, sample=rows.source)
-            found = self._by_loss_in_passes(passes, design, solution, problem, rows)
+                solution = solve("cg", passes, problem, sample=prepared.source)
+            found = self._by_loss_in_passes(passes, design, solution, problem, prepared)
         self._store(solution, choice, found)
         self._measure(
-            (found or solution).unseen, rows.source, rows.n_rows, rows.seed, rows.budget
+            (found or solution).unseen,
+            prepared.source,
+            prepared.n_rows,
+            prepared.seed,
+            budget,
         )
-        return None
+        return self
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance
@@ -428,46 +412,39 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         check_is_fitted(self)
         self._outdate_importance()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            if (few := self._refit_stream(stream)) is None:
-                return self
-            X, y, sample_weight = few
-        X = self._rows(X, reset=False)
-        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
-        self._refuse_other_targets(target)
-        self._solve_other_rows(X, target)
+        needs_all = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
+        refusal = (
+            "This fit needed all rows in memory, and so does refit: give rows in "
+            "memory, or fit again."
+        )
+        rows = self._open(
+            X,
+            y,
+            sample_weight,
+            is_new=False,
+            refusal=refusal if needs_all else "",
+            first=FIRST_ROWS,
+            stays=True,
+        )
+        rows = self._with_class_weights(rows)
+        if not rows.are_all:
+            return self._refit_in_passes(rows)
+        self._refuse_other_targets(rows.target)
+        self._solve_other_rows(rows)
         return self
 
-    def _refit_stream(self, stream: Stream) -> Batch | None:
-        """Solve for rows that are read in passes, with the bins that there were;
-        returns few rows that go whole.
-        """
-        whole = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
-        if whole and stream.is_small:
-            return stream.gather()
-        if whole:
-            raise ValueError(
-                "This fit needed all rows in memory, and so does refit: give rows in "
-                "memory, or fit again."
-            )
+    def _refit_in_passes(self, rows: TrainingRows) -> Self:
+        """Solve for rows that are read in passes, with the bins that there were."""
+        assert rows.stream is not None
         dtype = self.feature_weights_.dtype
-        seed = self._seed()
-        targets = self._known_targets()
-        first = stream.table.sample or FIRST_ROWS
-        overview = scan(
-            replace(stream.table, sample=first),
-            stream.roles,
-            is_classifier(self),
-            seed,
-            first,
-        )
-        rows = self._stream_with_class_weights(stream, overview)
         encode = partial(self.encoder_.encode, dtype=dtype)
-        source = rows.encoded(self.encoder_, dtype, targets, encode).source
+        source = rows.encoded(
+            self.encoder_, dtype, self._known_targets(), encode
+        ).source
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
-        problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
-        with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
+        problem = RidgeProblem(self.alpha_, self.tol, self._seed(), stopping=stopping)
+        n_rows = rows.stream.table.n_rows
+        with progress("Fitting", n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(
                 source,
@@ -476,10 +453,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 advance,
                 fixed=True,
                 place=device,
-                engine=stream.engine,
+                engine=rows.stream.engine,
             )
             self._go_on(design, problem)
-        return None
+        return self
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         """Solve for the rows of a stream with the map and the penalty of the fit,
@@ -494,31 +471,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     ) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
         self._begin()
-        self._refuse("rows that come in batches", in_parts=True)
+        if refusal := self._refusal("rows that come in batches", in_parts=True):
+            raise ValueError(refusal)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 "class_weight='balanced' needs all rows at once: give a dict of "
                 "label to weight."
             )
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            overview = self._scan(stream)
-            if classes is not None:
-                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (
-                    overview.classes or {}
-                )
-                overview = replace(overview, classes=named)
-            rows, _ = self._open_stream(
-                stream, overview, "summed", self._request.budget()
-            )
-        else:
-            X = self._rows(X, reset=True)
-            target = self._with_class_weights(
-                X, self._checked_target(X, y, sample_weight)
-            )
-            targets = self._learn_target(target, classes)
-            checked = CheckedRows(X, target.y, target.weight)
-            rows, _ = self._encode(checked, targets, "summed", self._request.budget())
+        opened = self._open(X, y, sample_weight, is_new=True, stays=True)
+        opened = self._with_class_weights(opened)
+        targets = self._learn_target(opened, classes)
+        rows, _ = self._encode(opened, targets, "summed", self._request.budget())
         self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
@@ -551,16 +514,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         check_half_life(half_life)
         with self._unchanged_by_failure():
-            X = self._rows(
-                X,
-                reset=self._sums is None,
-                cautions=self._sums is not None and self._first is None,
-            )
-            target = self._checked_target(X, y, sample_weight)
+            is_first = self._sums is None
+            cautions = not is_first and self._first is None
+            rows = self._checked(X, y, sample_weight, is_first, cautions)
+            X = rows.X
             decay = decay_of(X.shape[0], half_life)
             left = left_after(X.shape[0], half_life)
             if self._sums is not None:
-                self._refuse_other_targets(target, in_parts=True)
+                self._refuse_other_targets(rows.target, in_parts=True)
             if self._first is not None:
                 self.encoder_.encode(
                     X, np.float64
@@ -569,13 +530,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 first = FirstRows.after(self._first, X, y, sample_weight, half_life)
                 if first.are_due:
                     self.prepare(first.X, first.y, first.weight, **options)
-                    X = self._rows(first.X, reset=False, cautions=False)
+                    rows = self._checked(first.X, first.y, first.weight, cautions=False)
+                    X = rows.X
                     decay = first.decay
-                    target = self._checked_target(X, first.y, first.weight)
                 self._first = first.settled()
             # Rows decay by their age in the batch, and what has been summed before by
             # the rows of the batch.
-            target = self._with_class_weights(X, target)
+            target = self._with_class_weights(rows).target
             target = target._replace(weight=decayed(target.weight, decay, X))
             if self._first is None:
                 self._caution_ignored(X, target.weight, "prepare")
@@ -679,7 +640,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     # From rows to a solution
 
     def _encode(
-        self, rows: CheckedRows, targets: Targets, way: str, budget: Budget
+        self, rows: TrainingRows, targets: Targets, way: str, budget: Budget
     ) -> tuple[Prepared, Any]:
         """Learn the encoding of the columns; the rows from which all else is
         learned, and all rows.
@@ -723,20 +684,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if self.uncertainty:
             weight = np.ones(len(y)) if weight is None else weight
             self.level_variances_ = self.encoder_.level_variances(X, y, weight)
-
-    def _scan(self, stream: Stream) -> TableSummary:
-        """Look at all rows once."""
-        return stream.scan(self._seed(), is_classifier(self), self.verbose)
-
-    def _open_stream(
-        self, stream: Stream, overview: TableSummary, way: str, budget: Budget
-    ) -> tuple[Prepared, StreamSource]:
-        """A sample of the rows, from which all is learned, and all of them in
-        passes.
-        """
-        rows = self._stream_with_class_weights(stream, overview)
-        validate_data(self, rows.X, reset=True, skip_check_array=True)
-        return self._encode(rows, self._learn_target_of(overview), way, budget)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of
@@ -964,19 +911,21 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._store_solution(solution)
         return design, problem, solution
 
-    def _other_rows(self, X: Any, target: Target, targets: Targets) -> ArraySource:
+    def _other_rows(self, rows: TrainingRows, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
-        encoder, (X, content) = self.encoder_, _told_apart(X)
-        self._measure_levels(X, targets(target.y), target.weight)
+        X, content = _told_apart(rows.X)
+        encoder = self.encoder_
+        y = targets(rows.target.y)
+        self._measure_levels(X, y, rows.weight)
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(
-                X, targets(target.y), target.weight, self._seed()
+                X, y, rows.weight, self._seed()
             )
         return encoded_source(
             encoder,
             X,
-            target.y,
-            target.weight,
+            rows.target.y,
+            rows.weight,
             self.feature_weights_.dtype,
             targets,
             content,
@@ -1001,32 +950,19 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """The parameters, by which a fit and its plan decide alike."""
         return FitRequest.of(self)
 
-    def _large(self, X: Any, target: Target) -> Stream | None:
-        """Checked rows as a stream, where they are more than a sample; MemoryError
-        where not even these fit.
+    def _refusal(self, rows: str, in_parts: bool = False) -> str:
+        """What to say of rows that are not all in memory, where parameters ask for what
+        needs that; else empty.
         """
-        stream = (
-            large(X, target.y, target.weight)
-            if self._request.needs_all() is None
-            else None
+        what = self._request.needs_all(in_parts)
+        if what is None:
+            return ""
+        return (
+            f"{what} needs all rows in memory, and these are {rows}: leave it "
+            "out, or use at most "
+            f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit "
+            "that holds them."
         )
-        if stream is None or X.shape[0] > sampled_rows(
-            stream.n_columns, current().memory_limit
-        ):
-            return stream
-        if current().memory_limit is not None:
-            refuse_limit(self._request, table_shape(X, target.y, is_classifier(self)))
-        return None
-
-    def _refuse(self, rows: str, in_parts: bool = False) -> None:
-        """Raise ValueError where parameters ask for what needs all rows in memory."""
-        if (what := self._request.needs_all(in_parts)) is not None:
-            raise ValueError(
-                f"{what} needs all rows in memory, and these are {rows}: leave it "
-                "out, or use at most "
-                f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit "
-                "that holds them."
-            )
 
     def _can_sum(self) -> bool:
         """Whether the parameters allow partial fits; AttributeError, which says why,

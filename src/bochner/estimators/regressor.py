@@ -25,7 +25,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
 from bochner.estimators.loss_problem import LossFit
-from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
+from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import (
@@ -51,13 +51,13 @@ from bochner.inputs.targets import (
     mean_and_scale,
     target_moments,
 )
+from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.solvers.conformal import require_coverage
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.rowwise import rowwise, rowwise_score
-from bochner.sources.scan import TableSummary
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -534,27 +534,27 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         bounds = PredictionBounds.of(y.reshape(len(y), -1), weight)
         return Target(y, weight, *mean_and_scale(moments), bounds)
 
-    def _learn_target(self, target: Target, classes: Any = None) -> Targets:
-        self._range = target.bounds
-        self._store_scale(target.y, target.mean, target.scale)
-        return self._solver_targets(target)
-
-    def _learn_target_of(self, overview: TableSummary) -> Targets:
-        assert overview.targets is not None
-        self._range = PredictionBounds.of_range(
-            overview.targets.low, overview.targets.high
-        )
-        self._store_scale(overview.sample.y, *mean_and_scale(overview.targets))
+    def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:
+        if rows.summary is None:
+            self._range = rows.target.bounds
+            self._store_scale(rows.target)
+            return self._solver_targets(rows.target)
+        seen = rows.summary.targets
+        assert seen is not None
+        self._range = PredictionBounds.of_range(seen.low, seen.high)
+        self._store_scale(Target(rows.y, None, *mean_and_scale(seen)))
         return self._known_targets()
 
-    def _store_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
+    def _store_scale(self, target: Target) -> None:
         """Store the mean and scale that turn predictions into targets."""
+        mean = target.mean
+        scale = target.scale
         if self.loss_ == "poisson":
             mean = np.zeros_like(mean)
             scale = np.ones_like(scale)
         self.target_mean_ = mean
         self.target_scale_ = scale
-        self._one_target = y.ndim == 1
+        self._one_target = target.y.ndim == 1
 
     def _solver_targets(self, target: Target) -> Targets:
         """Targets of the ridge regression: standardised, logarithms of counts, or
@@ -579,12 +579,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 f"The model was fitted to {K} targets, and y has shape {y.shape}."
             )
 
-    def _cross_fit(
-        self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget
-    ) -> CrossFitted | None:
+    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> CrossFitted | None:
         if not self.uncertainty:
             return None
-        return cross_fitted(self, X, target.y, target.weight, source, seed, budget)
+        own = prepared.source, prepared.seed, prepared.budget
+        return cross_fitted(self, rows.X, rows.target.y, rows.weight, *own)
 
     def _by_loss(
         self,
@@ -659,15 +658,18 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.intercept_ = found.intercept
         return found.coef
 
-    def _solve_other_rows(self, X: Any, target: Target) -> None:
+    def _solve_other_rows(self, rows: TrainingRows) -> None:
+        target = rows.target
         spread = getattr(self, "spread_", None)
         seed = self._seed() if spread is None else spread.seed
-        source = self._other_rows(X, target, self._solver_targets(target))
+        source = self._other_rows(rows, self._solver_targets(target))
         bounds = vars(self).get("bounds_")
         self._store_bounds(None if bounds is None else bounds.refitted(target.bounds))
         if self.loss_ == "squared":
             crossed = (
-                cross_fitted(self, X, target.y, target.weight, source, seed, Budget())
+                cross_fitted(
+                    self, rows.X, target.y, target.weight, source, seed, Budget()
+                )
                 if spread is not None
                 else None
             )
@@ -696,7 +698,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             coef = self._store_loss(
                 solution, fit_numbers_again(design, solution, problem, *way)
             )
-        self._store_scale(target.y, target.mean, target.scale)
+        self._store_scale(target)
         self.feature_weights_ = coef
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:

@@ -15,11 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.array_source import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource, as_it_is, rows_of
+from bochner.data.columns import distinct
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, has_common_unit
+from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.engines.base import Engine
 from bochner.engines.current import current_engine
@@ -56,7 +58,6 @@ SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
 # Numbers that data frames become, up to which they are kept as these
 KEPT_ENTRIES = 1 << 24
-AnyRows = TypeVar("AnyRows", Rows, Batch)
 Map = TypeVar("Map", bound=FeatureMap)
 
 
@@ -131,10 +132,7 @@ class ClassWeighted(Roles):
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
         """Split a batch whose first row has that number."""
-        return self.weighed(super().rows(batch, first))
-
-    def weighed(self, rows: AnyRows) -> AnyRows:
-        """Rows with the weights of their classes."""
+        rows = super().rows(batch, first)
         factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
         return rows._replace(
             weight=factor if rows.weight is None else rows.weight * factor
@@ -291,11 +289,9 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         ]
         return Given(frame.drop(names).to_native(), *taken)
     stream = replace(stream, roles=replace(stream.roles, without=without))
-    return (
-        Given(*stream.gather())
-        if stream.is_gathered
-        else Given(None, None, None, stream)
-    )
+    if stream.is_gathered:
+        return Given(*stream.gather())
+    return Given(None, None, None, stream)
 
 
 def _frame_with(X: Any, names: Sequence[str]) -> nw.DataFrame[Any]:
@@ -331,35 +327,106 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
     )
 
 
-def large(
-    X: Any, y: NDArray | None, weight: NDArray | None, without: str = "refuse"
-) -> Stream | None:
-    """Checked rows in memory as a stream, where they are too many for copies and
-    marks of all of them; else None.
-    """
-    n_rows, n_columns = X.shape
-    held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
-    if gathers(n_rows, held, current().memory_limit):
-        return None
-    return Stream(
-        of_arrays(X, y, weight),
-        Roles(None, one_target=y is not None and y.ndim == 1, without=without),
-    )
-
-
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """X, y and weights of rows that must fit the memory; ValueError where they are a
     larger source.
     """
-    *rows, stream = given(X, y, sample_weight)
-    if stream is not None and stream.is_small:
-        return tuple(stream.gather())
-    if stream is not None:
+    X, y, weight, stream = given(X, y, sample_weight)
+    if stream is None:
+        return X, y, weight
+    if not stream.is_small:
         raise ValueError(
             "partial_fit takes rows in memory, and this source is larger: use fit, "
             "which reads it in passes."
         )
-    return rows[0], rows[1], rows[2]
+    return tuple(stream.gather())
+
+
+def open_training(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    check: Callable[[Any, Any, Any], TrainingRows],
+    *,
+    seed: int,
+    labels: bool = False,
+    verbose: Any = False,
+    without: str = "refuse",
+    refusal: str = "",
+    first: int | None = None,
+    stays: bool = False,
+) -> TrainingRows:
+    """The rows that a model learns from, whatever they are: in memory where they fit,
+    else a sample of them and the passes in which all are read.
+
+    Parameters
+    ----------
+    X, y, sample_weight : what `fit` takes
+    check : callable (X, y, weight) -> TrainingRows
+        Makes rows in memory such as the model takes.
+    seed : int
+        Of the sample.
+    labels : bool, default=False
+        Whether targets are labels.
+    verbose : bool or int, default=False
+        Whether to show progress.
+    without : {"refuse", "keep"}, default="refuse"
+        What becomes of rows without a target that are read; see `Roles`.
+    refusal : str, default=""
+        What is wrong where the rows are too many for the memory; empty where they may
+        be read in passes.
+    first : int, optional
+        Rows to look at, where they are read in passes; by default all are looked at,
+        unless the table has a sample.
+    stays : bool, default=False
+        Whether rows in memory are never read in passes.
+
+    Raises
+    ------
+    ValueError
+        Where rows are not as the model takes them, or `refusal` is given and they do
+        not fit.
+    """
+    X, y, weight, stream = given(X, y, sample_weight, without)
+    if stream is not None and refusal and stream.is_small:
+        X, y, weight = stream.gather()
+        stream = None
+    if stream is None:
+        rows = check(X, y, weight)
+        if refusal or stays or not _is_large(rows.X):
+            return rows
+        one_target = rows.y is not None and rows.y.ndim == 1
+        beside = Roles(None, one_target=one_target, without=without)
+        stream = Stream(of_arrays(rows.X, rows.y, rows.weight), beside)
+    elif refusal:
+        raise ValueError(refusal)
+    if first is not None and stream.table.sample is None:
+        stream = replace(stream, table=replace(stream.table, sample=first))
+    rows = TrainingRows.of(stream, seed, labels, verbose)
+    # A sample that is all of a table is one in memory
+    if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
+        return check(rows.X, rows.y, rows.weight)
+    return rows
+
+
+def _is_large(X: Any) -> bool:
+    """Whether rows in memory are more than a sample, and too many for copies and marks
+    of all of them.
+    """
+    is_more = X.shape[0] > sampled_rows(X.shape[1], current().memory_limit)
+    return is_more and not _is_held(X)
+
+
+def _is_held(X: Any) -> bool:
+    """Whether a fit may hold rows in memory with all that it makes of them."""
+    n_rows, n_columns = X.shape
+    held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
+    return gathers(n_rows, held, current().memory_limit)
+
+
+def exceeds_limit(X: Any) -> bool:
+    """Whether rows in memory, few as they are, are too many for the memory limit."""
+    return current().memory_limit is not None and not _is_held(X)
 
 
 def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
@@ -446,26 +513,46 @@ class TrainingSet(NamedTuple):
         return Design(self.source, features, dtype, engine=self.engine, **options)
 
 
+class Target(NamedTuple):
+    """Checked targets of rows in memory.
+
+    Attributes
+    ----------
+    y : array of shape (n,) or (n, K), or None
+        Numbers or labels.
+    weight : array of shape (n,) or None
+    mean, scale : arrays of shape (K,)
+        Of numbers.
+    bounds : PredictionBounds
+        Of numbers.
+    """
+
+    y: Any = None
+    weight: Any = None
+    mean: Any = None
+    scale: Any = None
+    bounds: Any = None
+
+
 @dataclass(frozen=True)
-class CheckedRows:
-    """Rows to learn from, checked and not encoded yet.
+class TrainingRows:
+    """Rows to learn from, checked and not encoded yet: all of them in memory, or a
+    sample of those of a table that is read in passes.
 
     Attributes
     ----------
     X : array, CSR matrix or data frame
-        All rows, or a sample of those of a stream.
-    y : array or None
-        Their targets.
-    weight : array of shape (n,) or None
+    target : Target
     stream : Stream or None
         Where the rows are read from, if not all of them are in memory.
     summary : TableSummary or None
         Of all rows of the stream.
+    content : array or None
+        By what rows differ, where that is not what they hold.
     """
 
     X: Any
-    y: NDArray | None = None
-    weight: NDArray | None = None
+    target: Target = field(default_factory=Target)
     stream: Stream | None = None
     summary: TableSummary | None = None
     content: NDArray | None = None
@@ -481,7 +568,63 @@ class CheckedRows:
     ) -> Self:
         """Those of a stream, which is read once; parameters as in `Stream.scan`."""
         summary = stream.scan(seed, labels, verbose, what)
-        return cls(*summary.sample, stream, summary)
+        X, y, weight = summary.sample
+        return cls(X, Target(y, weight), stream, summary)
+
+    @property
+    def are_all(self) -> bool:
+        """Whether all rows are in memory, and not read in passes."""
+        return self.summary is None
+
+    @property
+    def y(self) -> NDArray | None:
+        """Targets, shape (n,) or (n, K)."""
+        return self.target.y
+
+    @property
+    def weight(self) -> NDArray | None:
+        """Weights, shape (n,)."""
+        return self.target.weight
+
+    def take(self, rows: NDArray) -> TrainingRows:
+        """Some of the rows in memory, by their numbers."""
+        y, weight, content = (
+            None if values is None else values[rows]
+            for values in (self.y, self.weight, self.content)
+        )
+        target = self.target._replace(y=y, weight=weight)
+        return replace(self, X=rows_of(self.X, rows), target=target, content=content)
+
+    def label_weights(self) -> tuple[NDArray, NDArray[np.float64]]:
+        """The labels that all rows have, ascending, and the weight of each."""
+        if self.summary is None:
+            assert self.y is not None
+            labels = distinct(self.y)
+            number = np.searchsorted(labels, self.y)
+            return labels, np.bincount(number, self.weight, len(labels)).astype(float)
+        found = self.summary.classes or {}
+        is_text = any(isinstance(label, str) for label in found)
+        labels = np.array(list(found), dtype=object if is_text else None)
+        order = np.argsort(labels)
+        return labels[order], np.array(list(found.values()), np.float64)[order]
+
+    def with_class_weights(self, factors: NDArray) -> TrainingRows:
+        """The rows with weights that are multiplied by those of their classes, which
+        stand in the order of `label_weights`.
+        """
+        labels, totals = self.label_weights()
+        factor = factors[np.searchsorted(labels, np.asarray(self.y))]
+        weight = factor if self.weight is None else self.weight * factor
+        if self.stream is None or self.summary is None:
+            weight = checked_weight(weight, self.X)
+            return replace(self, target=self.target._replace(weight=weight))
+        roles = ClassWeighted.of(self.stream.roles, labels, factors)
+        return replace(
+            self,
+            target=self.target._replace(weight=weight),
+            stream=replace(self.stream, roles=roles),
+            summary=replace(self.summary, weight=float(totals @ factors)),
+        )
 
     @property
     def n_seen(self) -> int:

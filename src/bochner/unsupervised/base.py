@@ -23,7 +23,13 @@ from bochner.features.leaves import LeafMap, is_dense, seeded
 from bochner.features.nystroem import has_exact_kernel
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.estimator import BaseKernelEstimator
-from bochner.inputs.training import CheckedRows, TrainingSet, given, large, rows_to_map
+from bochner.inputs.training import (
+    Target,
+    TrainingRows,
+    TrainingSet,
+    open_training,
+    rows_to_map,
+)
 from bochner.kernels import Kernel
 
 LANDMARKS, FREQUENCIES = 300, 2000
@@ -77,18 +83,27 @@ class RowModel(BaseKernelEstimator):
         y : array or name of a column, optional
             Targets, for models that have them in some rows.
         """
-        X, y, weight, stream = given(X, y, sample_weight, without="keep")
-        if stream is None:
-            X = checked_rows(self, X, reset=True)
-            weight = checked_weight(weight, X)
-            rows = CheckedRows(X, self._checked_targets(X, y), weight)
-            stream = large(rows.X, rows.y, rows.weight, without="keep")
-        if stream is not None:
-            rows = CheckedRows.of(stream, seed, is_classifier(self), self.verbose)
+        rows = open_training(
+            X,
+            y,
+            sample_weight,
+            self._checked,
+            seed=seed,
+            labels=is_classifier(self),
+            verbose=self.verbose,
+            without="keep",
+        )
+        if not rows.are_all:
             validate_data(self, rows.X, reset=True, skip_check_array=True)
         targets = self._targets_of(rows.summary or rows.y)
         self.encoder_ = rows.encoder(self.standardize)
         return rows.encoded(self.encoder_, dtype, targets)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
+        """Rows in memory, checked."""
+        X = checked_rows(self, X, reset=True)
+        weight = checked_weight(sample_weight, X)
+        return TrainingRows(X, Target(self._checked_targets(X, y), weight))
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray | None:
         """The targets of rows in memory; None where a model has none."""

@@ -26,8 +26,9 @@ from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.training import (
-    CheckedRows,
     Given,
+    Target,
+    TrainingRows,
     TrainingSet,
     columns_apart,
     rows_to_map,
@@ -218,11 +219,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             weight = checked_weight(first.weight, X)
             dtype = np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
             return *self._encoded(
-                CheckedRows(X, weight=weight), CheckedRows(y, weight=weight), dtype
+                TrainingRows(X, Target(None, weight)),
+                TrainingRows(y, Target(None, weight)),
+                dtype,
             ), dtype
         streams = first.stream.without_sample(), second.stream.without_sample()
         x, other = (
-            CheckedRows.of(one, seed, verbose=self.verbose, what=what)
+            TrainingRows.of(one, seed, verbose=self.verbose, what=what)
             for one, what in zip(streams, "Xy", strict=True)
         )
         if x.n_seen != other.n_seen:
@@ -236,7 +239,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return *self._encoded(x, other, dtype), dtype
 
     def _encoded(
-        self, first: CheckedRows, second: CheckedRows, dtype: np.dtype
+        self, first: TrainingRows, second: TrainingRows, dtype: np.dtype
     ) -> tuple[TrainingSet, TrainingSet]:
         """Both tables encoded, rows of the first one with their hashes."""
         x, y = (rows.encoder(self.standardize) for rows in (first, second))
