@@ -296,3 +296,35 @@ def test_names_that_look_like_values_are_told(tmp_path):
         UserWarning, match="Line 1 is taken for the column names, though"
     ):
         assert bochner.open_source(path).n_rows == 2
+
+
+NAMES_OF_ROWS = (
+    "Line 1 names all columns but the first: names of rows, which are left out."
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        (
+            '"a" "b" "y"\n"1" 1.5 "u" 2\n"2" 2.5 "v" 3\n"4" 3.5 "u" 4\n',
+            ["Columns are separated by blanks."],
+        ),
+        ("a\tb\ty\nr1\t1.5\tu\t2\nr2\t2.5\tv\t3\nr3\t3.5\tu\t4\n", []),
+        ("a;b;y\nr1;1,5;u;2\nr2;2,5;v;3\nr3;3,5;u;4\n", []),
+    ],
+)
+def test_names_of_rows_as_r_writes_them(read, content, more):
+    found, said = read(content)
+    assert found == {"a": [1.5, 2.5, 3.5], "b": ["u", "v", "u"], "y": [2, 3, 4]}
+    assert said == [*more, NAMES_OF_ROWS]
+
+
+@pytest.mark.parametrize(
+    "rows", ["1.5,u,2,9\n2.5,v,3,9\n", "2,u,2,9\n1,v,3,9\n", "r1,u,2,9\nr1,v,3,9\n"]
+)
+def test_a_row_of_names_that_lacks_one(read, rows):
+    """Names would be those of other columns."""
+    cure = "line 1 should name each column"
+    with pytest.raises(SourceError, match=cure):
+        read(f"a,b,y\n{rows}")

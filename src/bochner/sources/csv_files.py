@@ -72,9 +72,16 @@ def open_csv(
     if not total.n_rows:
         raise SourceError(f"{paths[0]}: the table has column names but no rows")
     # What there is to say of the columns and of the files
-    index = selection.index(_index_columns(files, total))
+    has_row_names = any(text.dialect.has_row_names for text in texts)
+    numbered = [
+        name for name in _index_columns(files, total) if name or not has_row_names
+    ]
+    index = selection.index([*numbered, *([""] if has_row_names else [])])
     quiet = (*index, *(selection.columns or selection.named))
-    for sentence in (*_remarks_on_columns(total, index, quiet), *_remarks(texts)):
+    for sentence in (
+        *_remarks_on_columns(total, selection.index(numbered), quiet),
+        *_remarks(texts),
+    ):
         warn(sentence)
     # The columns that are read, and those that are kept: conditions may need others
     types = pa.schema(total.types)

@@ -90,6 +90,8 @@ class Dialect:
         Number of columns; 0 where it is not known.
     first_is_number : bool
         Whether the first column has numbers or dates.
+    has_row_names : bool
+        Whether the first column, which has no name, has names of the rows.
     text : tuple of str
         Columns that the file declares to be text.
     remarks : tuple of str
@@ -108,6 +110,7 @@ class Dialect:
     form: str = "plain"
     width: int = 0
     first_is_number: bool = False
+    has_row_names: bool = False
     text: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -330,7 +333,10 @@ def _are_columns(words: Form) -> bool:
     """Whether the words of the first rows are the fields of columns, some of which
     are numbers.
     """
-    if len(words.lines) < 3 or words.width < 2 or words.share < 1:
+    first, *below = [len(line.fields) for line in words.lines] or [0]
+    # Names of columns beside names of rows are one less
+    are_whole = first in (words.width, words.width - 1) and set(below) == {words.width}
+    if len(below) < 2 or words.width < 2 or not are_whole:
         return False
     numbers = _kinds(words.lines[1:], words.width).count("number")
     return numbers == words.width or numbers > 1
@@ -398,12 +404,41 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
             line = f"Line {first.row.line}{PLACE}"
             remark = "is taken for the column names, though they look like values."
             dialect = dialect.saying(f"{line} {remark}")
+        if not top and _are_beside_row_names(first, below, used):
+            line = f"Line {first.row.line}{PLACE}"
+            remark = (
+                "names all columns but the first: names of rows, which are left out."
+            )
+            dialect = dialect.saying(f"{line} {remark}")
+            first = first._replace(fields=["", *first.fields])
+            dialect = replace(
+                dialect,
+                names=tuple(first.fields),
+                without=(first.row, *dialect.without),
+                has_row_names=True,
+            )
         dialect = _with_distinct_names(dialect, first, width)
     kinds = _kinds(rows, 1)
     dialect = replace(dialect, width=width, first_is_number=kinds[0] in KINDS)
     if _have_decimal_commas(rows, used, dialect.separator):
         dialect = replace(dialect, decimal_point=",")
     return _without_ends(dialect, [first, *rows])
+
+
+def _are_beside_row_names(first: Line, below: Sequence[Line], width: int) -> bool:
+    """Whether a first row names all columns but one, which has text that differs from
+    row to row, or rising whole numbers: names of rows, as R writes them.
+    """
+    if not below or not len(first.fields) == first.filled == width - 1 > 0:
+        return False
+    if any(len(line.fields) != width for line in below):
+        return False
+    names = [line.field(0) for line in below]
+    if all(map(str.isdecimal, names)):
+        numbers = list(map(int, names))
+        return all(one < other for one, other in pairwise(numbers))
+    are_text = all(names) and not any(map(kind_of, names))
+    return are_text and len(set(names)) == len(names)
 
 
 def _have_decimal_commas(rows: Sequence[Line], width: int, separator: str) -> bool:
