@@ -15,7 +15,12 @@ import scipy.sparse as sp
 
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.imported import ImportedPart, RowWriter, TemporaryFolder
+from bochner.sources.imported import (
+    ImportedPart,
+    RowWriter,
+    TemporaryFolder,
+    importing,
+)
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import reason
 from bochner.sources.rows import numbers_of
@@ -54,12 +59,8 @@ def open_batches(
         name = f"{getattr(batches, '__name__', type(batches).__name__)}()"
         with errors_at(name, "; fix what is called"):
             batches = batches()
-    folder = TemporaryFolder()
-    try:
+    with importing() as folder:
         source = _imported(numbered(batches, name), name, folder, selection, schema)
-    except BaseException:
-        folder.remove()
-        raise
     return replace(source, owner=folder)
 
 

@@ -28,7 +28,13 @@ from bochner.sources.column_values import (
 )
 from bochner.sources.csv_text import CsvText, Types, csv_options, whole_file
 from bochner.sources.dialect import PLACE
-from bochner.sources.imported import ImportedPart, Piece, RowWriter, TemporaryFolder
+from bochner.sources.imported import (
+    ImportedPart,
+    Piece,
+    RowWriter,
+    TemporaryFolder,
+    importing,
+)
 from bochner.sources.paths import FileState
 from bochner.sources.schema import Selection, require, unified
 
@@ -62,15 +68,11 @@ def open_csv(
         with text.problems():
             texts.append(text.surveyed())
     columns, known = _wanted(texts, selection, schema)
-    folder = TemporaryFolder()
-    try:
+    with importing(sum(text.file.size for text in texts)) as folder:
         files = import_texts(texts, columns, known, folder)
-    except BaseException:
-        folder.remove()
-        raise
-    total = reduce(add, (one.scan for one in files))
-    if not total.n_rows:
-        raise SourceError(f"{paths[0]}: the table has column names but no rows")
+        total = reduce(add, (one.scan for one in files))
+        if not total.n_rows:
+            raise SourceError(f"{paths[0]}: the table has column names but no rows")
     # What there is to say of the columns and of the files
     has_row_names = any(text.dialect.has_row_names for text in texts)
     numbered = [

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +19,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.engines.progress import Advance, no_advance, progress
 from bochner.sources.base import READ_BYTES, Batch, SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.rows import joined
@@ -32,6 +33,7 @@ except ImportError:  # on Windows
 PREFIX = "bochner-"
 LOCK = "in-use"
 PART_BYTES = 8 << 20  # of a part in memory, about
+LONG_BYTES = 64 << 20  # of text, beyond which progress is shown
 SPARE_BYTES = 64 << 20  # of the disk that are left to others
 CURE = "free space there, or set TMPDIR to another folder"
 # Columns of targets and weights that come apart from X; no table has such names
@@ -46,11 +48,14 @@ class TemporaryFolder:
     Attributes
     ----------
     path : str
+    advance : callable
+        Is told the number of rows that have been written.
     """
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = tempfile.mkdtemp(prefix=PREFIX)
+        self.advance: Advance = no_advance
         lock = _locked(self.path)
         self.remove = weakref.finalize(self, _removed, self.path, lock)
 
@@ -66,6 +71,23 @@ class TemporaryFolder:
                 f"{free / 1e9:.2f} GB are free after {n_written / 1e9:.2f} GB of rows; "
                 f"{CURE}"
             )
+
+
+@contextmanager
+def importing(n_bytes: int | None = None) -> Iterator[TemporaryFolder]:
+    """A folder for the rows of a source of so many bytes, which is removed where an
+    error ends the work on it; with progress where they are many, or unknown.
+    """
+    folder = TemporaryFolder()
+    try:
+        is_long = n_bytes is None or n_bytes > LONG_BYTES
+        with progress("Reading rows", None, is_long) as folder.advance:
+            yield folder
+    except BaseException:
+        folder.remove()
+        raise
+    finally:
+        folder.advance = no_advance
 
 
 def _locked(folder: str) -> int | None:
@@ -244,6 +266,7 @@ class RowWriter:
         SourceError
             Where the disk is full, or rows are objects that no file holds.
         """
+        self._folder.advance(batch.X.shape[0])
         for few in batch.split(PART_BYTES):
             self._waiting.append(few)
             self._size += few.n_bytes

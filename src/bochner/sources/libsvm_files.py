@@ -13,7 +13,7 @@ from bochner.data.files import compression_of
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.imported import ImportedPart, RowWriter, TemporaryFolder
+from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import damaged, opened_bytes
 
@@ -46,13 +46,12 @@ def open_libsvm(
         Where a line is no label with index:value pairs, there are no rows, more columns
         than are given, or more than there is memory for; and where the disk is full.
     """
-    folder = TemporaryFolder()
     files = []
     least = MOST_FEATURES
     greatest = -1
-    try:
-        for k, path in enumerate(paths):
-            origin = FileState.of(path)
+    origins = list(map(FileState.of, paths))
+    with importing(sum(origin.size for origin in origins)) as folder:
+        for k, origin in enumerate(origins):
             with RowWriter(folder, str(k)) as rows:
                 for batch in libsvm_batches(origin):
                     rows.write(batch)
@@ -69,9 +68,6 @@ def open_libsvm(
                 f"{paths[0]}: {width} columns, more than the {n_features} that schema= "
                 "gives"
             )
-    except BaseException:
-        folder.remove()
-        raise
     width = n_features or width
     parts = tuple(
         ImportedPart(
