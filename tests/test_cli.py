@@ -1366,6 +1366,10 @@ def test_outputs_are_checked_before_the_work(model_of, refused, monkeypatch):
     assert "does not exist" in refused(
         "predict", "model.safetensors", "houses.csv", "--out", "absent/p.csv"
     )
+    os.rename("houses.csv", "folder/houses.csv")
+    assert "is also the input" in refused(
+        "predict", "model.safetensors", "folder", "--out", "folder/houses.csv"
+    )
 
 
 def test_predict_with_columns_that_differ(model_of, refused):

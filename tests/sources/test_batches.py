@@ -1,5 +1,6 @@
 """Batches of callables and iterators are run through once, into a temporary file."""
 
+import copy
 import gc
 import os
 import pickle
@@ -100,7 +101,7 @@ def test_parts_of_iterators_are_counted_and_travel(monkeypatch):
     assert np.array_equal(
         np.vstack([batch.X for part in back for batch in part.read()]), X
     )
-    folder = source.owner.path
+    folder = source.parts[0].folder.path
     assert sorted(os.listdir(folder)) == ["in-use", "rows"]
     del source
     gc.collect()
@@ -229,9 +230,9 @@ def test_callables_that_are_no_factories(factory, match):
 def test_a_full_disk_is_told(tmp_path, monkeypatch, when):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if when == "before":
-        usage = SimpleNamespace(free=5 << 20)
+        usage = SimpleNamespace(free=100)
         monkeypatch.setattr(imported.shutil, "disk_usage", lambda _: usage)
-        told = r"do not fit the disk, of which 0\.01 GB are free after 0\.00 GB of rows"
+        told = r"do not fit the disk, of which 0\.00 GB are free after 0\.00 GB of rows"
     else:
         monkeypatch.setattr(imported.pa.ipc, "new_stream", full)
         told = r"cannot be written \(no space left on device\)"
@@ -279,7 +280,7 @@ def test_a_killed_process_leaves_nothing(tmp_path, monkeypatch):
     code = (
         "import os, signal, numpy as np, bochner\n"
         "source = bochner.open_source(iter([np.ones((9, 2))]))\n"
-        "print(source.owner.path, flush=True)\n"
+        "print(source.parts[0].folder.path, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     run = subprocess.run(
@@ -297,3 +298,112 @@ def test_a_killed_process_leaves_nothing(tmp_path, monkeypatch):
     second = iterator_source(MAKERS["pair"])
     assert len(os.listdir(tmp_path)) == 2
     assert rows_of(first)[0].shape == rows_of(second)[0].shape == X.shape
+
+
+def test_parts_and_copies_keep_the_file():
+    parts = iterator_source(MAKERS["pair"]).parts
+    gc.collect()
+    copies = copy.deepcopy(parts)
+    del parts
+    gc.collect()
+    assert np.array_equal(np.vstack([b.X for part in copies for b in part.read()]), X)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_fork_deletes_nothing():
+    source = iterator_source(MAKERS["pair"])
+    code = (
+        "import os, sys, numpy as np, bochner\n"
+        "source = bochner.open_source(iter([np.ones((9, 2))]))\n"
+        "if os.fork() == 0:\n"
+        "    sys.exit(0)\n"
+        "os.wait()\n"
+        "print(sum(len(b.X) for part in source.parts for b in part.read()))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert run.stdout == "9\n"
+    assert rows_of(source)[0].shape == X.shape
+
+
+@pytest.mark.parametrize("broken", ["folder", "lock"])
+def test_temporary_folders_that_cannot_be_made_or_locked(tmp_path, monkeypatch, broken):
+    if broken == "folder":
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+        with pytest.raises(SourceError, match=r"no temporary folder .* set TMPDIR"):
+            iterator_source(MAKERS["pair"])
+        return
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(imported.fcntl, "flock", full)
+    source = iterator_source(MAKERS["pair"])
+    assert rows_of(source)[0].shape == X.shape
+    del source
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "match"),
+    [
+        (np.arange(3), np.array(["0", "1", "2"]), "targets are string, but those"),
+        (np.arange(3) > 1, np.arange(3), "targets are numbers, but those before are b"),
+        (np.ones((3, 2)), np.ones((3, 3)), "numbers in 3 columns, but those before"),
+        (np.ones(3), np.ones((3, 2)), "numbers in 2 columns, but those before are nu"),
+        (np.ones(3), np.array([1, "a", 2.5], object), "values of several kinds"),
+        (np.ones(3), np.array([2**70, 1, 3], object), "values of several kinds"),
+        (np.ones(3), np.ones((3, 2, 1)), r"y has shape \(3, 2, 1\)"),
+        (np.ones(3), np.ones((3, 0)), r"y has shape \(3, 0\)"),
+    ],
+)
+def test_targets_of_several_kinds(first, second, match):
+    pairs = [(X[:3], first), (X[:3], second)]
+    with pytest.raises(SourceError, match=rf"batch 2: .*{match}"):
+        open_batches(iter(pairs))
+
+
+def test_targets_that_are_missing_at_first():
+    pairs = [(X[:2], np.array([None, None])), (X[:2], np.array(["a", "b"]))]
+    source = open_batches(iter(pairs))
+    assert [b.y.tolist() for part in source.parts for b in part.read()] == [
+        [None, None, "a", "b"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batches", "match"),
+    [
+        ([np.ones((3, 0))], "batch 1: the rows have no columns"),
+        ([sp.csr_array(X[:3].astype(complex))], "Complex data not supported"),
+        (
+            [pa.table({"a": [2**60 + 1]}), pa.table({"a": [0.5]})],
+            "the generator: the rows cannot be kept in a file",
+        ),
+    ],
+)
+def test_rows_that_no_file_holds(batches, match):
+    with pytest.raises(SourceError, match=match):
+        open_batches(batch for batch in batches)
+
+
+def test_numbers_of_extended_precision():
+    values = X[:3].astype(np.longdouble)
+    source = open_batches(iter([(values, values[:, 0])]))
+    found, y, *_ = rows_of(source)
+    assert np.array_equal(found, X[:3])
+    assert np.array_equal(y, X[:3, 0])
+
+
+def test_more_categories_than_those_of_one_batch():
+    frames = [
+        pd.DataFrame({"a": pd.Categorical([f"{k}_{j}" for j in range(100)])})
+        for k in range(4)
+    ]
+    table = table_of(open_batches(iter(frames)))
+    assert table["a"].to_pylist() == [f"{k}_{j}" for k in range(4) for j in range(100)]
+
+
+def test_many_batches_of_one_row_take_little_memory(monkeypatch):
+    monkeypatch.setattr(imported, "MOST_PIECES", 5)
+    source = open_batches(iter([pa.table({"a": [k]}) for k in range(100)]))
+    assert table_of(source)["a"].to_pylist() == list(range(100))

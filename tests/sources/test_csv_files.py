@@ -14,6 +14,8 @@ from pyarrow import csv
 from bochner.sources import csv_files, csv_text, imported
 from bochner.sources.base import SourceError
 from bochner.sources.column_values import why_text
+from bochner.sources.opening import open_source
+from bochner.sources.rows import finite_batches
 from bochner.sources.schema import Selection
 
 ROWS = 40_000
@@ -40,13 +42,9 @@ def written(path, content):
     return path
 
 
-OWNERS = []  # of the temporary files
-
-
 def opened(*paths, columns=None, exclude=(), where=None, schema=None):
     selection = Selection(columns, exclude, where)
     source = csv_files.open_csv(paths, selection, schema, "CSV files")
-    OWNERS.append(source.owner)
     return source.parts, source.schema
 
 
@@ -341,16 +339,54 @@ def test_each_value_is_converted_as_often_as_types_need(tmp_path, monkeypatch):
     those of others, twice.
     """
     calls = []
-    scan = csv_files._scan
+    write = csv_files._written
 
     def counting(text, *arguments):
         calls.append(text.path)
-        return scan(text, *arguments)
+        return write(text, *arguments)
 
-    monkeypatch.setattr(csv_files, "_scan", counting)
+    monkeypatch.setattr(csv_files, "_written", counting)
     a = written(tmp_path / "a.csv", "x;y\n1;2\n")
     b = written(tmp_path / "b.csv", "x;y\n1.5;2\n")
     parts, _ = opened(a, b)
     assert rows(parts).to_pydict() == {"x": [1.0, 1.5], "y": [2, 2]}
     assert calls.count(str(a)) == 2
     assert calls.count(str(b)) == 1
+
+
+@pytest.mark.parametrize("late", ["x", "2.5", ""])
+def test_one_late_value_makes_text_of_one_column(tmp_path, monkeypatch, late):
+    """Others keep the types of the first block, and are not read as text at all."""
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 256)
+    read = []
+    type_of = csv_files._type_of
+    monkeypatch.setattr(
+        csv_files, "_type_of", lambda *given: read.append(1) or type_of(*given)
+    )
+    rows_ = "".join(f"{k},{k / 2},t\n" for k in range(400))
+    path = written(tmp_path / "t.csv", f"a,b,c\n{rows_}{late},1.5,u\n")
+    parts, schema = opened(path)
+    kind = {"x": pa.string(), "2.5": pa.float64(), "": pa.int64()}[late]
+    assert schema.types == [kind, pa.float64(), pa.string()]
+    found = rows(parts)["a"].to_pylist()
+    assert found[-1] == {"x": "x", "2.5": 2.5, "": None}[late]
+    assert found[7] == ("7" if late == "x" else 7)
+    assert bool(read) == bool(late)
+
+
+def test_names_that_are_longer_than_a_block(tmp_path):
+    names = [f"column_number_{k}" for k in range(12_000)]
+    path = written(tmp_path / "t.csv", f"{','.join(names)}\n{'1,' * 11_999}1\n")
+    assert opened(path)[1].names == names
+
+
+def test_lines_of_rows_that_a_condition_has_left(tmp_path):
+    """A file whose column has no value has that of the others."""
+    import pyarrow.compute as pc
+
+    written(tmp_path / "0.csv", "a,b,y\nxx,2,1\nxy,4,2\n")
+    written(tmp_path / "1.csv", "a,b,y\n,2,1\n,inf,3\n")
+    where = pc.is_null(pc.field("a")) | pc.starts_with(pc.field("a"), "x")
+    source = open_source(tmp_path, where=where)
+    with pytest.raises(SourceError, match=r"1\.csv: .*infinity: column 'b', line 3"):
+        [list(finite_batches(part)) for part in source.parts]

@@ -1,6 +1,5 @@
 """Blocks of encoded rows, cut alike however the rows come."""
 
-import pickle
 import threading
 from dataclasses import replace
 from functools import partial
@@ -244,14 +243,6 @@ def test_columns_without_a_type_encode_as_those_of_the_overview(listed, mixed):
         source.encode(nulls.drop_columns(["y", "w"])),
         source.encode(gaps.drop_columns(["y", "w"])),
     )
-
-
-def test_a_source_can_travel_without_what_owns_its_files(listed, mixed):
-    source = encoded(listed(mixed))
-    source = replace(source, table=replace(source.table, owner=threading.Lock()))
-    there = pickle.loads(pickle.dumps(source.span(1, 2)))  # noqa: S301
-    assert_array_equal(there.whole().X, source.span(1, 2).whole().X)
-    assert there.table.owner is None
 
 
 @pytest.mark.slow

@@ -226,6 +226,12 @@ def test_files_are_as_rows_in_memory(folders):
     assert one.score(str(folder / "both"), y) == pytest.approx(
         one.score(left, right), abs=1e-6
     )
+    # Batches of both tables are run through once
+    both = frame.select(*x, *y)
+    batches = clone(model).fit(both.iter_slices(500), y)
+    np.testing.assert_allclose(
+        batches.correlations_, clone(model).fit(left, right).correlations_, atol=1e-4
+    )
     beside = clone(model).fit(open_source(folder / "left", exclude=["w"]), RIGHT)
     np.testing.assert_allclose(
         beside.correlations_, clone(model).fit(LEFT, RIGHT).correlations_, atol=1e-4

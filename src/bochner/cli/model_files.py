@@ -21,7 +21,8 @@ from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import quiet
-from bochner.sources.base import TableSource
+from bochner.sources.base import SourceError, TableSource
+from bochner.sources.paths import files_of
 
 # Beside the target and the task
 FACTS = ("baseline", "scores", "references", "rows", "options")
@@ -228,11 +229,21 @@ def check_output(path: Path, *inputs: Path) -> None:
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
     for source in inputs:
-        if path.exists() and source.exists() and path.samefile(source):
+        if path.exists() and any(map(path.samefile, _files(source))):
             raise CommandError(
                 f"{path}: is also the input, and would be overwritten; give another "
                 "name"
             )
+
+
+def _files(path: Path) -> list[Path]:
+    """Files that an input stands for; none where it cannot be read, as is said where it
+    is opened.
+    """
+    try:
+        return files_of(path)
+    except SourceError:
+        return [path] if path.exists() else []
 
 
 def model_facts(model: Any) -> Facts:

@@ -5,7 +5,7 @@ memory or read in passes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
@@ -429,6 +429,13 @@ def exceeds_limit(X: Any) -> bool:
     return current().memory_limit is not None and not _is_held(X)
 
 
+def _tables_of(source: TableSource) -> Iterator[Any]:
+    """Yield the rows of a source as tables or arrays."""
+    for part in source.parts:
+        for batch in part.read():
+            yield batch.X
+
+
 def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     """A table and columns of it by name as two tables; others as they are.
 
@@ -456,6 +463,10 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     if not _are_names(Y):
         return X, Y
     wanted = [Y] if isinstance(Y, str) else Y
+    if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):
+        # Batches are read once, and both tables from what is kept of them
+        kept = open_source(X)
+        X = partial(_tables_of, kept)
     if is_streamed(X):
         return open_source(X, exclude=wanted), open_source(
             X, columns=[*wanted, *([shared] if shared else [])]

@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -69,6 +69,8 @@ class FilePart(ABC):
         Of the columns to read.
     constants : pyarrow.Table
         Columns that are the same in all rows, and not in the file: one row.
+    folder : TemporaryFolder or None
+        Which lives as long as parts of a temporary file; in another process its path.
     """
 
     unit: ClassVar[str]
@@ -80,6 +82,7 @@ class FilePart(ABC):
     selection: Selection
     schema: pa.Schema
     constants: pa.Table
+    folder: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_files(
@@ -512,7 +515,8 @@ def open_lazy(
         replace(selection, exclude=()) if selection.where is None else selection,
         schema,
     )
-    return TableSource(parts, kept, "a LazyFrame in a temporary file", owner=folder)
+    parts = tuple(replace(part, folder=folder) for part in parts)
+    return TableSource(parts, kept, "a LazyFrame in a temporary file")
 
 
 def _files(fragments: Sequence[Any]) -> tuple[list[str], type[FilePart], str]:

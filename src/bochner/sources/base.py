@@ -155,8 +155,6 @@ class TableSource:
         for a sample of all rows.
     sparse : bool
         Whether batches are CSR matrices.
-    owner : object
-        Object that must live as long as the parts, such as a temporary folder.
     expected : int or None
         Approximate number of rows, if some of those counted are filtered out.
     inferred : tuple of str
@@ -168,7 +166,6 @@ class TableSource:
     what: str
     sample: int | None = None
     sparse: bool = False
-    owner: Any = None
     expected: int | None = None
     inferred: tuple[str, ...] = ()
 

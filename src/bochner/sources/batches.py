@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.sources.base import Batch, SourceError, TableSource
+from bochner.sources.column_values import is_number
 from bochner.sources.imported import (
     ImportedPart,
     RowWriter,
@@ -24,7 +25,7 @@ from bochner.sources.imported import (
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import reason
 from bochner.sources.rows import numbers_of
-from bochner.sources.schema import Columns, Layout, Selection
+from bochner.sources.schema import Columns, Layout, Selection, roomy
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 END = object()
@@ -60,8 +61,7 @@ def open_batches(
         with errors_at(name, "; fix what is called"):
             batches = batches()
     with importing() as folder:
-        source = _imported(numbered(batches, name), name, folder, selection, schema)
-    return replace(source, owner=folder)
+        return _imported(numbered(batches, name), name, folder, selection, schema)
 
 
 def _imported(
@@ -75,10 +75,18 @@ def _imported(
     columns: Columns | None = None
     # Different types of the batches, each with the place where it came first
     schemas: list[tuple[str, pa.Schema]] = []
-    with RowWriter(folder, "rows") as rows:
+    targets: str | None = None
+    with RowWriter(folder, "rows", name) as rows:
         for place, batch in batches:
             columns = columns or Columns.of(Layout.of(batch), selection, schema)
             batch = columns.take(batch, place)
+            found = _described(batch.y, place)
+            targets = targets or found
+            if found not in (targets, ""):
+                raise SourceError(
+                    f"{place}: targets are {found}, but those before are {targets}; "
+                    "yield targets of one kind"
+                )
             if isinstance(batch.X, pa.Table) and not any(
                 known == batch.X.schema for _, known in schemas
             ):
@@ -92,9 +100,35 @@ def _imported(
             f"{name} yields no rows that match where=; change the condition"
         )
     kept = columns.of_all(schemas)
-    parts = tuple(ImportedPart(file, piece, name, kept) for piece in rows.pieces)
+    kept = kept if isinstance(kept, int) else roomy(kept)
+    parts = tuple(
+        ImportedPart(file, piece, name, kept, folder=folder) for piece in rows.pieces
+    )
     what = f"{name} in a temporary file"
     return TableSource(parts, kept, what, sparse=columns.layout.sparse)
+
+
+def _described(y: NDArray | None, place: str) -> str:
+    """What targets are, in words; empty where that is open."""
+    if y is None:
+        return ""
+    if y.ndim > 2 or 0 in y.shape[1:]:
+        raise SourceError(
+            f"{place}: y has shape {y.shape}; give one or more targets for each row"
+        )
+    try:
+        kind = pa.float64()
+        if y.dtype.kind not in "iuf":
+            kind = pa.array(y.ravel(), from_pandas=True).type
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SourceError(
+            f"{place}: targets are values of several kinds ({reason(error)}); give "
+            "numbers, or text"
+        ) from error
+    if pa.types.is_null(kind):
+        return ""
+    what = "numbers" if is_number(kind) else str(kind).removeprefix("large_")
+    return what if y.ndim == 1 else f"{what} in {y.shape[1]:,} columns"
 
 
 @contextmanager
@@ -150,10 +184,13 @@ def _matrix(X: Any, place: str) -> Any:
             check_frame(X)
         return as_table(X, frame_schema(X), place)
     if sp.issparse(X) and X.ndim == 2:
-        return checked_sparse(X).tocsr()
+        return numbers_of(checked_sparse(X).tocsr())
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
-    return numbers_of(as_array(X))
+    X = numbers_of(as_array(X))
+    if not X.shape[1]:
+        raise SourceError("the rows have no columns; give at least one")
+    return X
 
 
 def _iterable(batches: Any, name: str) -> Any:

@@ -38,6 +38,7 @@ from bochner.sources.imported import (
 from bochner.sources.paths import FileState
 from bochner.sources.schema import Selection, require, unified
 
+MOST_APART = 3  # columns that are read as text one by one, before all are
 HEXADECIMAL = pa.uint64()  # of whole numbers such as 0x10, which are no floats
 
 
@@ -97,6 +98,7 @@ def open_csv(
             selection,
             text.file,
             text,
+            folder=folder,
         )
         for text, one in zip(texts, files, strict=True)
         for piece in one.pieces
@@ -104,9 +106,7 @@ def open_csv(
     schema = selection.schema(types)
     inferred = [name for name in schema.names if name not in known]
     inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
-    return TableSource(
-        tuple(parts), schema, what, owner=folder, inferred=tuple(inferred)
-    )
+    return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
 
 
 def _index_columns(files: Sequence[ImportedText], total: CsvScan) -> list[str]:
@@ -246,9 +246,10 @@ def import_text(
     known: Types,
     folder: TemporaryFolder,
     name: str,
+    as_text: Sequence[str] = (),
 ) -> ImportedText:
-    """Write the rows of a file with the types of its first block, and once more with
-    those of all its values where these do not hold.
+    """Write the rows of a file. Columns have the types of its first block; where a
+    later value has none, the column is read as text, and has the type of all values.
 
     Parameters
     ----------
@@ -259,6 +260,8 @@ def import_text(
     folder : TemporaryFolder
     name : str
         Of the temporary file.
+    as_text : sequence of str
+        Columns that have been found to be such.
 
     Raises
     ------
@@ -266,59 +269,62 @@ def import_text(
         Where a row has too few or too many fields, or a value is not of a type that is
         known.
     """
+    inferred = [column for column in columns if column not in known]
     with text.problems():
         try:
-            with RowWriter(folder, name) as rows:
-                found = _scan(text, columns, known, rows)
-                file = rows.finish()
-            by_text = any(map(pa.types.is_binary, found.types.values()))
+            found = _written(text, columns, known, folder, name, as_text)
+            types = found.scan.types
+            odd = [column for column in inferred if pa.types.is_binary(types[column])]
         except pa.ArrowInvalid as error:
-            if "conversion error" not in str(error) or len(known) == len(columns):
+            odd = text.columns_of(error)
+            if not odd or not {*odd} <= {*inferred} - {*as_text}:
                 raise
-            by_text = True
-        if by_text:
-            found = _scan(text, columns, known)
-            with RowWriter(folder, name) as rows:
-                _scan(text, columns, found.types, rows)
-                file = rows.finish()
+        if odd:
+            more = [*as_text, *odd] if len(as_text) < MOST_APART else inferred
+            return import_text(text, columns, known, folder, name, more)
+        if not all(pa.types.is_string(types[column]) for column in as_text):
+            again = _written(text, columns, types, folder, name, ())
+            found = replace(again, scan=found.scan)
     text.file.check(text.path)
-    return ImportedText(found, file, rows.pieces)
+    return found
 
 
-def _scan(
-    text: CsvText, columns: Sequence[str], known: Types, rows: RowWriter | None = None
-) -> CsvScan:
-    """Rows, types and values of a file: its types are those of the first block where
-    the rows are written, or else those of the text in each batch.
+def _written(
+    text: CsvText,
+    columns: Sequence[str],
+    known: Types,
+    folder: TemporaryFolder,
+    name: str,
+    as_text: Sequence[str],
+) -> ImportedText:
+    """Write the rows of a file, some columns as text whose types are told by the values
+    of each block; parameters as of `import_text`.
     """
     n_rows = 0
     unnamed = unnamed_first(text.names)
-    inferred = [name for name in columns if name not in known]
-    numbers = {name: Numbering() for name in inferred if name in unnamed}
-    types = {name: known.get(name, pa.null()) for name in columns}
-    asked = known
-    if rows is None:
-        asked = {name: known.get(name, pa.string()) for name in columns}
-    for batch in text.batches(columns, asked):
-        n_rows += batch.num_rows
-        for name in inferred:
-            column = batch.column(name)
-            if name in numbers:
-                numbers[name] += Numbering.of(column)
-            if not pa.types.is_string(types[name]):
-                kind = (
-                    _type_of(column, text.dialect.decimal_point)
-                    if rows is None
-                    else column.type
-                )
-                types[name] = widened(types[name], kind)
-        if rows is not None:
+    inferred = [column for column in columns if column not in known]
+    numbers = {column: Numbering() for column in inferred if column in unnamed}
+    types = {column: known.get(column, pa.null()) for column in columns}
+    asked = {**known, **dict.fromkeys(as_text, pa.string())}
+    with RowWriter(folder, name, text.path) as rows:
+        for batch in text.batches(columns, asked):
+            n_rows += batch.num_rows
             rows.write(Batch(pa.Table.from_batches([batch])))
+            for column in inferred:
+                values = batch.column(column)
+                if column in numbers:
+                    numbers[column] += Numbering.of(values)
+                if not pa.types.is_string(types[column]):
+                    kind = values.type
+                    if column in as_text:
+                        kind = _type_of(values, text.dialect.decimal_point)
+                    types[column] = widened(types[column], kind)
+        file = rows.finish()
     types = {
-        name: pa.int64() if kind == HEXADECIMAL and name in inferred else kind
-        for name, kind in types.items()
+        column: pa.int64() if kind == HEXADECIMAL and column in inferred else kind
+        for column, kind in types.items()
     }
-    return CsvScan(n_rows, types, numbers)
+    return ImportedText(CsvScan(n_rows, types, numbers), file, rows.pieces)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:

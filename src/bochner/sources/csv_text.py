@@ -36,6 +36,7 @@ FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
 ROWS_AT_ONCE = 1000  # that are rewritten
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
+CONVERSION = re.compile(r"In CSV column #(\d+): .*conversion error", re.DOTALL)
 NOT_UTF8 = "{}: text that is not UTF-8; save the file with UTF-8 encoding"
 
 Types = Mapping[str, pa.DataType]
@@ -231,9 +232,19 @@ class CsvText:
                     empty = [(name, known.get(name, pa.null())) for name in names]
                     yield pa.RecordBatch.from_pylist([], pa.schema(empty))
                     return
-                if "straddl" not in str(error) or block >= MOST_BLOCK:
+                # Rows, or the names alone, that are longer than a block
+                longest = MOST_BLOCK * ("straddl" in str(error))
+                if "mpty CSV file" in str(error):
+                    longest = LONGEST_HEADER
+                if block >= longest:
                     raise
             block *= 4
+
+    def columns_of(self, error: Exception) -> list[str]:
+        """The column in which Arrow could not convert a value, if that is the error."""
+        found = CONVERSION.match(str(error))
+        k = int(found[1]) if found else len(self.names)
+        return list(self.names[k : k + 1])
 
     def first_types(self, block_bytes: int | None = None) -> pa.Schema:
         """The columns of the file, with the types that Arrow takes from the first

@@ -26,7 +26,7 @@ from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.memory import frame_schema, values_beside
-from bochner.sources.schema import Columns, Layout, Selection, require
+from bochner.sources.schema import Columns, Layout, Selection, require, roomy
 
 
 def is_collection(data: Any) -> bool:
@@ -278,14 +278,7 @@ def layout_of(X: Any, rows: Pieces) -> Layout:
     is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
     layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta))
     assert isinstance(layout.schema, pa.Schema)
-    # Codes have room for the categories of all partitions
-    wide = [
-        field.with_type(pa.dictionary(pa.int32(), field.type.value_type))
-        if pa.types.is_dictionary(field.type)
-        else field
-        for field in layout.schema
-    ]
-    return layout._replace(schema=pa.schema(wide))
+    return layout._replace(schema=roomy(layout.schema))
 
 
 def _lengths(*blocks: Any) -> tuple[int, ...]:

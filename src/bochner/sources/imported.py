@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from bochner.engines.progress import Advance, no_advance, progress
 from bochner.sources.base import READ_BYTES, Batch, SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
-from bochner.sources.rows import joined
-from bochner.sources.schema import Selection, fitted
+from bochner.sources.rows import MOST_PIECES, joined
+from bochner.sources.schema import Selection, fitted, roomy
 
 try:
     import fcntl
@@ -50,22 +50,36 @@ class TemporaryFolder:
     path : str
     advance : callable
         Is told the number of rows that have been written.
+
+    Raises
+    ------
+    SourceError
+        Where no folder can be made.
     """
 
     def __init__(self) -> None:
-        _remove_abandoned()
-        self.path = tempfile.mkdtemp(prefix=PREFIX)
+        try:
+            _remove_abandoned()
+            self.path = tempfile.mkdtemp(prefix=PREFIX)
+        except OSError as error:
+            raise SourceError(
+                f"no temporary folder can be made for the rows ({reason(error)}); set "
+                "TMPDIR to a folder that can be written to"
+            ) from error
         self.advance: Advance = no_advance
         lock = _locked(self.path)
-        self.remove = weakref.finalize(self, _removed, self.path, lock)
+        self.remove = weakref.finalize(self, _removed, self.path, lock, os.getpid())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (self.path,)
 
+    def __deepcopy__(self, memo: Any) -> TemporaryFolder:
+        return self
+
     def require_room(self, n_bytes: int, n_written: int) -> None:
         """Raise SourceError where so many bytes more do not fit the disk."""
         free = shutil.disk_usage(self.path).free
-        if free < n_bytes + SPARE_BYTES:
+        if free < n_bytes + min(SPARE_BYTES, n_written):
             raise SourceError(
                 f"{self.path}: the rows do not fit the disk, of which "
                 f"{free / 1e9:.2f} GB are free after {n_written / 1e9:.2f} GB of rows; "
@@ -95,17 +109,23 @@ def _locked(folder: str) -> int | None:
 
     The file gets its name once it is locked, as others remove what is not locked.
     """
+    path = os.path.join(folder, LOCK)
     if fcntl is None:
         return None
-    path = os.path.join(folder, LOCK)
     lock = os.open(f"{path}.new", os.O_CREAT | os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # of file systems of some networks
+        os.close(lock)
+        return None
     os.rename(f"{path}.new", path)
     return lock
 
 
-def _removed(folder: str, lock: int | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _removed(folder: str, lock: int | None, process: int) -> None:
+    """Delete a folder, unless this is a fork of the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
     if lock is not None:
         os.close(lock)
 
@@ -116,6 +136,8 @@ def _remove_abandoned() -> None:
         return
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
         with suppress(OSError):
+            if path.stat().st_uid != os.getuid():
+                continue
             lock = os.open(path, os.O_RDWR)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,6 +184,8 @@ class ImportedPart:
         What it has on its lines.
     first_index : int
         Number of the first column of sparse rows.
+    folder : TemporaryFolder or None
+        Which lives as long as its parts; in another process its path.
     """
 
     file: FileState
@@ -172,6 +196,7 @@ class ImportedPart:
     origin: FileState | None = None
     text: Text | None = None
     first_index: int = 0
+    folder: Any = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -194,7 +219,8 @@ class ImportedPart:
     def line(self, row: int) -> int:
         """Line of the text of one of the rows that are read, which count from 0."""
         assert self.text is not None
-        kept = self.selection.rows(self._table())
+        assert isinstance(self.schema, pa.Schema)
+        kept = self.selection.rows(fitted(self._table(), self.schema))
         return self.text.line_of_row(self.piece.above + int(kept[row]))
 
     def _batch(self) -> Batch:
@@ -224,11 +250,19 @@ class ImportedPart:
                 file.seek(self.piece.offset)
                 with pa.ipc.open_stream(file) as reader:
                     return reader.read_all()
+        except pa.ArrowMemoryError:
+            raise
+        except FileNotFoundError as error:
+            raise SourceError(
+                f"{self.name}: the temporary file {self.file.path} is gone, which "
+                "lives with the source in the process that has opened it; open the "
+                "rows where they are read, and where other machines read them too, set "
+                "TMPDIR to a folder that all of them see"
+            ) from error
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
-                f"{self.name}: the temporary file {self.file.path} is gone; open the "
-                "rows again, and where other machines read them, set TMPDIR to a "
-                "folder that all of them see"
+                f"{self.name}: the temporary file {self.file.path} cannot be read "
+                f"({reason(error)}); open the rows again"
             ) from error
 
 
@@ -241,10 +275,13 @@ class RowWriter:
     folder : TemporaryFolder
     name : str
         Of the file.
+    place : str
+        What the rows come from, for messages.
     """
 
-    def __init__(self, folder: TemporaryFolder, name: str) -> None:
+    def __init__(self, folder: TemporaryFolder, name: str, place: str) -> None:
         self._folder = folder
+        self._place = place
         self._path = os.path.join(folder.path, name)
         self._waiting: list[Batch] = []
         self._size = 0
@@ -252,11 +289,12 @@ class RowWriter:
         self.pieces: list[Piece] = []
 
     def __enter__(self) -> RowWriter:
-        self._file = open(self._path, "wb")
+        self._file = arrow_file(self._path, "wb")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
     def write(self, batch: Batch) -> None:
         """Add rows, small batches together and large ones in pieces.
@@ -264,14 +302,20 @@ class RowWriter:
         Raises
         ------
         SourceError
-            Where the disk is full, or rows are objects that no file holds.
+            Where the disk is full, or the rows have values that no file holds.
         """
         self._folder.advance(batch.X.shape[0])
+        if isinstance(batch.X, pa.Table) and any(
+            map(pa.types.is_dictionary, batch.X.schema.types)
+        ):
+            batch = batch._replace(X=batch.X.cast(roomy(batch.X.schema)))
         for few in batch.split(PART_BYTES):
             self._waiting.append(few)
             self._size += few.n_bytes
             if self._size >= PART_BYTES:
                 self._flush()
+            elif len(self._waiting) > MOST_PIECES:
+                self._waiting = [joined(self._waiting, copied=True)]
 
     def finish(self) -> FileState:
         """Write the rest; the file that holds all rows."""
@@ -281,7 +325,15 @@ class RowWriter:
         return FileState.of(self._path)
 
     def _flush(self) -> None:
-        table = _as_table(joined(self._waiting)).combine_chunks()
+        try:
+            table = _as_table(joined(self._waiting)).combine_chunks()
+        except pa.ArrowMemoryError:
+            raise
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise SourceError(
+                f"{self._place}: the rows cannot be kept in a file ({reason(error)}); "
+                "give each column values of one kind"
+            ) from error
         try:
             offset = self._file.tell()
             self._folder.require_room(table.nbytes, offset)
@@ -307,7 +359,7 @@ def _as_table(batch: Batch) -> pa.Table:
         offsets = pa.array(X.indptr, pa.int64())
         lists = {
             name: pa.LargeListArray.from_arrays(offsets, values)
-            for name, values in (("values", X.data), ("indices", X.indices))
+            for name, values in (("values", _as_column(X.data)), ("indices", X.indices))
         }
         table = pa.table(lists)
     else:
@@ -320,6 +372,8 @@ def _as_table(batch: Batch) -> pa.Table:
 
 def _as_column(values: NDArray) -> pa.Array:
     """An array of rows as a column, of lists where rows have several values."""
+    if values.dtype == np.longdouble:
+        values = values.astype(np.float64)
     # Which makes missing values of the NaN among objects
     from_pandas = values.dtype == object
     flat = pa.array(np.ascontiguousarray(values).reshape(-1), from_pandas=from_pandas)

@@ -52,7 +52,7 @@ def open_libsvm(
     origins = list(map(FileState.of, paths))
     with importing(sum(origin.size for origin in origins)) as folder:
         for k, origin in enumerate(origins):
-            with RowWriter(folder, str(k)) as rows:
+            with RowWriter(folder, str(k), origin.path) as rows:
                 for batch in libsvm_batches(origin):
                     rows.write(batch)
                     if batch.X.nnz:
@@ -77,11 +77,12 @@ def open_libsvm(
             width,
             origin=origin,
             first_index=first_index,
+            folder=folder,
         )
         for origin, file, pieces in files
         for piece in pieces
     )
-    return TableSource(parts, width, what, sparse=True, owner=folder)
+    return TableSource(parts, width, what, sparse=True)
 
 
 def libsvm_batches(file: FileState) -> Iterator[Batch]:

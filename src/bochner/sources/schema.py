@@ -266,6 +266,20 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def roomy(schema: pa.Schema) -> pa.Schema:
+    """The schema with room for more categories."""
+    return pa.schema(
+        [
+            field.with_type(
+                pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
+            )
+            if pa.types.is_dictionary(field.type)
+            else field
+            for field in schema
+        ]
+    )
+
+
 def decoded(schema: pa.Schema) -> pa.Schema:
     """The schema of a table with the values of its categories."""
     return pa.schema([column.with_type(value_type(column.type)) for column in schema])

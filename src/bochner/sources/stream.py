@@ -141,7 +141,7 @@ class StreamSource:
         for all spans of it.
         """
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
-        table = replace(self.table, parts=(), owner=None)
+        table = replace(self.table, parts=())
         return replace(
             self,
             table=table,
@@ -218,9 +218,3 @@ class StreamSource:
                     f"{part.name}: the rows or their order differ from the first "
                     "pass; give the same rows each time"
                 )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the owner of temporary files, which stay with the process that
-        made them.
-        """
-        return vars(self) | {"table": replace(self.table, owner=None)}
