@@ -156,6 +156,13 @@ def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
         if item is END:
             return
         batch = as_batch(item, place)
+        if not batch.X.shape[1]:
+            raise SourceError(f"{place}: the rows have no columns; give at least one")
+        if not isinstance(batch.X, pa.Table):
+            try:
+                batch = batch._replace(X=numbers_of(batch.X))
+            except ValueError as error:
+                raise SourceError(f"{place}: {error}") from error
         if batch.X.shape[0]:
             yield place, batch
 
@@ -184,13 +191,10 @@ def _matrix(X: Any, place: str) -> Any:
             check_frame(X)
         return as_table(X, frame_schema(X), place)
     if sp.issparse(X) and X.ndim == 2:
-        return numbers_of(checked_sparse(X).tocsr())
+        return checked_sparse(X).tocsr()
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
-    X = numbers_of(as_array(X))
-    if not X.shape[1]:
-        raise SourceError("the rows have no columns; give at least one")
-    return X
+    return as_array(X)
 
 
 def _iterable(batches: Any, name: str) -> Any:
