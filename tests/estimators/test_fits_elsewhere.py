@@ -190,7 +190,7 @@ def test_iterators_are_read_from_their_temporary_file(processes, streams):
     rows = table().select([*NAMES, "y"])
     batches = [rows.slice(k, 600) for k in range(0, N, 600)]
     expected = regressor().fit(lambda: iter(batches), "y").feature_weights_
-    with settings(engine=processes), pytest.warns(UserWarning, match="is written to"):
+    with settings(engine=processes):
         model = regressor().fit(iter(batches), "y")
     assert_allclose(
         model.feature_weights_, expected, rtol=0, atol=1e-5 * np.abs(expected).max()

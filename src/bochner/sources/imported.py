@@ -76,6 +76,10 @@ class TemporaryFolder:
     def __deepcopy__(self, memo: Any) -> TemporaryFolder:
         return self
 
+    def tell(self, advance: Advance) -> None:
+        """Call a function with the number of rows, each time that some are written."""
+        self.advance = advance
+
     def require_room(self, n_bytes: int, n_written: int) -> None:
         """Raise SourceError where so many bytes more do not fit the disk."""
         free = shutil.disk_usage(self.path).free
@@ -95,13 +99,14 @@ def importing(n_bytes: int | None = None) -> Iterator[TemporaryFolder]:
     folder = TemporaryFolder()
     try:
         is_long = n_bytes is None or n_bytes > LONG_BYTES
-        with progress("Reading rows", None, is_long) as folder.advance:
+        with progress("Reading rows", None, is_long) as advance:
+            folder.tell(advance)
             yield folder
     except BaseException:
         folder.remove()
         raise
     finally:
-        folder.advance = no_advance
+        folder.tell(no_advance)
 
 
 def _locked(folder: str) -> int | None:
