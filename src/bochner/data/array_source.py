@@ -11,7 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Indices, Mask
 from bochner.data.hashes import row_hashes
-from bochner.data.weights import are_one, are_unit, draw_rows, unit_weights, weights_of
+from bochner.data.weights import (
+    are_one,
+    draw_rows,
+    group_sums,
+    unit_weights,
+    weights_of,
+)
 from bochner.engines.local import in_threads
 
 HASHED_ROWS, FEWEST_ENCODED, ENCODED_ENTRIES = 1 << 14, 1 << 12, 1 << 22
@@ -83,7 +89,6 @@ class ArraySource:
 
     Attributes
     ----------
-    n_rows : int
     weights : array of shape (n,)
     """
 
@@ -100,13 +105,19 @@ class ArraySource:
         self.y = y
         self.encode = encode
         self.targets = targets
-        self.n_rows = len(y)
         self.content = X if content is None else content
         self.weights = (
-            unit_weights(self.n_rows)
-            if weights is None or are_one(weights)
-            else weights
+            unit_weights(len(y)) if weights is None or are_one(weights) else weights
         )
+
+    def _but(self, **changes: Any) -> ArraySource:
+        """Return the source with other arguments in the place of some."""
+        return ArraySource(**vars(self) | changes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
 
     @property
     def n_outputs(self) -> int:
@@ -121,19 +132,12 @@ class ArraySource:
     @property
     def n_counted(self) -> int:
         """Number of rows of positive weight."""
-        return (
-            self.n_rows
-            if are_unit(self.weights)
-            else int(np.count_nonzero(self.weights))
-        )
+        return int(np.count_nonzero(self.weights))
 
     def counted(self) -> ArraySource:
         """The rows of positive weight; the source itself where all are."""
-        return (
-            self
-            if self.n_counted == self.n_rows
-            else self.take(np.flatnonzero(self.weights))
-        )
+        rows = np.flatnonzero(self.weights)
+        return self if len(rows) == self.n_rows else self.take(rows)
 
     @property
     def n_parts(self) -> int:
@@ -142,13 +146,13 @@ class ArraySource:
 
     def span(self, first: int, stop: int) -> ArraySource:
         """View of the rows of consecutive parts."""
-        edges = [self.n_rows * k // max(self.n_parts, 1) for k in (first, stop)]
-        return self.take(slice(*edges))
+        n, parts = self.n_rows, max(self.n_parts, 1)
+        return self.take(slice(n * first // parts, n * stop // parts))
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
         for first in range(0, self.n_rows, rows):
-            yield self._block(slice(first, min(first + rows, self.n_rows)))
+            yield self._block(slice(first, first + rows))
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
@@ -173,13 +177,7 @@ class ArraySource:
             if sp.issparse(blocks[0])
             else np.concatenate(blocks)
         )
-        return ArraySource(
-            X.astype(dtype, copy=False),
-            self.y,
-            self.weights,
-            targets=self.targets,
-            content=self.content,
-        )
+        return self._but(X=X.astype(dtype, copy=False), encode=as_it_is)
 
     def labelled(self) -> ArraySource | None:
         """Return the same rows with the numbers of their classes for targets; None
@@ -190,20 +188,11 @@ class ArraySource:
 
     def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
         """Return the same rows with targets that are made otherwise."""
-        return ArraySource(
-            self.X, self.y, self.weights, self.encode, targets, self.content
-        )
+        return self._but(targets=targets)
 
     def weighted(self, factors: NDArray) -> ArraySource:
         """Return the same rows, their weights times these factors."""
-        return ArraySource(
-            self.X,
-            self.y,
-            self.weights * factors,
-            self.encode,
-            self.targets,
-            self.content,
-        )
+        return self._but(weights=self.weights * factors)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which
@@ -252,22 +241,10 @@ class ArraySource:
             return self, np.ones(self.n_rows, bool)
         group = (np.cumsum(leads) - 1)[first_duplicate]
         total = np.bincount(group, self.weights)
-        sums = np.stack(
-            [
-                np.bincount(group, self.weights * column)
-                for column in self.targets(self.y).T
-            ],
-            axis=1,
-        )
+        sums = group_sums(group, self.targets(self.y), self.weights)
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
-        kept = np.flatnonzero(leads)
-        return ArraySource(
-            rows_of(self.X, kept),
-            mean,
-            total,
-            self.encode,
-            content=rows_of(self.content, kept),
-        ), leads
+        rows = self.take(np.flatnonzero(leads))
+        return rows._but(y=mean, weights=total, targets=as_it_is), leads
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Hashes of what the rows hold as they came, shape (n,).
@@ -275,14 +252,9 @@ class ArraySource:
         So neither weights nor the scales of columns, whose last bits these change,
         decide which rows are held out.
         """
-        parts = [
-            slice(first, first + HASHED_ROWS)
-            for first in range(0, self.n_rows, HASHED_ROWS)
-        ]
-        return np.concatenate(
-            [row_hashes(rows_of(self.content, part)) for part in parts]
-            or [np.empty(0, np.uint64)]
-        )
+        starts = range(0, self.n_rows, HASHED_ROWS)
+        parts = [rows_of(self.content, slice(a, a + HASHED_ROWS)) for a in starts]
+        return np.concatenate([np.empty(0, np.uint64), *map(row_hashes, parts)])
 
     def first_duplicates(self, hashes: NDArray, apart: Mask | None = None) -> Indices:
         """Return the first of the rows that are equal to each, shape (n,).
@@ -303,9 +275,8 @@ class ArraySource:
         led = np.flatnonzero(first_duplicate != np.arange(self.n_rows))
         for start in range(0, len(led), HASHED_ROWS):
             part = led[start : start + HASHED_ROWS]
-            other = part[
-                ~_equal(self._encoded(part), self._encoded(first_duplicate[part]))
-            ]
+            differ = self._encoded(part) != self._encoded(first_duplicate[part])
+            other = part[np.asarray(differ.sum(axis=1)).ravel() > 0]
             first_duplicate[other] = other
         return first_duplicate
 
@@ -314,15 +285,11 @@ class ArraySource:
 
     def take(self, rows: slice | Indices) -> ArraySource:
         """Return a source of some of the rows, in the order of their numbers."""
-        weights = weights_of(self.weights, rows)
-        content = rows_of(self.content, rows)
-        return ArraySource(
-            rows_of(self.X, rows),
-            self.y[rows],
-            weights,
-            self.encode,
-            self.targets,
-            content,
+        return self._but(
+            X=rows_of(self.X, rows),
+            y=self.y[rows],
+            weights=weights_of(self.weights, rows),
+            content=rows_of(self.content, rows),
         )
 
 
@@ -335,8 +302,3 @@ def rows_of(X: Any, part: slice | Indices) -> Any:
     import narwhals as nw
 
     return nw.from_native(X, eager_only=True)[part].to_native()
-
-
-def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> Mask:
-    """Whether rows of the two are equal, shape (n,)."""
-    return np.asarray((A != B).sum(axis=1)).ravel() == 0

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from bochner.arrays import Floats
+from bochner.data.weights import group_sums
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
 # identifiers, whose means tell nothing
@@ -240,11 +241,6 @@ def levels_differ(
     return total > DIFFERENT * np.sqrt(chance) > 0
 
 
-def _level_sums(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
-    """Weighted sums of targets over the rows of each level, shape (L, K)."""
-    return np.stack([np.bincount(place, weight * own) for own in y.T], axis=1)
-
-
 def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Variances of the mean targets of levels, (K,), without what the spread within
     them adds: 0 where it is all.
@@ -269,7 +265,7 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     if len(n) < 2 or total <= len(n):
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    means = _level_sums(place, y, weight) / n[:, np.newaxis]
+    means = group_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / (total - len(n))
     return np.maximum(between - (len(n) - 1) * within, 0.0) / (
@@ -282,7 +278,7 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     means of unit spread; (K, T).
     """
     n = np.bincount(place, weight)
-    means = _level_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
     kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][
         :MOST_DIRECTIONS
@@ -383,7 +379,7 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
-    means = _level_sums(place, y, weight) / n[:, np.newaxis]
+    means = group_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     ways = [

@@ -74,6 +74,11 @@ def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
     )
 
 
+def group_sums(group: NDArray, y: NDArray, weight: NDArray, size: int = 0) -> Floats:
+    """Weighted sums of targets over the rows of each group, shape (L, K)."""
+    return np.stack([np.bincount(group, weight * own, size) for own in y.T], axis=1)
+
+
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], Floats | None]:
