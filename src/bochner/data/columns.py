@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
@@ -18,6 +19,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.written_values import WRITTEN, is_missing_word, read_written
 
 
@@ -54,8 +56,10 @@ PARTS = Parts(
 are turns of a circle."""
 
 LINEAR = ("", "days", "seconds")
+TIME_UNITS = ("D", "s", "ms", "us", "ns")  # of NumPy that Arrow has
 SEVERAL = 3  # different values, most of which tell that a column is written otherwise
-NUMBERS, TEXTS = frozenset({bool, int, float, NoneType}), frozenset({str, NoneType})
+NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
+FEW_ROWS = 100  # that are no work for threads, and are checked at once
 
 
 def label_text(label: Any) -> str:
@@ -161,13 +165,12 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
             f"column {name!r} holds {kind} values where the fit saw {expected} "
             f"values{cure}"
         )
-    n = len(values[0] if isinstance(values, tuple) else values)
-    return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[
-        expected
-    ] else (np.full(n, -1), [])
+    n = len(missing(values))
+    parts = len(PARTS[expected])
+    return expected, np.full((n, parts), np.nan) if parts else (np.full(n, -1), [])
 
 
-def as_written(codes: np.ndarray, labels: list[str], kind: str) -> np.ndarray:
+def as_written(codes: NDArray, labels: list[str], kind: str) -> NDArray:
     """Parts of the values of a column of text that is read as a kind, shape (n,
     parts).
     """
@@ -190,68 +193,83 @@ def library_of(X: Any) -> str | None:
     )
 
 
-def stored_columns(frame: Any) -> list[Any] | None:
-    """The columns of a few rows as pandas stores them, or as values of Python from
-    polars; None of other frames.
+def stored_columns(X: Any) -> Any:
+    """A few rows as they are stored, by columns: of an array of numbers that array, of
+    a frame of pandas its arrays, of polars values of Python; None of all else.
 
-    To make a series of each takes longer than a prediction for a row. No version of
-    pandas promises this method.
+    To make a series of each column takes longer than a prediction for a row. No version
+    of pandas promises this method.
     """
-    library = library_of(frame)
+    library = library_of(X)
+    is_array = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf"
+    if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
+        return None
+    if library is None:
+        return X.T if X.dtype.itemsize <= 8 else None
     if library == "polars":
-        return list(zip(*frame.rows(), strict=True))
-    arrays = (
-        getattr(frame, "_iter_column_arrays", None) if library == "pandas" else None
+        return list(zip(*X.rows(), strict=True))
+    return list(getattr(X, "_iter_column_arrays", list)()) or None
+
+
+def stored_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame of pandas or polars; None of an array."""
+    names: Any = getattr(X, "columns", None)
+    return names.tolist() if hasattr(names, "tolist") else names
+
+
+def stored_numbers(columns: Any, index: NDArray) -> NDArray | None:
+    """Numbers of some of the stored columns, NaN where they are missing, shape (n, k);
+    None where there is anything else.
+    """
+    if isinstance(columns, np.ndarray):
+        return columns[index].T
+    some = [columns[j] for j in index.tolist()]
+    are_numbers = all(
+        NUMBERS.issuperset(map(type, column))
+        if isinstance(column, tuple)
+        else isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
+        for column in some
     )
-    return None if arrays is None else list(arrays())
+    return np.array(some, np.float64).T if are_numbers else None
 
 
-def stored_numbers(columns: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Numbers of stored columns, NaN where they are missing, shape (n, k); None
-    where there is anything else.
+def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
+    """Codes and labels of a stored column of strings or categories; None where some
+    value is neither text that UTF-8 encodes nor missing.
     """
-    for column in columns:
-        of_polars = isinstance(column, tuple) and NUMBERS.issuperset(map(type, column))
-        if not of_polars and not (
-            isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
-        ):
-            return None
-    return np.array(columns, np.float64).T
-
-
-def stored_texts(column: Any) -> tuple[np.ndarray, list[str]] | None:
-    """Codes and labels of the strings of a stored column; None where some value is
-    neither text nor missing.
-
-    Of pandas text must be ASCII, lest it have halves of surrogate pairs.
-    """
-    values: Any = column
-    if not isinstance(column, tuple):
-        values = column.tolist() if str(column.dtype) in ("str", "object") else [0]
+    if type(column).__name__ == "Categorical":
+        numbers = column.codes.tolist()
+        said = {k: column.categories[k] for k in set(numbers) - {-1}}
+        values = list(map(said.get, numbers))
+    else:
+        is_text = isinstance(column, tuple) or str(column.dtype) in ("str", "object")
+        values = list(column) if is_text else [0]
         if not all(
-            value.isascii() if isinstance(value, str) else is_missing(value)
+            _is_utf8(value) if isinstance(value, str) else is_missing(value)
             for value in values
         ):
             return None
-    elif not TEXTS.issuperset(map(type, values)):
-        return None
-    labels = {
-        value: k
-        for k, value in enumerate(
-            dict.fromkeys(value for value in values if isinstance(value, str))
-        )
-    }
-    codes = np.array([labels.get(value, -1) for value in values])
-    return codes, [label_text(value) for value in labels]
+    levels = list(dict.fromkeys(value for value in values if not is_missing(value)))
+    places = {value: k for k, value in enumerate(levels)}
+    codes = np.array([places.get(value, -1) for value in values])
+    return codes, [label_text(value) for value in levels]
 
 
-def missing(values: Any) -> np.ndarray:
+def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
+    """Columns and names of a data frame, or of a NumPy array (whose names are None)."""
+    if isinstance(X, np.ndarray):
+        return list(X.T), None
+    frame = nw.from_native(X, eager_only=True)
+    return list(frame.iter_columns()), [str(name) for name in frame.columns]
+
+
+def missing(values: Any) -> NDArray:
     """Boolean array of shape (n,): where a column that was read has no value."""
     return values[0] < 0 if isinstance(values, tuple) else np.isnan(values[:, 0])
 
 
 def refuse_infinite(
-    values: np.ndarray, names: Sequence[str] | None, start: int = 0
+    values: NDArray, names: Sequence[str] | None, start: int = 0
 ) -> None:
     """Raise ValueError at the first infinite entry of a matrix whose first row is
     row `start`.
@@ -261,13 +279,10 @@ def refuse_infinite(
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return
-    bad = np.isinf(values)
-    if bad.any():
-        row = int(bad.any(axis=1).argmax())
-        name = column_name(names, int(bad[row].argmax()))
+    for row, j in np.argwhere(np.isinf(values))[:1].tolist():
         raise ValueError(
-            f"Input X contains infinity: column {name!r}, row {start + row}; drop or "
-            "clip such values"
+            f"Input X contains infinity: column {column_name(names, j)!r}, row "
+            f"{start + row}; drop or clip such values"
         )
 
 
@@ -278,20 +293,16 @@ def column_name(names: Sequence[str] | None, j: int) -> str:
 
 def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
     """The names as they are given, or x0, x1, ... without any."""
-    return (
-        [f"x{j}" for j in range(n_columns)]
-        if given is None
-        else [str(name) for name in given]
-    )
+    if given is None:
+        return [f"x{j}" for j in range(n_columns)]
+    return [str(name) for name in given]
 
 
 def column_number(column: int | str, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
-    found = (
-        list(names).index(column)
-        if isinstance(column, str) and column in names
-        else column
-    )
+    found = column
+    if isinstance(column, str) and column in names:
+        found = list(names).index(column)
     # True is no column 1.
     if (
         isinstance(found, bool | str)
@@ -328,20 +339,15 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        if expected == "mixed":
-            return _read_arrow(series.to_arrow().dictionary_encode(), name)
-        try:
-            return "number", series.cast(nw.Float64).to_numpy()[:, None]
-        except pa.ArrowInvalid:  # integers that double precision rounds
-            return _read_arrow(series.to_arrow(), name)
     native = series.to_native()
     dtype = _native_dtype(series)
+    is_number = series.dtype.is_numeric() or series.dtype == nw.Boolean
+    if is_number and expected != "mixed":
+        with suppress(pa.ArrowInvalid):  # of integers that double precision rounds
+            return "number", series.cast(nw.Float64).to_numpy()[:, None]
     if str(dtype) == "category":
-        return "text", (
-            native.cat.codes.to_numpy(),
-            [label_text(label) for label in native.cat.categories],
-        )
+        labels = [label_text(label) for label in native.cat.categories]
+        return "text", (native.cat.codes.to_numpy(), labels)
     if series.dtype == nw.Unknown and (
         isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")
     ):
@@ -360,34 +366,43 @@ def _native_dtype(series: nw.Series) -> Any:
     return getattr(series.to_native(), "dtype", series.dtype)
 
 
+def levels(array: Any) -> tuple[list[Any], Indices]:
+    """Different values of an Arrow array, and the place of each row's among them; -1
+    of those that are missing.
+    """
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
+        array = array.combine_chunks()
+    array = array.dictionary_encode()
+    codes = array.indices.cast(pa.int64()).fill_null(-1)
+    return array.dictionary.to_pylist(), codes.to_numpy(zero_copy_only=False)
+
+
 def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import types as is_a
 
-    if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
-        array = array.combine_chunks()
+    if array.type == pa.string_view():
+        array = array.cast(pa.large_string())
     kind = array.type
+    is_number = (
+        is_a.is_integer(kind)
+        or is_a.is_floating(kind)
+        or is_a.is_decimal(kind)
+        or is_a.is_boolean(kind)
+    )
     if (
         is_a.is_dictionary(kind)
         or is_a.is_string(kind)
         or is_a.is_large_string(kind)
-        or kind == pa.string_view()
+        or (is_number and expected == "mixed")
     ):
-        if not is_a.is_dictionary(kind):
-            array = (
-                array.cast(pa.large_string()) if kind == pa.string_view() else array
-            ).dictionary_encode()
-        labels = array.dictionary.to_pylist()
-        codes = (
-            array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        )
+        labels, codes = levels(array)
         gaps = np.array([*map(is_missing, labels), False])
-        return "text", (
-            np.where(gaps[codes], -1, codes),
-            [label_text(label) for label in labels],
-        )
+        return "text", (np.where(gaps[codes], -1, codes), [*map(label_text, labels)])
     if is_a.is_date(kind):
         return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
@@ -409,28 +424,21 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
         return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
         return "time", _turns(_floats(array, pa.time64("us"), pa.int64()) / 1e6, "time")
-    if is_a.is_null(kind):
-        return "number", np.full((len(array), 1), np.nan)
-    if (
-        is_a.is_integer(kind)
-        or is_a.is_floating(kind)
-        or is_a.is_decimal(kind)
-        or is_a.is_boolean(kind)
-    ):
+    if is_a.is_null(kind) or is_number:
         return "number", _floats(array)[:, None]
     raise _unusable(name, kind)
 
 
-def _floats(array: Any, *types: Any) -> np.ndarray:
+def _floats(array: Any, *types: Any) -> Floats:
     """Cast an Arrow array through `types` to float64, nulls becoming NaN."""
     import pyarrow as pa
 
-    for kind in types:
+    for kind in (*types, pa.float64()):
         array = array.cast(kind, safe=False)
-    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return array.to_numpy(zero_copy_only=False)
 
 
-def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
+def _turns(seconds: NDArray, kind: str) -> NDArray:
     """Parts of moments given in seconds since 1970: days, and positions in the year,
     the week (from Monday), the day.
 
@@ -456,79 +464,63 @@ def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
     return out
 
 
-def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[str, Any]:
+def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, Any]:
     """Read a NumPy column of any dtype; objects by what they are."""
     import pyarrow as pa
 
-    if values.dtype.kind in "biuf":
-        floats = values.astype(np.float64)
-        if expected == "mixed":
-            numbered = pa.array(
-                floats if values.dtype.kind == "f" else values, from_pandas=True
-            )
-            return _read_arrow(numbered.dictionary_encode(), name)
-        return "number", floats[:, None]
-    if values.dtype.kind == "c":
+    kind = values.dtype.kind
+    if kind == "f" or (kind in "biu" and expected != "mixed"):
+        values = values.astype(np.float64)
+    if kind in "biuf" and expected != "mixed":
+        return "number", values[:, None]
+    if kind == "c":
         raise ValueError(f"Complex data not supported: column {name!r}")
-    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in (
-        "D",
-        "s",
-        "ms",
-        "us",
-        "ns",
-    ):
-        values = values.astype(f"{values.dtype.kind}8[us]")
-    elif values.dtype.kind in "UT":
+    if kind in "mM" and np.datetime_data(values.dtype)[0] not in TIME_UNITS:
+        values = values.astype(f"{kind}8[us]")
+    if kind in "UT":
         values = values.astype(object)
-    if expected == "mixed" and values.dtype == object:
-        return _read_objects(values, name, as_text=True)
-    if (
-        values.dtype == object
-        and len(
-            {value.tzinfo is None for value in values if isinstance(value, datetime)}
-        )
-        > 1
-    ):
-        raise ValueError(
-            f"column {name!r} holds times with and without a time zone; give all of "
-            "them one"
-        )
+    if values.dtype == object:
+        if expected == "mixed":
+            return _read_objects(values, name, as_text=True)
+        moments = [value for value in values if isinstance(value, datetime)]
+        if len({value.tzinfo is None for value in moments}) > 1:
+            raise ValueError(
+                f"column {name!r} holds times with and without a time zone; give all "
+                "of them one"
+            )
     try:
         array = pa.array(values, from_pandas=True)
     except UnicodeEncodeError:
         raise lone_surrogate(values, name) from None
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
-    return _read_series(
-        nw.from_native(pa.chunked_array([array]), series_only=True), name, expected
-    )
+    return _read_arrow(array, name, expected)
 
 
-def _read_objects(
-    values: np.ndarray, name: str, as_text: bool = False
-) -> tuple[str, Any]:
+def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[str, Any]:
     """Read Python objects: numbers as numbers unless `as_text`, numbers and strings
     as text.
     """
     known = np.array([not is_missing(value) for value in values])
-    for value in values[known]:
+    present = values[known]
+    for value in present:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
         if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
             raise _unusable(name, type(value).__name__)
-    if not (as_text or any(isinstance(value, str) for value in values[known])):
+    if not (as_text or any(isinstance(value, str) for value in present)):
         out = np.full((len(values), 1), np.nan)
-        out[known, 0] = [float(value) for value in values[known]]
+        out[known, 0] = [float(value) for value in present]
         return "number", out
-    labels: dict[str, int] = {}
+    places: dict[str, int] = {}
     codes = np.full(len(values), -1)
     codes[known] = [
-        labels.setdefault(label_text(value), len(labels)) for value in values[known]
+        places.setdefault(label_text(value), len(places)) for value in present
     ]
-    return "mixed", (codes, list(labels))
+    return "mixed", (codes, list(places))
 
 
-def lone_surrogate(values: np.ndarray, name: str) -> ValueError:
+def lone_surrogate(values: NDArray, name: str) -> ValueError:
     """What is wrong with a column of objects that has text which UTF-8 cannot
     encode, and the cure.
     """

@@ -8,10 +8,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bochner.arrays import Floats, Indices
 from bochner.data.columns import (
     LINEAR,
     PARTS,
@@ -20,9 +22,27 @@ from bochner.data.columns import (
     missing,
     refuse_infinite,
 )
-from bochner.data.level_means import LevelMeans, levels_differ, text_digests
+from bochner.data.level_means import LevelMeans, text_digests
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
+
+
+class Rows(NamedTuple):
+    """What is known of rows to encode.
+
+    Attributes
+    ----------
+    names : sequence of str or None
+        Of the columns, for messages.
+    first : int
+        Number of the first row.
+    fold : int array of shape (n,), or int
+        Folds, by which rows have mean targets.
+    """
+
+    names: Sequence[str] | None = None
+    first: int = 0
+    fold: Any = 0
 
 
 class Encoding:
@@ -31,6 +51,11 @@ class Encoding:
     index: Any
     start: int
     suffixes: list[str]
+    gaps: bool
+
+    def single(self) -> Iterator[tuple[int, Any]]:
+        """Yield each column of the input and its encoding."""
+        yield self.index, self
 
     @property
     def width(self) -> int:
@@ -69,94 +94,89 @@ class NumberColumns(Encoding):
         there are none.
     """
 
-    index: np.ndarray
-    shift: np.ndarray
-    scale: np.ndarray
-    fill: np.ndarray
-    at: np.ndarray
-    gap_at: np.ndarray
-    limits: np.ndarray | None = None
+    index: NDArray
+    shift: NDArray
+    scale: NDArray
+    fill: NDArray
+    at: NDArray
+    gap_at: NDArray
+    limits: NDArray | None = None
 
-    def write(
-        self,
-        values: np.ndarray,
-        out: np.ndarray,
-        names: Sequence[str] | None,
-        start: int = 0,
-        part: slice = slice(None),
-    ) -> None:
-        """Encode `values` of shape (n, k), whose first row is row `start`, into the
-        zeroed `out`.
-        """
-        at = self.at[part]
-        gap_at = self.gap_at[part]
+    @property
+    def gaps(self) -> bool:  # type: ignore[override]
+        """Whether all columns have an indicator of missing values."""
+        return bool((self.gap_at >= 0).all())
+
+    def single(self) -> Iterator[tuple[int, NumberColumns]]:
+        """Yield each column of the input and its encoding."""
+        for i, j in enumerate(self.index.tolist()):
+            arrays: dict[str, Any] = {
+                name: None if array is None else array[..., i : i + 1]
+                for name, array in vars(self).items()
+            }
+            yield j, NumberColumns(**arrays)
+
+    def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
+        """Encode `values` of shape (n, k) into the zeroed `out`."""
+        at = self.at
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
-        if not self.standardise(values, z, part):
-            named = [column_name(names, j) for j in self.index[part]]
-            refuse_infinite(values, named, start)
+        if not self.standardise(values, z):
+            names = [column_name(rows.names, j) for j in self.index]
+            refuse_infinite(values, names, rows.first)
             gap = np.isnan(values)
-            np.copyto(z, self.fill[part], where=gap, casting="same_kind")
-            bad = ~np.isfinite(z)
-            if bad.any():
-                row = int(bad.any(axis=1).argmax())
-                name = named[int(bad[row].argmax())]
+            np.copyto(z, self.fill, where=gap, casting="same_kind")
+            for row, i in np.argwhere(~np.isfinite(z))[:1].tolist():
                 raise ValueError(
-                    f"column {name!r}, row {start + row}: value too large for "
+                    f"column {names[i]!r}, row {rows.first + row}: value too large for "
                     f"{z.dtype} after scaling"
                 )
-            has = gap_at >= 0
-            out[:, gap_at[has]] = gap[:, has]
+            has = self.gap_at >= 0
+            out[:, self.gap_at[has]] = gap[:, has]
         if not follow:
             out[:, at] = z
 
-    def has_as_seen(self, values: np.ndarray) -> bool:
+    def has_as_seen(self, values: Floats) -> bool:
         """Whether `values` of shape (n, k) miss in columns alone where some did in
         the fit, and are not infinite.
         """
-        return not (
+        return are_finite(values) or not (
             np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any()
         )
 
-    def standardise(
-        self, values: np.ndarray, z: np.ndarray, part: slice = slice(None)
-    ) -> bool:
+    def standardise(self, values: Floats, z: NDArray) -> bool:
         """Write (values - shift) / scale into `z`, both of shape (n, k); whether all
         of it is finite.
         """
         if self.limits is not None:
             values = np.where(
-                np.isfinite(values), np.clip(values, *self.limits[:, part]), values
+                np.isfinite(values), np.clip(values, *self.limits), values
             )
         with np.errstate(over="ignore", invalid="ignore"):
-            centred = np.subtract(values, self.shift[part], dtype=np.float64)
-            np.divide(centred, self.scale[part], out=z, casting="same_kind")
+            centred = np.subtract(values, self.shift, dtype=np.float64)
+            np.divide(centred, self.scale, out=z, casting="same_kind")
             return are_finite(z)
 
     def bounded(self, bounds: Mapping[str, tuple[float, ...]]) -> NumberColumns:
         """The columns with units and limits that do not go by outliers: `Bounds`, by
         the numbers of some columns.
         """
-        shift = self.shift.copy()
-        scale = self.scale.copy()
-        fill = self.fill.copy()
-        limits = np.tile([[-np.inf], [np.inf]], len(shift))
-        for i, j in enumerate(self.index.tolist()):
-            if str(j) in bounds:
-                limits[0, i], limits[1, i], shift[i], scale[i] = bounds[str(j)]
+        limits = np.tile([[-np.inf], [np.inf]], len(self.index))
+        shift, scale, fill = self.shift.copy(), self.scale.copy(), self.fill.copy()
+        for i, key in enumerate(map(str, self.index.tolist())):
+            if key in bounds:
+                limits[0, i], limits[1, i], shift[i], scale[i] = bounds[key]
                 fill[i] = 0.0
         return replace(self, shift=shift, scale=scale, fill=fill, limits=limits)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
-        for j, at, gap_at in zip(
-            self.index.tolist(), self.at.tolist(), self.gap_at.tolist(), strict=True
-        ):
+        for j, at, gap_at in zip(self.index, self.at, self.gap_at, strict=True):
             yield at, inputs[j]
             if gap_at >= 0:
                 yield gap_at, f"{inputs[j]}_missing"
 
-    def sources(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def sources(self) -> Iterator[tuple[NDArray, NDArray]]:
         """Yield output columns and their input columns."""
         has = self.gap_at >= 0
         yield self.at, self.index
@@ -192,54 +212,50 @@ class TimeColumn(Encoding):
     cycles: list[int]
     gaps: bool
 
-    def write(self, parts: np.ndarray, out: np.ndarray) -> None:
+    @property
+    def linear(self) -> list[str]:
+        """The part that is a number, if the kind has one."""
+        return [part for part in PARTS[self.kind] if part in LINEAR]
+
+    def write(self, parts: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
         gap = missing(parts)
-        j = self.start
-        if PARTS[self.kind][0] in LINEAR:
-            out[:, j] = np.where(
-                gap, self.fill, (parts[:, 0] - self.shift) / self.scale
-            )
-            j += 1
+        encoded = [(parts[:, 0] - self.shift) / self.scale for _ in self.linear]
         for part in self.cycles:
             angle = 2.0 * np.pi * parts[:, part]
-            out[:, j] = np.where(gap, 0.0, np.cos(angle))
-            out[:, j + 1] = np.where(gap, 0.0, np.sin(angle))
-            j += 2
+            encoded += [np.cos(angle), np.sin(angle)]
+        fills = [self.fill for _ in self.linear] + [0.0] * 2 * len(self.cycles)
+        for j, (values, fill) in enumerate(
+            zip(encoded, fills, strict=True), self.start
+        ):
+            out[:, j] = np.where(gap, fill, values)
         if self.gaps:
-            out[:, j] = gap
+            out[:, self.start + len(encoded)] = gap
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
         """What the names of the output columns end in."""
-        parts = PARTS[self.kind]
-        suffixes = [parts[0]] if parts[0] in LINEAR else []
-        suffixes += [
-            f"{parts[part]}_{wave}" for part in self.cycles for wave in ("cos", "sin")
-        ]
-        return suffixes + ["missing"] * self.gaps
+        cycles = [PARTS[self.kind][part] for part in self.cycles]
+        waves = [f"{part}_{wave}" for part in cycles for wave in ("cos", "sin")]
+        return self.linear + waves + ["missing"] * self.gaps
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: the cosine and the sine of
         each circle.
         """
-        first = self.start + (PARTS[self.kind][0] in LINEAR)
+        first = self.start + len(self.linear)
         return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
 
 
-NUMBER, PADDED = (
-    re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?"),
-    re.compile(r"-?0\d+"),
-)
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?")
+PADDED = re.compile(r"-?0\d+")
 # Which are the same level
 TRUTHS = {"False": "0", "True": "1", "0": "False", "1": "True"}
 SHOWN = 60  # characters of a level in messages
-FEW_ROWS = 16  # that are written one by one sooner than all at once
 CODE_BYTES = 2
 CODE_WIDTH = 8 * CODE_BYTES
-CODE_STEP = np.float32(
-    4 / CODE_WIDTH
-)  # two codes differ in half of their columns: by 2 in all, as two categories do
+# Two codes differ in half of their columns: by 2 in all, as two categories do
+CODE_STEP = np.float32(4 / CODE_WIDTH)
 
 
 @dataclass
@@ -289,10 +305,8 @@ class TextColumn(Encoding):
     @property
     def mean_columns(self) -> slice:
         """Output columns of mean targets."""
-        return slice(
-            self.means_at,
-            self.means_at + (0 if self.means is None else self.means.n_outputs),
-        )
+        n_means = 0 if self.means is None else self.means.n_outputs
+        return slice(self.means_at, self.means_at + n_means)
 
     @property
     def expected(self) -> str:
@@ -304,35 +318,30 @@ class TextColumn(Encoding):
         plain = any(map(NUMBER.fullmatch, self.categories)) or TRUTHS.keys() >= set(
             self.categories
         )
-        return (
-            "mixed"
-            if plain and not any(map(PADDED.fullmatch, self.categories))
-            else "text"
-        )
+        padded = any(map(PADDED.fullmatch, self.categories))
+        return "mixed" if plain and not padded else "text"
 
-    def places(self, labels: list[str]) -> np.ndarray:
+    def places(self, labels: list[str]) -> Indices:
         """Output column of each label, and of missing values at the end; -1 for
         none.
         """
-        place = {category: self.start + i for i, category in enumerate(self.categories)}
+        place = {
+            category: at for at, category in enumerate(self.categories, self.start)
+        }
         # Of earlier releases
-        whole = [
-            label for label in place if label.endswith(".0") and NUMBER.fullmatch(label)
-        ]
-        place = {label[:-2]: place[label] for label in whole} | place
+        whole = {
+            label[:-2]: at
+            for label, at in place.items()
+            if label.endswith(".0") and NUMBER.fullmatch(label)
+        }
+        place = whole | place
         if TRUTHS.keys() >= place.keys():
             place = {TRUTHS[label]: at for label, at in place.items()} | place
         other = self.start + len(self.categories) if self.other else -1
-        return np.array(
-            [
-                *(place.get(label, other) for label in labels),
-                self.code.stop if self.gaps else -1,
-            ]
-        )
+        gap = self.code.stop if self.gaps else -1
+        return np.array([*(place.get(label, other) for label in labels), gap])
 
-    def known(
-        self, labels: list[str], places: np.ndarray | None = None
-    ) -> np.ndarray | None:
+    def known(self, labels: list[str]) -> NDArray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
         without means, or in a column whose levels were left out.
         """
@@ -340,33 +349,21 @@ class TextColumn(Encoding):
             return self.means.knows(labels)
         if self.other or not self.categories:
             return None
-        return (self.places(labels) if places is None else places)[:-1] >= 0
+        return self.places(labels)[:-1] >= 0
 
-    def says_something(
-        self, codes: np.ndarray, fold: np.ndarray, y: np.ndarray, weight: np.ndarray
-    ) -> bool:
-        """Whether mean targets of the levels differ by more than chance; see
-        `levels_differ`.
-        """
-        return levels_differ(codes, fold, y, weight)
-
-    def unseen_rows(
-        self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
-    ) -> np.ndarray:
+    def unseen_rows(self, codes: NDArray, labels: list[str]) -> NDArray:
         """Number of rows of each label that the fit did not see; 0 of others, and where
         nothing tells.
         """
         rows = np.bincount(codes[codes >= 0], minlength=len(labels))
-        known = self.known(labels, places)
+        known = self.known(labels)
         return rows * (False if known is None else ~known)
 
-    def unseen(
-        self, codes: np.ndarray, labels: list[str], places: np.ndarray | None = None
-    ) -> str:
+    def unseen(self, codes: NDArray, labels: list[str]) -> str:
         """What to say of levels that the fit did not see, where most values of a
         column are such; empty where not.
         """
-        rows = self.unseen_rows(codes, labels, places)
+        rows = self.unseen_rows(codes, labels)
         n_unseen = int(rows.sum())
         n_values = int(np.count_nonzero(codes >= 0))
         if 2 * n_unseen <= n_values:
@@ -380,45 +377,30 @@ class TextColumn(Encoding):
         )
 
     def write(
-        self,
-        codes: np.ndarray,
-        labels: list[str],
-        out: np.ndarray,
-        fold: np.ndarray | int = 0,
-        places: np.ndarray | None = None,
+        self, values: tuple[NDArray, list[str]], out: NDArray, rows: Rows
     ) -> None:
-        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed
-        `out`; `fold` is for means.
-        """
-        column = (self.places(labels) if places is None else places)[codes]
-        if len(column) < FEW_ROWS and not self.coded and self.means is None:
-            for row, at in enumerate(column.tolist()):
-                if at >= 0:
-                    out[row, at] = 1.0
-            return
-        rows = np.flatnonzero(column >= 0)
-        out[rows, column[rows]] = 1.0
+        """Encode codes of labels, -1 being missing, into the zeroed `out`."""
+        codes, labels = values
+        column = self.places(labels)[codes]
+        has = np.flatnonzero(column >= 0)
+        out[has, column[has]] = 1.0
         if self.coded:
-            rows = np.flatnonzero(column == self.code.start - 1)
-            out[rows, self.code] = CODE_STEP * _hash_bits(codes[rows], labels)
+            has = np.flatnonzero(column == self.code.start - 1)
+            out[has, self.code] = CODE_STEP * _hash_bits(codes[has], labels)
         if self.means is not None:
-            out[:, self.mean_columns] = self.means.of(codes, labels, fold)
+            out[:, self.mean_columns] = self.means.of(codes, labels, rows.fold)
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
         """What the names of the output columns but the mean targets end in."""
         codes = [f"code{i}" for i in range(CODE_WIDTH * self.coded)]
-        return [
-            *self.categories,
-            *["other"] * self.other,
-            *codes,
-            *["missing"] * self.gaps,
-        ]
+        other, gap = ["other"] * self.other, ["missing"] * self.gaps
+        return [*self.categories, *other, *codes, *gap]
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
         yield from super().names(inputs)
-        for i in range(self.mean_columns.stop - self.mean_columns.start):
+        for i in range(0 if self.means is None else self.means.n_outputs):
             yield self.means_at + i, f"{inputs[self.index]}_mean{i}"
 
     def column_groups(self) -> Iterator[slice]:
@@ -431,17 +413,15 @@ class TextColumn(Encoding):
         yield self.mean_columns, self.index
 
 
-def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
+def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:
     """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the
     same in every process.
     """
-    used, row = np.unique(
-        codes, return_inverse=True
-    )  # a categorical column lists labels that these rows lack
+    # A categorical column lists labels that these rows lack
+    used, row = np.unique(codes, return_inverse=True)
     digests = text_digests([labels[i] for i in used.tolist()], CODE_BYTES)
-    return np.unpackbits(
-        np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1
-    )[row]
+    digits = np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES)
+    return np.unpackbits(digits, axis=1)[row]
 
 
 @dataclass
@@ -466,25 +446,21 @@ class CodeColumn(Encoding):
 
     index: int
     start: int
-    codes: np.ndarray
+    codes: NDArray
     gaps: bool
 
-    def write(self, values: np.ndarray, out: np.ndarray) -> None:
+    def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
         numbers = values[:, 0]
-        rows = np.flatnonzero(~np.isnan(numbers))
-        upper = np.clip(
-            np.searchsorted(self.codes, numbers[rows]), 1, len(self.codes) - 1
-        )
-        lower_code = self.codes[upper - 1]
-        upper_code = self.codes[upper]
-        share = np.clip(
-            (numbers[rows] - lower_code) / (upper_code - lower_code), 0.0, 1.0
-        )
-        out[rows, self.start + upper - 1] = 1.0 - share
-        out[rows, self.start + upper] = share
+        has = np.flatnonzero(~np.isnan(numbers))
+        numbers = numbers[has]
+        upper = np.clip(np.searchsorted(self.codes, numbers), 1, len(self.codes) - 1)
+        low, high = self.codes[upper - 1], self.codes[upper]
+        share = np.clip((numbers - low) / (high - low), 0.0, 1.0)
+        out[has, self.start + upper - 1] = 1.0 - share
+        out[has, self.start + upper] = share
         if self.gaps:
-            out[:, self.start + len(self.codes)] = np.isnan(numbers)
+            out[:, self.start + len(self.codes)] = missing(values)
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
@@ -492,16 +468,15 @@ class CodeColumn(Encoding):
         return [f"{code:g}" for code in self.codes.tolist()] + ["missing"] * self.gaps
 
 
-IGNORED = float(
-    np.finfo(np.float64).max
-)  # scale of a column of one value, of which nothing is known but that
+# Scale of a column of one value, of which nothing is known but that
+IGNORED = float(np.finfo(np.float64).max)
 
 
 def encodings(
     statistic: TableStatistic,
     with_std: bool,
     max_categories: int,
-    codes: Mapping[str, np.ndarray],
+    codes: Mapping[str, NDArray],
     left_out: Collection[str] = (),
 ) -> tuple[list[Any], int]:
     """Encodings of all columns that have values, and the number of output columns.
@@ -509,50 +484,44 @@ def encodings(
     Of some columns the codes are known; of those left out, by number, only missing
     values are encoded.
     """
-    names = statistic.names
     gaps = statistic.missing > 0
-    offsets = part_offsets(statistic.kinds)
+    seen = statistic.missing < statistic.rows
+    kinds = statistic.kinds
+    offsets = part_offsets(kinds)
     shift, scale, fill = _affine(statistic, with_std)
     for bad in np.flatnonzero(~np.isfinite(scale) | ~np.isfinite(shift)).tolist():
-        name = column_name(names, int(np.searchsorted(offsets, bad, side="right")) - 1)
+        name = statistic.name(int(np.searchsorted(offsets, bad, side="right")) - 1)
         raise ValueError(
             f"column {name!r} holds values too large to standardise: divide it by a "
             "constant"
         )
-    width = np.zeros(len(statistic.kinds), np.int64)
-    number = np.array([base_kind(kind) == "number" for kind in statistic.kinds]) & (
-        statistic.missing < statistic.rows
-    )
+    number = seen & np.array([base_kind(kind) == "number" for kind in kinds])
     number[[int(j) for j in codes]] = False
-    width[number] = 1 + gaps[number]
+    width = np.where(number, 1 + gaps, 0)
     others: list[Any] = []
-    for j in np.flatnonzero(~number & (statistic.missing < statistic.rows)).tolist():
-        if str(j) in codes:
-            others.append(CodeColumn(j, 0, codes[str(j)], bool(gaps[j])))
-        elif str(j) in statistic.categories:
+    for j in np.flatnonzero(seen & ~number).tolist():
+        key, gap = str(j), bool(gaps[j])
+        if key in codes:
+            others.append(CodeColumn(j, 0, codes[key], gap))
+        elif key in left_out:
+            others.append(TextColumn(j, 0, [], False, gap))
+        elif key in statistic.categories:
             # The heaviest categories, and codes of all others
-            counts = statistic.categories[str(j)]
+            counts = statistic.categories[key]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
+            other = len(ranked) > max_categories or key in (statistic.undercounts or {})
             kept = sorted(ranked[:max_categories])
-            other = len(ranked) > max_categories or str(j) in (
-                statistic.undercounts or {}
-            )
-            if str(j) in left_out:
-                kept = []
-                other = False
-            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
+            others.append(TextColumn(j, 0, kept, other, gap, coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
             cycles = [
                 i
-                for i, part in enumerate(PARTS[statistic.kinds[j]])
+                for i, part in enumerate(PARTS[kinds[j]])
                 if part not in LINEAR and varies[i]
             ]
             affine = float(shift[o]), float(scale[o]), float(fill[o])
-            others.append(
-                TimeColumn(j, statistic.kinds[j], 0, *affine, cycles, bool(gaps[j]))
-            )
+            others.append(TimeColumn(j, kinds[j], 0, *affine, cycles, gap))
         width[j] = others[-1].width
     start = np.cumsum(width) - width
     others = [replace(column, start=int(start[column.index])) for column in others]
@@ -567,7 +536,7 @@ def encodings(
 
 def _affine(
     statistic: TableStatistic, with_std: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray, NDArray]:
     """Shift, scale and replacement of missing values of every part: float64 arrays."""
     s = statistic.summary
     constant = is_constant(s.low, s.high)
@@ -577,9 +546,8 @@ def _affine(
         scale = np.where(
             binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0
         )
-        scale = np.where(
-            (scale > 0) & np.isfinite(scale), scale, s.high - s.low
-        )  # squares that vanish or overflow
+        # Squares that vanish or overflow
+        scale = np.where((scale > 0) & np.isfinite(scale), scale, s.high - s.low)
         scale = np.where(constant, IGNORED if with_std else 1.0, scale)
         empty = s.weight == 0
         shift = np.where(empty | statistic.sparse, 0.0, shift)

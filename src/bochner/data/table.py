@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import reduce
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
@@ -28,17 +28,19 @@ from bochner.data.array_source import rows_of
 from bochner.data.columns import (
     column_name,
     columns_of,
-    label_text,
-    library_of,
     missing,
     read_column,
     stored_columns,
+    stored_names,
     stored_numbers,
     stored_texts,
+    table_columns,
 )
 from bochner.data.encodings import (
     CodeColumn,
+    Encoding,
     NumberColumns,
+    Rows,
     TextColumn,
     TimeColumn,
     encodings,
@@ -52,6 +54,7 @@ from bochner.data.level_means import (
     few_integers,
     level_means,
     level_variances,
+    levels_differ,
     order_test,
 )
 from bochner.data.outliers import (
@@ -75,7 +78,6 @@ from bochner.data.table_statistic import (
     BLOCK_ENTRIES,
     TableStatistic,
     part_offsets,
-    table_columns,
     warn_of_equal,
 )
 from bochner.data.weights import checked_weight
@@ -91,7 +93,6 @@ __all__ = [
     "check_frame",
 ]
 
-FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
 # fewer of which new levels are usual
@@ -101,6 +102,13 @@ ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 INTERACTING, INTERACTING_CODED = 5, 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
+
+
+# What a fit forgets
+SETTLED = {
+    *("statistic_", "columns_", "n_features_out_"),
+    *("_codes", "_bounds", "_left_out"),
+}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -198,12 +206,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns_: list[Any]
     n_features_out_: int
     _fold_seed: int | None = None
-    _codes: dict[str, np.ndarray] | None = None  # by the number of the column
+    _codes: dict[str, NDArray] | None = None  # by the number of the column
     # Numbers of columns whose levels are left out
     _left_out: list[str] | None = None
     # `Bounds` of columns with outliers, by their number
     _bounds: dict[str, tuple[float, ...]] | None = None
-    _unsaved: ClassVar[frozenset[str]] = frozenset({"_known"})
 
     def __init__(
         self,
@@ -262,14 +269,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in {
-            "statistic_",
-            "columns_",
-            "n_features_out_",
-            "_codes",
-            "_bounds",
-            "_left_out",
-        } & vars(self).keys():
+        for name in SETTLED & vars(self).keys():
             delattr(self, name)
         return self._update(X, sample_weight, None)
 
@@ -290,7 +290,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.statistic_, categories={key: {} for key in self.statistic_.categories}
         )
 
-    def without_outliers(self, X: Any, weight: np.ndarray | None) -> TableEncoder:
+    def without_outliers(self, X: Any, weight: NDArray | None) -> TableEncoder:
         """Take units of numbers from the others where some lie so far away that all
         others would look equal.
 
@@ -299,51 +299,50 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : data frame, array or sparse matrix of shape (n, p)
         weight : array of shape (n,) or None
         """
-        numbers = next(
-            (column for column in self.columns_ if isinstance(column, NumberColumns)),
-            None,
-        )
-        if sp.issparse(X) or numbers is None or not self.with_std:
+        numbers = self._encodings(NumberColumns)
+        if sp.issparse(X) or not numbers or not self.with_std:
             return self
+        index = numbers[0].index.tolist()
         series = table_columns(X)[0]
         counted = (
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
         some = drawn(counted)
-        first_part = part_offsets(self.statistic_.kinds)[numbers.index]
-        summary = self.statistic_.summary.take(first_part)
-        bounds = dict[str, tuple[float, ...]]()
         values_of_some = np.column_stack(
-            [self._read(series[j][some], j)[:, 0] for j in numbers.index.tolist()]
+            [self._read(series[j][some], j)[:, 0] for j in index]
         )
         low, high = farthest_fences(values_of_some)
-        for k, values in enumerate(values_of_some.T):
+        for j, values, *ends in zip(index, values_of_some.T, low, high, strict=True):
             stand_in = stand_in_for_missing(values)
             if stand_in is None:
                 continue
             share = float(np.mean(values == stand_in))
             # Of few values beyond all others it is told below
-            if low[k] <= stand_in <= high[k] or share > MOST_OUTLYING:
-                name = column_name(self.statistic_.names, int(numbers.index[k]))
-                _warn_of_stand_in(name, stand_in, share)
-        for i in np.flatnonzero((summary.low < low) | (summary.high > high)).tolist():
-            j = int(numbers.index[i])
+            if ends[0] <= stand_in <= ends[1] or share > MOST_OUTLYING:
+                _warn_of_stand_in(self.statistic_.name(j), stand_in, share)
+        bounds = dict[str, tuple[float, ...]]()
+        parts = part_offsets(self.statistic_.kinds)[index]
+        summary = self.statistic_.summary
+        reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
+        for i in np.flatnonzero(reaches).tolist():
+            j = index[i]
             values = self._read(series[j], j)[:, 0]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
-            if (
-                beyond.mean() > MOST_OUTLYING
-            ):  # which are no outliers, but another part of the column
-                continue
-            found = bounds_of(values, weight, low[i], high[i])
-            bounds[str(j)] = tuple(found)
-            _warn_of_outliers(column_name(self.statistic_.names, j), values, found)
+            # More are no outliers, but another part of the column
+            if beyond.mean() <= MOST_OUTLYING:
+                found = bounds_of(values, weight, low[i], high[i])
+                bounds[str(j)] = tuple(found)
+                _warn_of_outliers(self.statistic_.name(j), values, found)
         if not bounds:
             return self
         bounded = copy(self)
         bounded._bounds = bounds
-        return bounded._widened(
-            bounded._with_bounds(self.columns_), self.n_features_out_, self._fold_seed
-        )
+        bounded.columns_ = bounded._with_bounds(self.columns_)
+        return bounded
+
+    def _encodings(self, kind: Any) -> list[Any]:
+        """Encodings of one kind."""
+        return [column for column in self.columns_ if isinstance(column, kind)]
 
     def _with_bounds(self, columns: list[Any]) -> list[Any]:
         """Encodings of columns, those of numbers with the bounds that were found."""
@@ -357,8 +356,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def with_codes(
         self,
         X: Any,
-        y: np.ndarray,
-        weight: np.ndarray | None,
+        y: NDArray,
+        weight: NDArray | None,
         seed: int,
         quantities: Any = None,
     ) -> TableEncoder:
@@ -378,50 +377,35 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         quantities : sequence of int or str, "all" or None
             Columns that are numbers in any case, by number or name.
         """
-        numbers = next(
-            (column for column in self.columns_ if isinstance(column, NumberColumns)),
-            None,
-        )
-        refused = self.require_columns(quantities) | {
-            int(j) for j in self._bounds or ()
-        }
+        numbers = self._encodings(NumberColumns)
+        refused = self.require_columns(quantities) | {*map(int, self._bounds or ())}
         if (
             sp.issparse(X)
-            or numbers is None
-            or len(numbers.index) > MOST_CODED
+            or not numbers
+            or len(numbers[0].index) > MOST_CODED
             or y.shape[1] > MOST_OUTPUTS
         ):
             return self
         some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
-        series = table_columns(X)[0]
         few = rows_of(X, some)
         targets = y[some]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
-        own = np.ones(len(some)) if weight is None else weight[some]
-        own = own * (len(np.unique(hashes[own > 0])) / own.sum())
+        own = _in_distinct_rows(None if weight is None else weight[some], hashes)
         sample = table_columns(few)[0]
-        alike = dict[tuple[float, ...], list[tuple[int, OrderTest]]]()
-        for j in numbers.index.tolist():
+        alike = dict[tuple[float, ...], dict[int, OrderTest]]()
+        for j in numbers[0].index.tolist():
             column = self._read(sample[j], j)[:, 0]
             if j not in refused and (used := few_integers(column)) is not None:
-                alike.setdefault(tuple(used), []).append(
-                    (j, order_test(column, targets, own))
-                )
-        tests = {
-            used: reduce(OrderTest.plus, (test for _, test in group))
-            for used, group in alike.items()
-        }
-        chosen = [
-            j
-            for used, group in alike.items()
-            if tests[used].are_codes
-            for j, _ in group
-        ]
-        codes = dict[str, np.ndarray]()
-        for j in chosen:
-            column = self._read(series[j], j)
-            found = np.unique(column[~np.isnan(column)])
-            codes |= {str(j): found} if len(found) <= MOST_CODES else {}
+                tests = alike.setdefault(tuple(used), {})
+                tests[j] = order_test(column, targets, own)
+        series = table_columns(X)[0]
+        codes = dict[str, NDArray]()
+        for tests in alike.values():
+            if reduce(OrderTest.plus, tests.values()).are_codes:
+                for j in tests:
+                    column = self._read(series[j], j)
+                    found = np.unique(column[~np.isnan(column)])
+                    codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         if not codes:
             return self
         coded = copy(self)
@@ -433,11 +417,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         now; the counts of the statistic may be forgotten.
         """
         statistic = self.statistic_
-        texts = {
-            str(column.index): column
-            for column in self.columns_
-            if isinstance(column, TextColumn)
-        }
+        texts = {str(column.index): column for column in self._encodings(TextColumn)}
         kept = {
             key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()
         }
@@ -447,7 +427,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def without_noise(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
+        self, X: Any, y: NDArray, weight: NDArray | None, seed: int
     ) -> TableEncoder:
         """Leave out the levels of a column where there are many for the rows, and their
         mean targets do not differ by more than chance.
@@ -466,23 +446,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         tested = [
             column
-            for column in self.columns_
-            if isinstance(column, TextColumn)
-            and (column.coded or len(column.categories) * INTERACTING > X.shape[0])
+            for column in self._encodings(TextColumn)
+            if column.coded or len(column.categories) * INTERACTING > X.shape[0]
         ]
         if not tested:
             return self
-        hashes = row_hashes(X)
-        weight = _in_distinct_rows(weight, hashes)
-        fold = _folds(hashes, seed)
+        weight, fold = _weight_and_folds(X, weight, seed)
         series = table_columns(X)[0]
         left_out = list[str]()
         for column in tested:
             codes = self._read(series[column.index], column.index)[0]
             enough = INTERACTING_CODED if column.coded else INTERACTING
-            if len(np.unique(codes)) * enough <= len(codes):
-                continue
-            if not column.says_something(codes, fold, y, weight):
+            are_many = len(np.unique(codes)) * enough > len(codes)
+            if are_many and not levels_differ(codes, fold, y, weight):
                 left_out.append(str(column.index))
         if not left_out:
             return self
@@ -501,15 +477,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             By number or name.
         """
         every = range(self.n_features_in_)
-        return columns_of(
-            columns, [column_name(self.statistic_.names, j) for j in every]
-        )
+        return columns_of(columns, list(map(self.statistic_.name, every)))
 
     @property
     def left_out(self) -> list[str]:
         """Names of columns whose levels say nothing of the target."""
-        names = self.statistic_.names
-        return [column_name(names, int(j)) for j in self._left_out or ()]
+        return [self.statistic_.name(int(j)) for j in self._left_out or ()]
 
     @property
     def written(self) -> dict[str, str]:
@@ -523,48 +496,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Columns of numbers that were taken for codes of categories, by name, and
         the codes that the fit saw.
         """
-        columns = [column for column in self.columns_ if isinstance(column, CodeColumn)]
         return {
-            column_name(self.statistic_.names, column.index): column.codes.tolist()
-            for column in columns
+            self.statistic_.name(column.index): column.codes.tolist()
+            for column in self._encodings(CodeColumn)
         }
 
     def __str__(self) -> str:
         if not hasattr(self, "columns_"):
             return repr(self)
-        kinds: dict[Any, str] = {
-            NumberColumns: "numbers",
-            CodeColumn: "codes of categories",
-            TextColumn: "text",
-            TimeColumn: "times",
+        kinds = {
+            "numbers": NumberColumns,
+            "codes of categories": CodeColumn,
+            "text": TextColumn,
+            "times": TimeColumn,
         }
         lines = [repr(self)]
-        for kind, title in kinds.items():
-            indices = [
-                np.atleast_1d(column.index)
-                for column in self.columns_
-                if isinstance(column, kind)
+        for title, kind in kinds.items():
+            numbers = [
+                j for column in self._encodings(kind) for j, _ in column.single()
             ]
-            names = [
-                column_name(self.statistic_.names, j)
-                for j in np.concatenate([*indices, np.empty(0, int)])
-                .astype(int)
-                .tolist()
-            ]
-            if names:
-                lines.append(f"{title}: {listed(names)}")
+            if numbers:
+                lines.append(
+                    f"{title}: {listed([*map(self.statistic_.name, numbers)])}"
+                )
         return "\n".join(lines)
 
     @property
     def has_level_means(self) -> bool:
         """Whether categories of some columns have mean targets beside them."""
-        return any(
-            isinstance(column, TextColumn) and column.means is not None
-            for column in self.columns_
-        )
+        return any(column.means is not None for column in self._encodings(TextColumn))
 
     def with_level_means(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
+        self, X: Any, y: NDArray, weight: NDArray | None, seed: int
     ) -> tuple[TableEncoder, TableEncoder]:
         """Add mean targets of categories of columns that have more than are kept; or
         learn those there are again.
@@ -585,50 +548,40 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             For these, which do not tell their own means; each is this one where there
             are no such columns.
         """
-        if not any(
-            isinstance(column, TextColumn) and column.coded for column in self.columns_
-        ):
+        if not any(column.coded for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
-        hashes = row_hashes(X)
-        weight = _in_distinct_rows(weight, hashes)
-        fold = _folds(hashes, seed)
-        width = self.n_features_out_
+        weight, fold = _weight_and_folds(X, weight, seed)
         series = table_columns(X)[0]
-        learned: list[list[Any]] = [[], []]
-        for column in self.columns_:
-            pair = None
-            if isinstance(column, TextColumn) and (
-                column.means is not None if again else column.coded
-            ):
-                j = column.index
-                known = column.means
-                codes, labels = self._read(series[j], j)
-                pair = level_means(
-                    codes,
-                    labels,
-                    fold,
-                    y,
-                    weight,
-                    None if known is None else known.directions,
-                )
-            for k in range(2):
-                at = column.means_at if again and pair else width
-                learned[k].append(
-                    replace(column, means=pair[k], means_at=at) if pair else column
-                )
-            width += pair[0].n_outputs if pair and not again else 0
-        if all(
-            one is other for one, other in zip(learned[0], self.columns_, strict=True)
-        ):
+        found = dict[int, list[TextColumn]]()
+        width = self.n_features_out_
+        for i, column in enumerate(self.columns_):
+            if not isinstance(column, TextColumn):
+                continue
+            known = column.means
+            if known is None if again else not column.coded:
+                continue
+            codes, labels = self._read(series[column.index], column.index)
+            directions = None if known is None else known.directions
+            pair = level_means(codes, labels, fold, y, weight, directions)
+            if pair is not None:
+                at = column.means_at if again else width
+                width += 0 if again else pair[0].n_outputs
+                found[i] = [replace(column, means=own, means_at=at) for own in pair]
+        if not found:
             return self, self
-        return copy(self)._widened(learned[0], width, None), copy(self)._widened(
-            learned[1], width, seed
+        for_others, for_these = (
+            [found[i][k] if i in found else own for i, own in enumerate(self.columns_)]
+            for k in range(2)
+        )
+        return (
+            self._with_columns(for_others, width, None),
+            self._with_columns(for_these, width, seed),
         )
 
     def level_variances(
-        self, X: Any, y: np.ndarray, weight: np.ndarray
-    ) -> dict[str, np.ndarray]:
+        self, X: Any, y: NDArray, weight: NDArray
+    ) -> dict[str, NDArray]:
         """Variances between the levels of columns of text, (K,), by the number of the
         column; only positive ones.
 
@@ -638,19 +591,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y : array of shape (n, K)
         weight : array of shape (n,)
         """
-        if not any(isinstance(column, TextColumn) for column in self.columns_):
+        if not self._encodings(TextColumn):
             return {}
-        hashes = row_hashes(X)
-        weight = _in_distinct_rows(weight, hashes)
+        weight = _in_distinct_rows(weight, row_hashes(X))
         found = {
-            str(column.index): level_variances(values[0], y, weight)
-            for column, _, _, values in self._columns_of(X, TextColumn)
+            str(column.index): level_variances(codes, y, weight)
+            for column, _, (codes, _) in self._columns_of(X, TextColumn)
         }
         return {key: variances for key, variances in found.items() if variances.any()}
 
     def unseen_variances(
-        self, X: Any, variances: Mapping[str, np.ndarray]
-    ) -> np.ndarray | float:
+        self, X: Any, variances: Mapping[str, NDArray]
+    ) -> NDArray | float:
         """Variances that levels which the fit did not see add to each row, (n, K); 0
         without columns of text.
 
@@ -661,27 +613,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         variances : dict of str to array of shape (K,)
             As of `level_variances`.
         """
-        total: np.ndarray | float = 0.0
+        total: NDArray | float = 0.0
         columns = self._columns_of(X, TextColumn) if variances else iter(())
-        for column, _, _, (codes, labels) in columns:
+        for column, _, (codes, labels) in columns:
             key = str(column.index)
             known = column.known(labels) if key in variances else None
             if known is not None:
-                total = (
-                    total
-                    + ~np.append(known, True)[codes][:, np.newaxis] * variances[key]
-                )
+                unseen = ~np.append(known, True)[codes][:, np.newaxis]
+                total = total + unseen * variances[key]
         return total
 
-    def _widened(
+    def _with_columns(
         self, columns: list[Any], width: int, fold_seed: int | None
     ) -> TableEncoder:
-        """Take other columns; a seed is that of the folds of rows that are encoded."""
-        self.columns_ = columns
-        self.n_features_out_ = width
-        self._fold_seed = fold_seed
-        self._known = {}
-        return self
+        """An encoder of other columns; a seed is that of the folds of rows that are
+        encoded.
+        """
+        other = copy(self)
+        other.columns_ = columns
+        other.n_features_out_ = width
+        other._fold_seed = fold_seed
+        return other
 
     def transform(self, X: Any) -> Any:
         """Encode rows.
@@ -716,34 +668,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if sp.issparse(X) or not self.columns_:
             return
-        X = self._numbers_of(X)
-        names = self.statistic_.names
         levels = dict[str, str]()
         gaps = list[str]()
-        if (
-            self._has_only_numbers
-            and isinstance(X, np.ndarray)
-            and X.dtype.kind in "biuf"
-        ):
+        numbers = self._matrix(X)
+        if numbers is not None and not are_finite(numbers):
             whole = self.columns_[0].index[self.columns_[0].gap_at < 0]
-            missed = (
-                []
-                if are_finite(X)
-                else np.flatnonzero(np.isnan(X[:, whole]).any(axis=0)).tolist()
-            )
-            gaps = [column_name(names, j) for j in whole[missed].tolist()]
-        else:
-            for column, i, name, values in self._columns_of(X):
-                is_whole = (
-                    column.gap_at[i] < 0
-                    if isinstance(column, NumberColumns)
-                    else not column.gaps
-                )
-                gaps += [name] * bool(is_whole and missing(values).any())
-                if isinstance(column, TextColumn) and (
-                    unseen := self._unseen(column, *values)
-                ):
-                    levels[name] = f"column {name!r}: {unseen}"
+            missed = whole[np.isnan(numbers[:, whole]).any(axis=0)].tolist()
+            gaps = list(map(self.statistic_.name, missed))
+        for column, name, values in self._columns_of(X) if numbers is None else ():
+            gaps += [name] * bool(not column.gaps and missing(values).any())
+            unseen = isinstance(column, TextColumn) and self._unseen(column, *values)
+            if unseen:
+                levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
         if gaps:
@@ -770,112 +706,42 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = Counter[str]()
         if sp.issparse(X) or not self.columns_:
             return found
-        for column, _, name, (codes, labels) in self._columns_of(X, TextColumn):
+        for column, name, (codes, labels) in self._columns_of(X, TextColumn):
             found[name] += int(column.unseen_rows(codes, labels).sum())
         return found
 
-    def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
+    def encode_few(self, X: Any, dtype: DTypeLike) -> NDArray | None:
         """Encode like `encode` a few rows: an array of finite numbers, or a frame of
         pandas or polars, as of the fit.
 
         None for all else, such as what is to be refused, or warned of: these rows are
         checked at once, in a tenth of the time.
         """
-        if type(X) is not np.ndarray:
-            return (
-                self._encode_few_of_frame(X, dtype)
-                if library_of(X) and 0 < len(X) <= FEW_ROWS
-                else None
-            )
-        plain = X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
-        if not plain or not 0 < len(X) <= FEW_ROWS or X.shape[1] != self.n_features_in_:
-            return None
-        column = self.columns_[0] if len(self.columns_) == 1 else None
-        if not isinstance(column, NumberColumns) or "feature_names_in_" in vars(self):
-            return None
-        out = np.zeros((len(X), self.n_features_out_), dtype)
-        if len(column.index) == X.shape[1] == out.shape[1]:
-            return out if column.standardise(X, out) else None
-        if not are_finite(X) and not column.has_as_seen(X[:, column.index]):
-            return None
-        column.write(
-            X if len(column.index) == X.shape[1] else X[:, column.index], out, None
-        )
-        return out
-
-    def _encode_few_of_frame(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """Encode few rows of a data frame, whose columns are read as they are stored,
-        where their types are common ones.
-        """
+        stored = stored_columns(X)
+        named = "feature_names_in_" in vars(self)
         if (
-            "feature_names_in_" not in vars(self)
+            stored is None
+            or len(stored) != self.n_features_in_
+            or stored_names(X) != (self.statistic_.names if named else None)
             or self._fold_seed is not None
-            or not self._has_names(X.columns)
         ):
-            return None
-        arrays = stored_columns(X)
-        if arrays is None:
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
+            values: Any = None
             if isinstance(column, NumberColumns):
-                values = stored_numbers([arrays[j] for j in column.index.tolist()])
-                if values is None or not (
-                    are_finite(values) or column.has_as_seen(values)
-                ):
-                    return None
-                column.write(values, out, self.statistic_.names)
-            elif not isinstance(column, TextColumn) or not self._write_few_texts(
-                column, arrays[column.index], out
-            ):
-                return None
-        return out
-
-    def _has_names(self, columns: Any) -> bool:
-        """Whether a frame has the names of the fit; pandas tells at once that an
-        index is the same as before.
-        """
-        if hasattr(columns, "is_") and columns.is_(self._known.get("names")):
-            return True
-        same: bool = list(columns) == self.statistic_.names
-        if same:
-            self._known["names"] = columns
-        return same
-
-    @cached_property
-    def _known(self) -> dict[Any, Any]:
-        """What is kept of frames of few rows: their index, and labels and places of
-        categories by column.
-        """
-        return {}
-
-    def _write_few_texts(self, column: TextColumn, array: Any, out: np.ndarray) -> bool:
-        """Encode a stored column of strings or categories; whether it is one.
-        Categories are looked up only once.
-        """
-        if type(array).__name__ == "Categorical":
-            known = self._known.get(column.index)
-            if known is None or known[0] is not array.dtype:
-                labels = [label_text(label) for label in array.categories]
-                known = self._known[column.index] = (
-                    array.dtype,
-                    labels,
-                    column.places(labels),
+                values = stored_numbers(stored, column.index)
+                is_as_seen = values is not None and column.has_as_seen(values)
+            elif isinstance(column, TextColumn):
+                values = stored_texts(stored[column.index])
+                is_as_seen = values is not None and not (
+                    (not column.gaps and missing(values).any())
+                    or self._unseen(column, *values)
                 )
-            codes = array.codes
-            labels = known[1]
-            places = known[2]
-        elif (texts := stored_texts(array)) is not None:
-            codes, labels = texts
-            places = column.places(labels)
-        else:
-            return False
-        if self._unseen(column, codes, labels, places) or (
-            not column.gaps and codes.min() < 0
-        ):
-            return False
-        column.write(codes, labels, out, places=places)
-        return True
+            if values is None or not is_as_seen:
+                return None
+            column.write(values, out, Rows(self.statistic_.names))
+        return out
 
     def _unseen(self, column: TextColumn, *values: Any) -> str:
         """What `TextColumn.unseen` says; nothing of identifiers, most of which came
@@ -893,11 +759,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         few = self.encode_few(X, dtype)
-        return (
-            self._encoded(self._validated(X, reset=False, warns=False), dtype)
-            if few is None
-            else few
-        )
+        if few is not None:
+            return few
+        return self._encoded(self._validated(X, reset=False, warns=False), dtype)
 
     def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
@@ -918,40 +782,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
             return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        X = self._numbers_of(X)
+        numbers = self._matrix(X)
         names = self.statistic_.names
-        if (
-            self._has_only_numbers
-            and isinstance(X, np.ndarray)
-            and X.dtype.kind in "biuf"
-        ):
-            step = max(1, BLOCK_ENTRIES // X.shape[1])
+        if numbers is not None:
+            step = max(1, BLOCK_ENTRIES // numbers.shape[1])
             for column in self.columns_:
-                every = len(column.index) == X.shape[1]
-                for s in range(0, len(X), step):
-                    block = X[s : s + step]
+                every = len(column.index) == numbers.shape[1]
+                for s in range(0, len(numbers), step):
+                    block = numbers[s : s + step]
                     block = block if every else block[:, column.index]
-                    column.write(block, out[s : s + step], names, s)
+                    column.write(block, out[s : s + step], Rows(names, s))
             return out
         fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
-        for column, i, _, values in self._columns_of(X):
-            if isinstance(column, NumberColumns):
-                column.write(values, out, names, part=slice(i, i + 1))
-            elif isinstance(column, TextColumn):
-                column.write(values[0], values[1], out, fold)
-            else:
-                column.write(values, out)
+        for column, _, values in self._columns_of(X):
+            column.write(values, out, Rows(names, fold=fold))
         return out
 
-    @property
-    def _has_only_numbers(self) -> bool:
-        return all(isinstance(column, NumberColumns) for column in self.columns_)
+    def _matrix(self, X: Any) -> NDArray | None:
+        """The rows as one array where all encoded columns are numbers, and they are."""
+        if len(self._encodings(NumberColumns)) < len(self.columns_):
+            return None
+        X = as_one_array(X)
+        are_numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        return X if are_numbers else None
 
-    def _numbers_of(self, X: Any) -> Any:
-        """A frame as one array where all encoded columns are numbers; else X."""
-        return as_one_array(X) if self._has_only_numbers else X
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of the output columns, unique.
 
         Parameters
@@ -969,7 +824,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             output_names(self.columns_, inputs, self.n_features_out_), dtype=object
         )
 
-    def column_groups(self) -> np.ndarray:
+    def column_groups(self) -> NDArray:
         """Groups of output columns that belong together, for learners that scale
         columns individually.
 
@@ -990,7 +845,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 first[tied] = tied.start
         return np.unique(first, return_inverse=True)[1]
 
-    def sources(self) -> np.ndarray:
+    def sources(self) -> NDArray:
         """Input column of each output column, int array of shape (n_features_out_,)."""
         check_is_fitted(self)
         inputs = np.empty(self.n_features_out_, np.int64)
@@ -1011,15 +866,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight = checked_weight(sample_weight, X)
         if before is None:
             return self._settle(self._with_written(TableStatistic.of(X, weight)))
-        return self._settle(
-            before + TableStatistic.of(X, weight, kinds=before.expected())
-        )
+        new = TableStatistic.of(X, weight, kinds=before.expected())
+        return self._settle(before + new)
 
     def _with_written(self, statistic: TableStatistic) -> TableStatistic:
         """The statistic of the first rows, whose columns of text with dates and numbers
         are read as such; a warning says so.
         """
-        names = [column_name(statistic.names, j) for j in range(len(statistic.kinds))]
+        names = [*map(statistic.name, range(len(statistic.kinds)))]
         as_text = columns_of(self.text_features, names)
         statistic, sentences = statistic.with_written(as_text, self.day_first)
         for sentence in sentences:
@@ -1027,16 +881,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return statistic
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
-        known_codes = self._codes or {}
         columns, self.n_features_out_ = encodings(
             statistic,
             self.with_std,
             self.max_categories,
-            known_codes,
+            self._codes or {},
             self._left_out or (),
         )
         self.columns_ = self._with_bounds(columns)
-        self._known = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal(
             [name for name in statistic.equal_integers() if name not in known]
@@ -1065,32 +917,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _read(self, values: Any, j: int) -> Any:
         """Values of a column of which the statistic knows the kind."""
-        name = column_name(self.statistic_.names, j)
-        return read_column(values, name, self.statistic_.kinds[j])[1]
+        kind = self.statistic_.kinds[j]
+        return read_column(values, self.statistic_.name(j), kind)[1]
 
     def _columns_of(
-        self, X: Any, kind: Any = object
-    ) -> Iterator[tuple[Any, int, str, Any]]:
-        """Yield the encoding of each column, its place among those of numbers, its
-        name, and its values.
-        """
+        self, X: Any, kind: Any = Encoding
+    ) -> Iterator[tuple[Any, str, Any]]:
+        """Yield the encoding of each column, its name, and its values."""
         series, names = table_columns(X)
-        for column in self.columns_:
-            if not isinstance(column, kind):
-                continue
-            for i, j in enumerate(np.atleast_1d(column.index).tolist()):
+        for column in self._encodings(kind):
+            for j, own in column.single():
                 name = column_name(names, j)
                 expected = self.statistic_.kinds[j]
                 if expected == "text":
                     expected = column.expected
-                yield column, i, name, read_column(series[j], name, expected)[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name not in self._unsaved
-        }
+                yield own, name, read_column(series[j], name, expected)[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -1110,7 +951,7 @@ def _warn_of_stand_in(name: str, value: float, share: float) -> None:
     )
 
 
-def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
+def _warn_of_outliers(name: str, values: NDArray, bounds: Bounds) -> None:
     """Say which values lie so far beyond the others of a column that they count as
     the last of these.
     """
@@ -1128,14 +969,22 @@ def _warn_of_outliers(name: str, values: np.ndarray, bounds: Bounds) -> None:
     )
 
 
-def _in_distinct_rows(weight: np.ndarray | None, hashes: np.ndarray) -> np.ndarray:
+def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
     """Weights of rows, whose sum is the number of distinct ones."""
     weight = np.ones(len(hashes)) if weight is None else weight
-    distinct: np.ndarray = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+    distinct: NDArray = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
     return distinct
 
 
-def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:
+def _weight_and_folds(
+    X: Any, weight: NDArray | None, seed: int
+) -> tuple[NDArray, NDArray]:
+    """Weights of rows as of `_in_distinct_rows`, and folds as of `_folds`."""
+    hashes = row_hashes(X)
+    return _in_distinct_rows(weight, hashes), _folds(hashes, seed)
+
+
+def _folds(hashes: NDArray, seed: int) -> NDArray:
     """Folds of rows by hashes of their content; the first one has those that
     validate a fit with this seed.
     """

@@ -26,6 +26,7 @@ from bochner.data.columns import (
     missing,
     read_column,
     refuse_infinite,
+    table_columns,
 )
 from bochner.data.table_input import require_width
 from bochner.data.written_values import WRITTEN, written_kind
@@ -143,12 +144,12 @@ class Summary:
         distinct ones.
     """
 
-    weight: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    many: np.ndarray
+    weight: NDArray
+    mean: NDArray
+    squares: NDArray
+    low: NDArray
+    high: NDArray
+    many: NDArray
 
     @classmethod
     def empty(cls, q: int) -> Summary:
@@ -163,7 +164,7 @@ class Summary:
         )
 
     @classmethod
-    def of(cls, values: np.ndarray, weight: np.ndarray) -> Summary:
+    def of(cls, values: NDArray, weight: NDArray) -> Summary:
         """Summary of finite or missing float64 `values` of shape (n, q), with
         positive weights of shape (n,).
         """
@@ -203,7 +204,7 @@ class Summary:
         )
 
     @classmethod
-    def of_sparse(cls, X: Any, weight: np.ndarray) -> Summary:
+    def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
         """Summary of the columns of a canonical CSR matrix, in one pass over its
         entries.
         """
@@ -290,14 +291,14 @@ def rounded(values: Any, scale: Any) -> Any:
         return np.where(unit > 0, np.rint(values / unit) * unit, values)
 
 
-def _total(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _total(weight: NDArray, values: NDArray) -> NDArray:
     """Weighted sum over rows; not by BLAS, whose threads cost more than they save on
     so little work.
     """
     return np.einsum("i,ij->j", weight, values)
 
 
-def _some_between(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
     """Which columns have a value strictly inside (low, high)? The first rows nearly
     always tell.
     """
@@ -356,7 +357,7 @@ class TableStatistic:
     kinds: list[str]
     names: list[str] | None
     sparse: bool
-    missing: np.ndarray
+    missing: NDArray
     summary: Summary
     categories: dict[str, dict[str, float]]
     undercounts: dict[str, float] | None = None
@@ -367,7 +368,7 @@ class TableStatistic:
     def of(
         cls,
         X: Any,
-        sample_weight: np.ndarray | None = None,
+        sample_weight: NDArray | None = None,
         *,
         kinds: Sequence[str | None] | None = None,
     ) -> TableStatistic:
@@ -475,7 +476,7 @@ class TableStatistic:
         """
         stay = {*map(str, as_text), *(self.declared or ())}
         written = {
-            j: written_kind(counts, column_name(self.names, int(j)), day_first)
+            j: written_kind(counts, self.name(int(j)), day_first)
             for j, counts in self.categories.items()
             if j not in stay
         }
@@ -515,10 +516,12 @@ class TableStatistic:
     def written(self) -> dict[str, str]:
         """Kinds of the columns of text that hold dates or numbers, by name."""
         return {
-            column_name(self.names, j): kind
-            for j, kind in enumerate(self.kinds)
-            if WRITTEN in kind
+            self.name(j): kind for j, kind in enumerate(self.kinds) if WRITTEN in kind
         }
+
+    def name(self, j: int) -> str:
+        """Name of a column."""
+        return column_name(self.names, j)
 
     def equal_integers(self) -> list[str]:
         """Names of columns of different integers that count as constant in double
@@ -530,7 +533,7 @@ class TableStatistic:
             int(j) for j, (low, high) in (self.integers or {}).items() if low < high
         ]
         return [
-            column_name(self.names, j)
+            self.name(j)
             for j in differ
             if is_constant(s.low[offsets[j]], s.high[offsets[j]])
         ]
@@ -553,7 +556,7 @@ class TableStatistic:
             return theirs
         if {mine, theirs} == {"text", "mixed"}:
             return "mixed"
-        name = column_name(self.names, j)
+        name = self.name(j)
         raise ValueError(
             f"column {name!r} holds {theirs} values where the fit saw {mine} values"
         )
@@ -577,20 +580,12 @@ class TableStatistic:
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
 
 
-def part_offsets(kinds: Sequence[str]) -> np.ndarray:
+def part_offsets(kinds: Sequence[str]) -> NDArray:
     """First part of each column, and their number: int array of shape (p + 1,)."""
     return np.cumsum([0, *(len(PARTS[kind]) for kind in kinds)])
 
 
-def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
-    """Columns and names of a data frame, or of a NumPy array (whose names are None)."""
-    if isinstance(X, np.ndarray):
-        return list(X.T), None
-    frame = nw.from_native(X, eager_only=True)
-    return list(frame.iter_columns()), [str(name) for name in frame.columns]
-
-
-def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
+def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     X = X.tocsr()
     if np.isnan(X.data).any():
         raise ValueError("Input X contains NaN, which sparse input may not")
@@ -617,7 +612,7 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
     )
 
 
-def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic:
+def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
     """Statistic of an array of numbers whose first row is row `start` of the table."""
     values = X.astype(np.float64, order="C")
     refuse_infinite(values, None, start)
@@ -639,7 +634,7 @@ def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic
 
 
 def _of_columns(
-    X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None
+    X: Any, weight: NDArray, kinds: Sequence[str | None] | None
 ) -> TableStatistic:
     """Statistic of a table whose columns differ in kind."""
     columns, names = table_columns(X)
