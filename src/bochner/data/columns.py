@@ -404,7 +404,7 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
         gaps = np.array([*map(is_missing, labels), False])
         return "text", (np.where(gaps[codes], -1, codes), [*map(label_text, labels)])
     if is_a.is_date(kind):
-        return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
+        return "date", _turns(86400.0 * floats(array, pa.date32(), pa.int32()), "date")
     if is_a.is_timestamp(kind):
         label = "datetime"
         if kind.tz is not None:
@@ -418,18 +418,18 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
                     f"column {name!r}: {error}; convert the times to a zone that is "
                     "known, such as UTC"
                 ) from None
-        seconds = _floats(array, pa.timestamp("us"), pa.int64()) / 1e6
+        seconds = floats(array, pa.timestamp("us"), pa.int64()) / 1e6
         return label, _turns(seconds, "datetime")
     if is_a.is_duration(kind):
-        return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
+        return "duration", floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
-        return "time", _turns(_floats(array, pa.time64("us"), pa.int64()) / 1e6, "time")
+        return "time", _turns(floats(array, pa.time64("us"), pa.int64()) / 1e6, "time")
     if is_a.is_null(kind) or is_number:
-        return "number", _floats(array)[:, None]
+        return "number", floats(array)[:, None]
     raise _unusable(name, kind)
 
 
-def _floats(array: Any, *types: Any) -> Floats:
+def floats(array: Any, *types: Any) -> Floats:
     """Cast an Arrow array through `types` to float64, nulls becoming NaN."""
     import pyarrow as pa
 

@@ -22,7 +22,8 @@ from bochner.data.columns import (
     missing,
     refuse_infinite,
 )
-from bochner.data.level_means import LevelMeans, text_digests
+from bochner.data.hashes import text_digests
+from bochner.data.level_means import LevelMeans
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 

@@ -4,6 +4,7 @@ whatever order they come.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
-from bochner.data.columns import is_missing
+from bochner.data.columns import floats, is_missing, levels, table_columns
 from bochner.data.outliers import RANGED_ROWS, drawn
 from bochner.engines.local import for_rows
 
@@ -40,15 +41,9 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
             sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape)
             @ multipliers
         )
-    if not isinstance(X, np.ndarray):
-        import narwhals as nw
-
-        columns = nw.from_native(X, eager_only=True).iter_columns()
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
+        columns = table_columns(X)[0]
         return mixed(np.stack([*map(_column_bits, columns)], axis=1) @ multipliers)
-    if X.dtype.kind not in "biuf":
-        return mixed(
-            np.stack([_object_bits(column) for column in X.T], axis=1) @ multipliers
-        )
     sums = np.empty(len(X), np.uint64)
     tile = max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
@@ -86,18 +81,7 @@ def near_copies(X: Any) -> Indices | None:
     """
     if sp.issparse(X) or X.shape[0] < 2:
         return None
-    if isinstance(X, np.ndarray):
-        columns = (
-            column if X.dtype.kind in "biuf" else _as_numbers(column) for column in X.T
-        )
-    else:
-        import narwhals as nw
-
-        frame = nw.from_native(X, eager_only=True)
-        columns = (
-            _as_floats(c) if c.dtype.is_numeric() else _as_numbers(c)
-            for c in frame.iter_columns()
-        )
+    columns = map(_as_numbers, table_columns(X)[0])
     some = drawn(np.arange(X.shape[0]), RANGED_ROWS)
     sums = np.zeros(X.shape[0], np.uint64)
     for column, multiplier in zip(columns, _odd_numbers(X.shape[1]), strict=True):
@@ -113,17 +97,19 @@ def holds_quantities(X: Any) -> bool:
 
     Numbers with few values, as of counts and codes, are levels.
     """
-    many = MANY_VALUES * len(X)
-    if isinstance(X, np.ndarray):
-        columns = list(X.T)
-        if X.dtype.kind not in "biufmM":
-            columns = [own for own in map(_as_numbers, X.T) if own.dtype != np.uint64]
-        return any(len(np.unique(column)) > many for column in columns)
     import narwhals as nw
 
+    many = MANY_VALUES * len(X)
+    columns = table_columns(X)[0]
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind not in "biufmM":
+            columns = [
+                own for own in map(_as_numbers, columns) if own.dtype != np.uint64
+            ]
+        return any(len(np.unique(column)) > many for column in columns)
     return any(
         column.n_unique() > many
-        for column in nw.from_native(X, eager_only=True).iter_columns()
+        for column in columns
         if column.dtype.is_numeric()
         or column.dtype.is_temporal()
         or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
@@ -131,18 +117,24 @@ def holds_quantities(X: Any) -> bool:
 
 
 def _as_numbers(column: Any) -> NDArray:
-    """Objects as numbers where all are such or missing; else as the bits of what
-    they are.
+    """Numbers of a column as they are, and objects where all are such or missing; else
+    the bits of what they are.
     """
     import narwhals as nw
 
-    is_series = not isinstance(column, np.ndarray)
-    if not is_series or column.dtype == nw.Object:
-        objects = column.to_numpy() if is_series else column
-        if not any(isinstance(value, str) for value in objects.tolist()):
-            with suppress(TypeError, ValueError, OverflowError):
-                return objects.astype(np.float64)
-    return _column_bits(column) if is_series else _object_bits(column)
+    objects = column
+    if not isinstance(column, np.ndarray):
+        if column.dtype.is_numeric():
+            return _as_floats(column)
+        objects = column.to_numpy() if column.dtype == nw.Object else None
+    elif column.dtype.kind in "biuf":
+        return column
+    if objects is not None and not any(
+        isinstance(value, str) for value in objects.tolist()
+    ):
+        with suppress(TypeError, ValueError, OverflowError):
+            return objects.astype(np.float64)
+    return _column_bits(column)
 
 
 def _rounded(values: NDArray, some: Indices) -> Floats:
@@ -186,43 +178,38 @@ def _bits(values: NDArray) -> NDArray[np.uint64]:
 
 def _column_bits(column: Any) -> NDArray[np.uint64]:
     """Numbers by their bits, times by their nanoseconds, all else by a hash of the
-    text of each different value.
+    text of each different value; objects as those of a column of a frame.
     """
-    import narwhals as nw
-
-    if column.dtype.is_temporal() and column.dtype in (nw.Date, nw.Datetime):
-        column = column.cast(nw.Datetime).dt.timestamp("ns")
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return _bits(_as_floats(column))
-    return _text_bits(*_different(column))
-
-
-def _object_bits(values: NDArray) -> NDArray[np.uint64]:
-    """Objects as those of a column of a frame that holds them."""
     import narwhals as nw
     import pyarrow as pa
 
+    if isinstance(column, np.ndarray):
+        try:
+            array = pa.chunked_array([pa.array(column, from_pandas=True)])
+        except (
+            pa.ArrowException,
+            OverflowError,
+            TypeError,
+            UnicodeEncodeError,
+        ):  # of several kinds, or refused later on
+            return _text_bits(*_texts(column.tolist()))
+        column = nw.from_native(array, series_only=True)
+    if column.dtype in (nw.Date, nw.Datetime):
+        column = column.cast(nw.Datetime).dt.timestamp("ns")
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return _bits(_as_floats(column))
     try:
-        column = pa.chunked_array([pa.array(values, from_pandas=True)])
-    except (
-        pa.ArrowException,
-        OverflowError,
-        TypeError,
-        UnicodeEncodeError,
-    ):  # of several kinds, or refused later on
-        return _text_bits(*_texts(values.tolist()))
-    return _column_bits(nw.from_native(column, series_only=True))
+        return _text_bits(*levels(column.to_arrow()))
+    except (pa.ArrowException, OverflowError):  # objects of several kinds
+        return _text_bits(*_texts(column.to_list()))
 
 
 def _text_bits(values: list, places: Indices) -> NDArray[np.uint64]:
     """Hashes of the texts of different values at their places; zero where one is
     missing.
     """
-    digests = [
-        blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest()
-        for value in values
-    ]
-    return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
+    digests = text_digests(map(str, values), 8) + bytes(8)
+    return np.frombuffer(digests, np.uint64)[places]
 
 
 def _as_floats(column: Any) -> Floats:
@@ -234,34 +221,25 @@ def _as_floats(column: Any) -> Floats:
 
     native = column.to_native()
     if isinstance(native, pa.ChunkedArray):
-        return native.cast(pa.float64(), safe=False).to_numpy()
-    return column.cast(nw.Float64).to_numpy().astype(np.float64)
-
-
-def _different(column: Any) -> tuple[list, Indices]:
-    """The different values of a column, and the place of each row's among them; -1
-    of those that are missing.
-    """
-    import pyarrow as pa
-
-    try:
-        values = column.to_arrow()
-        encoded = (
-            values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        ).dictionary_encode()
-    except (pa.ArrowException, OverflowError):  # objects of several kinds
-        return _texts(column.to_list())
-    return encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int64()).fill_null(
-        -1
-    ).to_numpy(zero_copy_only=False)
+        return floats(native)
+    return column.cast(nw.Float64).to_numpy()
 
 
 def _texts(values: list) -> tuple[list, Indices]:
     """The different texts of objects of several kinds, and their places as of
-    `_different`.
+    `levels`.
     """
     texts, places = np.unique([str(value) for value in values], return_inverse=True)
     return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
+
+
+def text_digests(texts: Iterable[str], size: int) -> bytes:
+    """Hashes of texts, of so many bytes each, the same in every process."""
+    encoded = (text.encode(errors="surrogatepass") for text in texts)
+    return b"".join(
+        blake2b(text, digest_size=size, usedforsecurity=False).digest()
+        for text in encoded
+    )
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from bochner.arrays import Floats
+from bochner.data.hashes import text_digests
 from bochner.data.weights import group_sums
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
@@ -99,15 +99,6 @@ class LevelMeans:
     def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
         """Whether there is a mean of each label, shape (len(labels),)."""
         return np.isin(_keys(np.arange(len(labels)), labels), self.keys)
-
-
-def text_digests(texts: Sequence[str], size: int) -> bytes:
-    """Hashes of texts, of so many bytes each, the same in every process."""
-    encoded = (text.encode(errors="surrogatepass") for text in texts)
-    return b"".join(
-        blake2b(text, digest_size=size, usedforsecurity=False).digest()
-        for text in encoded
-    )
 
 
 def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray[np.uint64]:
