@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Any
 
@@ -50,35 +51,14 @@ def is_constant(low: Any, high: Any) -> Any:
         )
 
 
-def extremes(column: Any, keep: Any) -> tuple[int, int] | None:
-    """Least and greatest of the kept values of a column, as integers; None where it is
-    of another type.
-
-    Parameters
-    ----------
-    column : narwhals.Series or array of shape (n,)
-    keep : bool array of shape (n,), or None for all
-    """
-    if isinstance(column, nw.Series):
-        if not column.dtype.is_integer():
-            return None
-        column = column if keep is None else column.filter(keep.tolist())
-    elif column.dtype.kind in "iu":
-        column = column if keep is None else column[keep]
-    else:
-        return None
-    return int(column.min()), int(column.max())
-
-
 def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
     """Targets in double precision; a warning where they are different integers that
     count as constant there.
     """
     values = y.astype(np.float64, copy=False)
     if y.dtype.kind in "iu" and y.size:
-        low = y.min(axis=0)
-        high = y.max(axis=0)
-        if np.any((low < high) & is_constant(values.min(axis=0), values.max(axis=0))):
+        differ = y.min(axis=0) < y.max(axis=0)
+        if np.any(differ & is_constant(values.min(axis=0), values.max(axis=0))):
             warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
     return values
 
@@ -86,14 +66,12 @@ def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
 def warn_of_equal(names: Sequence[str]) -> None:
     """Warn of columns of different integers that count as constant."""
     if names:
-        subject = (
-            "Column {} counts as constant: its"
-            if len(names) == 1
-            else "Columns {} count as constant: their"
-        )
-        subject = subject.format(listed(names))
+        one = len(names) == 1
+        subject = f"Column{'' if one else 's'} {listed(names)}"
+        verb = "counts as constant: its" if one else "count as constant: their"
         warn(
-            f"{subject} {WHY}; subtract the least of them, or give the column as text."
+            f"{subject} {verb} {WHY}; subtract the least of them, or give the column "
+            "as text."
         )
 
 
@@ -107,12 +85,10 @@ def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], flo
     et al., "Mergeable summaries", 2012, theorem 1).
     """
     weights = np.fromiter(counts.values(), np.float64, len(counts))
-    lost = float(
-        np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1]
-    )
-    return {
-        category: weight - lost for category, weight in counts.items() if weight > lost
-    }, lost
+    place = len(weights) - most - 1
+    lost = float(np.partition(weights, place)[place])
+    kept = {key: weight - lost for key, weight in counts.items() if weight > lost}
+    return kept, lost
 
 
 BLOCK_ENTRIES = 1 << 17
@@ -154,14 +130,8 @@ class Summary:
     @classmethod
     def empty(cls, q: int) -> Summary:
         """Summary of no rows."""
-        return cls(
-            np.zeros(q),
-            np.zeros(q),
-            np.zeros(q),
-            np.full(q, np.inf),
-            np.full(q, -np.inf),
-            np.zeros(q, bool),
-        )
+        ends = np.full(q, np.inf), np.full(q, -np.inf)
+        return cls(*np.zeros((3, q)), *ends, np.zeros(q, bool))
 
     @classmethod
     def of(cls, values: NDArray, weight: NDArray) -> Summary:
@@ -183,25 +153,15 @@ class Summary:
                 known = ~np.isnan(values)
                 weights = _total(weight, known)
                 total = _total(weight, np.where(known, values, 0.0))
-                mean = np.divide(total, weights, out=np.zeros(q), where=weights > 0)
+                mean = _ratio(total, weights)
                 low = np.where(known, values, np.inf).min(axis=0)
                 high = np.where(known, values, -np.inf).max(axis=0)
                 deviations = np.where(known, values - mean, 0.0)
-            residual = np.divide(
-                _total(weight, deviations), weights, out=np.zeros(q), where=weights > 0
-            )
-            squares = (
-                _total(weight, np.square(deviations, out=deviations))
-                - weights * residual**2
-            )
-        return cls(
-            weights,
-            mean + residual,
-            np.maximum(squares, 0.0),
-            low,
-            high,
-            _some_between(values, low, high),
-        )
+            residual = _ratio(_total(weight, deviations), weights)
+            squares = _total(weight, np.square(deviations, out=deviations))
+            squares = np.maximum(squares - weights * residual**2, 0.0)
+        many = _some_between(values, low, high)
+        return cls(weights, mean + residual, squares, low, high, many)
 
     @classmethod
     def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
@@ -217,12 +177,9 @@ class Summary:
         full = weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.bincount(column, entry_weight * data, q) / full
-            squares = np.bincount(
-                column, entry_weight * (data - mean[column]) ** 2, q
-            ).astype(np.float64)
-            squares += (
-                np.maximum(full - np.bincount(column, entry_weight, q), 0.0) * mean**2
-            )
+            squares = np.bincount(column, entry_weight * (data - mean[column]) ** 2, q)
+            rest = np.maximum(full - np.bincount(column, entry_weight, q), 0.0)
+            squares = squares.astype(np.float64) + rest * mean**2
         zeros = np.bincount(column, minlength=q) < n
         low = np.where(zeros, 0.0, np.inf)
         high = np.where(zeros, 0.0, -np.inf)
@@ -235,9 +192,7 @@ class Summary:
 
     def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
-        share = np.divide(
-            other.weight, weight, out=np.zeros_like(weight), where=weight > 0
-        )
+        share = _ratio(other.weight, weight)
         with np.errstate(over="ignore", invalid="ignore"):
             step = other.mean - self.mean
             squares = self.squares + other.squares + step**2 * self.weight * share
@@ -256,30 +211,19 @@ class Summary:
         they are.
         """
         varies = (self.low < self.high) & np.isfinite(self.squares)
-        spread = np.sqrt(
-            np.divide(
-                self.squares,
-                self.weight,
-                out=np.zeros_like(self.mean),
-                where=self.weight > 0,
-            )
-        )
-        mean = np.where(
-            varies, rounded(self.mean, np.abs(self.mean) + spread), self.mean
-        )
-        squares = np.where(varies, rounded(self.squares, self.squares), self.squares)
-        return Summary(
-            rounded(self.weight, self.weight),
-            mean,
-            squares,
-            self.low,
-            self.high,
-            self.many,
+        spread = np.sqrt(_ratio(self.squares, self.weight))
+        mean = rounded(self.mean, np.abs(self.mean) + spread)
+        squares = rounded(self.squares, self.squares)
+        return replace(
+            self,
+            weight=rounded(self.weight, self.weight),
+            mean=np.where(varies, mean, self.mean),
+            squares=np.where(varies, squares, self.squares),
         )
 
     def take(self, part: Any) -> Summary:
         """Summary of some of the variables."""
-        return Summary(**{name: array[part] for name, array in vars(self).items()})
+        return Summary(*(array[part] for array in vars(self).values()))
 
 
 def rounded(values: Any, scale: Any) -> Any:
@@ -289,6 +233,11 @@ def rounded(values: Any, scale: Any) -> Any:
     unit = np.ldexp(1.0, np.frexp(scale)[1] - DIGITS)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(unit > 0, np.rint(values / unit) * unit, values)
+
+
+def _ratio(sums: NDArray, weight: NDArray) -> NDArray:
+    """Sums over weights; 0 without any weight."""
+    return np.divide(sums, weight, out=np.zeros_like(weight), where=weight > 0)
 
 
 def _total(weight: NDArray, values: NDArray) -> NDArray:
@@ -313,12 +262,8 @@ def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
 
 def _stack(summaries: Sequence[Summary]) -> Summary:
     """Summary of the variables of all `summaries`."""
-    return Summary(
-        **{
-            name: np.concatenate([vars(s)[name] for s in summaries])
-            for name in vars(Summary.empty(0))
-        }
-    )
+    arrays = zip(*(vars(summary).values() for summary in summaries), strict=True)
+    return Summary(*map(np.concatenate, arrays))
 
 
 @dataclass
@@ -388,11 +333,8 @@ class TableStatistic:
             Where there are more columns than memory holds figures of.
         """
         require_width(X.shape[1])
-        weight = (
-            np.ones(X.shape[0])
-            if sample_weight is None
-            else np.asarray(sample_weight, np.float64)
-        )
+        weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        weight = np.asarray(weight, np.float64)
         if sp.issparse(X):
             return _of_sparse(X, weight)
         if (
@@ -401,17 +343,18 @@ class TableStatistic:
             and "mixed" not in (kinds or ())
         ):
             step = max(1, BLOCK_ENTRIES // X.shape[1])
-            starts = range(0, max(len(X), 1), step)
-            return reduce(
-                add,
-                (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts),
+            blocks = (
+                _of_numbers(
+                    X[start : start + step], weight[start : start + step], start
+                )
+                for start in range(0, max(len(X), 1), step)
             )
+            return reduce(add, blocks)
         return _of_columns(X, weight, kinds)
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
-        total = replace(
-            self, categories={j: dict(counts) for j, counts in self.categories.items()}
-        )
+        categories = {j: dict(counts) for j, counts in self.categories.items()}
+        total = replace(self, categories=categories)
         total += other
         return total
 
@@ -421,21 +364,18 @@ class TableStatistic:
                 "blocks of one table must have the same width, and be all dense or "
                 "all sparse"
             )
-        a = self
-        b = other
+        a, b = self, other
         if a.kinds != b.kinds:
-            kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
-            a = a._as_kinds(kinds)
-            b = b._as_kinds(kinds)
-        self.kinds = a.kinds
-        self.categories = a.categories
+            kinds = [a._kind_with(b, j) for j in range(len(a.kinds))]
+            a, b = a._as_kinds(kinds), b._as_kinds(kinds)
+        self.kinds, self.categories = a.kinds, a.categories
         self.rows = a.rows + b.rows
         self.missing = a.missing + b.missing
         self.summary = a.summary + b.summary
-        self.integers = dict(self.integers or {})
-        for j, (low, high) in (other.integers or {}).items():
-            least, most = self.integers.get(j, (low, high))
-            self.integers[j] = (min(low, least), max(high, most))
+        self.integers = dict(a.integers or {})
+        for j, ends in (b.integers or {}).items():
+            low, high = zip(ends, self.integers.get(j, ends), strict=True)
+            self.integers[j] = (min(low), max(high))
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
         declared = {*(self.declared or ()), *(other.declared or ())}
@@ -486,17 +426,13 @@ class TableStatistic:
             return self, sentences
         kinds = list(self.kinds)
         gaps = self.missing.copy()
-        parts = [Summary.empty(0)]
-        offsets = part_offsets(self.kinds)
-        for j in range(len(kinds)):
-            if (one := read.get(str(j))) is None:
-                parts.append(self.summary.take(slice(*offsets[j : j + 2])))
-                continue
-            counts = self.categories[str(j)]
+        parts = self._parts()
+        for key, one in read.items():
+            j = int(key)
+            counts = self.categories[key]
             weights = np.fromiter(counts.values(), np.float64, len(counts))
-            codes = np.arange(len(counts))
-            values = as_written(codes, list(counts), one.kind)
-            parts.append(Summary.of(values, weights))
+            values = as_written(np.arange(len(counts)), list(counts), one.kind)
+            parts[j] = Summary.of(values, weights)
             # Rows without a value, of which only the weights are known
             lost = sum(counts[value] for value in one.others) / weights.sum()
             gaps[j] += int(np.ceil(lost * (self.rows - gaps[j])))
@@ -513,6 +449,11 @@ class TableStatistic:
         )
         return found, sentences
 
+    def _parts(self) -> list[Summary]:
+        """Summary of the parts of each column."""
+        offsets = part_offsets(self.kinds).tolist()
+        return [self.summary.take(slice(*ends)) for ends in pairwise(offsets)]
+
     def written(self) -> dict[str, str]:
         """Kinds of the columns of text that hold dates or numbers, by name."""
         return {
@@ -527,29 +468,23 @@ class TableStatistic:
         """Names of columns of different integers that count as constant in double
         precision.
         """
-        offsets = part_offsets(self.kinds)
-        s = self.summary
-        differ = [
-            int(j) for j, (low, high) in (self.integers or {}).items() if low < high
-        ]
+        first = part_offsets(self.kinds)
+        constant = is_constant(self.summary.low, self.summary.high)
         return [
-            self.name(j)
-            for j in differ
-            if is_constant(s.low[offsets[j]], s.high[offsets[j]])
+            self.name(int(j))
+            for j, (low, high) in (self.integers or {}).items()
+            if low < high and constant[first[int(j)]]
         ]
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
-        if (self.missing < self.rows).all():
-            return list(self.kinds)
+        has = (self.missing < self.rows).tolist()
         return [
-            kind if gaps < self.rows else None
-            for kind, gaps in zip(self.kinds, self.missing, strict=True)
+            kind if seen else None for kind, seen in zip(self.kinds, has, strict=True)
         ]
 
     def _kind_with(self, other: TableStatistic, j: int) -> str:
-        mine = self.kinds[j]
-        theirs = other.kinds[j]
+        mine, theirs = self.kinds[j], other.kinds[j]
         if mine == theirs or other.missing[j] == other.rows:
             return mine
         if self.missing[j] == self.rows:
@@ -565,18 +500,12 @@ class TableStatistic:
         """A statistic whose columns without values are turned into columns of
         other kinds.
         """
-        offsets = part_offsets(self.kinds)
-        parts = [Summary.empty(0)]
-        categories = {}
-        for j, (old, new) in enumerate(zip(self.kinds, kinds, strict=True)):
-            same = PARTS[old] == PARTS[new]
-            parts.append(
-                self.summary.take(slice(*offsets[j : j + 2]))
-                if same
-                else Summary.empty(len(PARTS[new]))
-            )
-            if not PARTS[new]:
-                categories[str(j)] = self.categories.get(str(j), {})
+        parts = [
+            own if PARTS[old] == PARTS[new] else Summary.empty(len(PARTS[new]))
+            for own, old, new in zip(self._parts(), self.kinds, kinds, strict=True)
+        ]
+        texts = [str(j) for j, kind in enumerate(kinds) if not PARTS[kind]]
+        categories = {j: self.categories.get(j, {}) for j in texts}
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
 
 
@@ -589,8 +518,7 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     X = X.tocsr()
     if np.isnan(X.data).any():
         raise ValueError("Input X contains NaN, which sparse input may not")
-    if X.nnz and np.isinf(X.data).any():
-        entry = int(np.isinf(X.data).argmax())
+    for entry in np.flatnonzero(np.isinf(X.data))[:1].tolist():
         row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
         name = column_name(None, X.indices[entry])
         raise ValueError(
@@ -618,13 +546,8 @@ def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
     refuse_infinite(values, None, start)
     keep = None if (weight > 0).all() else weight > 0
     if keep is not None:
-        values = values[keep]
-        weight = weight[keep]
-    gaps = (
-        np.isnan(values).sum(axis=0)
-        if X.dtype.kind == "f"
-        else np.zeros(X.shape[1], np.int64)
-    )
+        values, weight = values[keep], weight[keep]
+    gaps = np.isnan(values).sum(axis=0)
     kinds = ["number"] * X.shape[1]
     summary = Summary.of(values, weight)
     integers = _integers(lambda j: X[:, j], kinds, summary, keep)
@@ -645,24 +568,26 @@ def _of_columns(
     gaps = []
     parts = [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
-    declared = [str(j) for j, column in enumerate(columns) if _is_category(column)]
     for j, column in enumerate(columns):
-        kind, values = read_column(
-            column, column_name(names, j), kinds[j] if kinds else None
-        )
+        expected = kinds[j] if kinds else None
+        kind, values = read_column(column, column_name(names, j), expected)
         gap = missing(values)[keep]
         found.append(kind)
         gaps.append(int(gap.sum()))
-        if isinstance(values, tuple):
-            codes = values[0][keep][~gap]
-            labels = values[1]
-            totals = np.bincount(codes, weight[~gap], len(labels))
-            seen = np.bincount(codes, minlength=len(labels)) > 0
-            counts = categories.setdefault(str(j), {})
-            for i in np.flatnonzero(seen).tolist():
-                counts[labels[i]] = counts.get(labels[i], 0.0) + float(totals[i])
-        else:
+        if not isinstance(values, tuple):
             parts.append(Summary.of(values[keep], weight))
+            continue
+        codes, labels = values[0][keep][~gap], values[1]
+        totals = np.bincount(codes, weight[~gap], len(labels)).tolist()
+        seen = np.bincount(codes, minlength=len(labels))
+        counts = categories[str(j)] = {}
+        for i in np.flatnonzero(seen).tolist():
+            counts[labels[i]] = counts.get(labels[i], 0.0) + totals[i]
+    declared = [
+        str(j)
+        for j, column in enumerate(columns)
+        if isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum)
+    ]
     summary = _stack(parts)
     integers = _integers(columns.__getitem__, found, summary, counted)
     return TableStatistic(
@@ -678,11 +603,6 @@ def _of_columns(
     )
 
 
-def _is_category(column: Any) -> bool:
-    """Whether a column is of a type of categories."""
-    return isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum)
-
-
 def _integers(
     column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any
 ) -> Extremes:
@@ -692,11 +612,13 @@ def _integers(
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
     found = {}
     for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
-        if (
-            base_kind(kinds[j]) == "number"
-            and (ends := extremes(column(j), keep)) is not None
-        ):
-            found[str(j)] = ends
+        values = column(j)
+        is_series = isinstance(values, nw.Series)
+        whole = values.dtype.is_integer() if is_series else values.dtype.kind in "iu"
+        if base_kind(kinds[j]) == "number" and whole:
+            if keep is not None:
+                values = values.filter(keep.tolist()) if is_series else values[keep]
+            found[str(j)] = int(values.min()), int(values.max())
     return found
 
 
