@@ -47,10 +47,7 @@ KEY_BYTES = 8
 MOST_CODES, LOOKED = 32, 1_000
 # Times the variance of chance, and share of the differences between codes, left
 # unexplained
-CLEAR, LEFT = (
-    5.0,
-    0.3,
-)
+CLEAR, LEFT = 5.0, 0.3
 ROUGH = 0.6  # share of the latter, that goes from each code to the next
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
@@ -146,9 +143,8 @@ def level_means(
     if directions is None:
         directions = _directions(place, y, weight)
     aims = y @ directions
-    sums = np.stack(
-        [np.bincount(fold * L + place, weight * aim, F * L) for aim in aims.T], axis=1
-    ).reshape(F, L, -1)
+    cells = fold * L + place
+    sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
     n = weights.sum(axis=0)[:, np.newaxis]
     sum_all = sums.sum(axis=0)
     means = sum_all / np.where(n > 0, n, 1.0)
@@ -170,14 +166,15 @@ def level_means(
     without = np.where(elsewhere > 0, without, average)
     keys = _keys(used, labels)
     order = np.argsort(keys)
-    pair = [
+    for_others, for_these = (
         np.concatenate(
             [values[:, order], np.tile(average, (len(values), 1, 1))], axis=1
         )
         for values in (whole, without)
-    ]
-    return LevelMeans(keys[order], pair[0], directions), LevelMeans(
-        keys[order], pair[1], directions
+    )
+    return (
+        LevelMeans(keys[order], for_others, directions),
+        LevelMeans(keys[order], for_these, directions),
     )
 
 
@@ -207,8 +204,7 @@ def levels_differ(
         codes[counted], return_inverse=True, return_counts=True
     )
     place = np.where(n_rows[place] > 1, place, len(n_rows))
-    y = y[counted]
-    weight = weight[counted]
+    y, weight = y[counted], weight[counted]
     if not len(y):
         return False
     y = y - weight @ y / weight.sum()
@@ -216,12 +212,10 @@ def levels_differ(
     covariance = y.T @ (weight[:, np.newaxis] * y) / weight.sum()
     variance = np.diagonal(covariance)
     n_folds = int(fold.max()) + 1
-    cell = fold[counted] * (len(n_rows) + 1) + place
+    size = len(n_rows) + 1
     columns = np.column_stack([weight, np.square(weight), weight[:, np.newaxis] * y])
-    sums = np.stack(
-        [np.bincount(cell, own, n_folds * (len(n_rows) + 1)) for own in columns.T],
-        axis=1,
-    ).reshape(n_folds, len(n_rows) + 1, -1)
+    sums = group_sums(fold[counted] * size + place, columns, 1.0, n_folds * size)
+    sums = sums.reshape(n_folds, size, -1)
     whole = sums.sum(axis=0)
     # Products of rows in two folds: all of a level without those within each fold
     across = np.square(whole) - np.square(sums).sum(axis=0)
@@ -249,8 +243,7 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """
     counted = (codes >= 0) & (weight > 0)
     _, place = np.unique(codes[counted], return_inverse=True)
-    y = y[counted]
-    weight = weight[counted]
+    y, weight = y[counted], weight[counted]
     n = np.bincount(place, weight)
     total = float(weight.sum())
     if len(n) < 2 or total <= len(n):
@@ -259,9 +252,8 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     means = group_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / (total - len(n))
-    return np.maximum(between - (len(n) - 1) * within, 0.0) / (
-        total - np.square(n).sum() / total
-    )
+    between = np.maximum(between - (len(n) - 1) * within, 0.0)
+    return between / (total - np.square(n).sum() / total)
 
 
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
@@ -271,16 +263,11 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     n = np.bincount(place, weight)
     means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
-    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][
-        :MOST_DIRECTIONS
-    ]
+    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
+    kept = kept[::-1][:MOST_DIRECTIONS]
     vectors = vectors[:, kept]
-    largest = np.abs(vectors).argmax(axis=0)
-    return (
-        vectors
-        * np.sign(vectors[largest, np.arange(len(kept))])
-        / np.sqrt(variances[kept])
-    )
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(kept))]
+    return vectors * np.sign(largest) / np.sqrt(variances[kept])
 
 
 class OrderTest(NamedTuple):
@@ -327,9 +314,8 @@ class OrderTest(NamedTuple):
         """Whether more is left than by chance, and much of the differences between
         numbers, on no smooth curve.
         """
-        left, dof = (
-            float(both[int(self.columns > 1)]) for both in (self.left, self.dof)
-        )
+        k = int(self.columns > 1)
+        left, dof = float(self.left[k]), float(self.dof[k])
         return (
             left > max(CLEAR * dof, LEFT * self.between)
             and self.jumps > ROUGH * self.between > 0 < dof
@@ -343,11 +329,8 @@ def few_integers(values: NDArray) -> Floats | None:
     if len(np.unique(values[:LOOKED])) > MOST_CODES:
         return None
     used = np.unique(values[~np.isnan(values)])
-    return (
-        used
-        if 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all()
-        else None
-    )
+    are_few = 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all()
+    return used if are_few else None
 
 
 def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
@@ -373,12 +356,15 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     means = group_sums(place, y, weight) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
-    ways = [
-        [isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T]
-        for up in (True, False)
-    ]
     ordered = np.max(
-        [[n @ np.square(fitted) for fitted in way] for way in ways], axis=0
+        [
+            [
+                n @ np.square(isotonic_regression(own, sample_weight=n, increasing=up))
+                for own in means.T
+            ]
+            for up in (True, False)
+        ],
+        axis=0,
     )
     degrees = [min(CUBIC, L - 1), min(CUBIC, L - 2)]
     smooth = [_explained_by_polynomial(used, means, n, degree) for degree in degrees]
@@ -387,10 +373,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     left = [
         float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth
     ]
-    whole, jumps = (
-        float(np.sum(own / unit))
-        for own in (between, pairs @ np.square(np.diff(means, axis=0)))
-    )
+    steps = pairs @ np.square(np.diff(means, axis=0))
+    whole, jumps = (float(np.sum(own / unit)) for own in (between, steps))
     dof = (L - 1 - np.array(degrees)) * y.shape[1]
     return OrderTest(np.array(left), whole, jumps, dof)
 

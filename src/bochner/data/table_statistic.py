@@ -130,8 +130,8 @@ class Summary:
     @classmethod
     def empty(cls, q: int) -> Summary:
         """Summary of no rows."""
-        ends = np.full(q, np.inf), np.full(q, -np.inf)
-        return cls(*np.zeros((3, q)), *ends, np.zeros(q, bool))
+        zero, infinite = np.zeros(q), np.full(q, np.inf)
+        return cls(zero, zero, zero, infinite, -infinite, zero > 0)
 
     @classmethod
     def of(cls, values: NDArray, weight: NDArray) -> Summary:

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from bochner.arrays import Floats
 
 WRITTEN = " written "  # stands between the kind of values and how they are written
 # Words for a missing value, in lower case
-MISSING_WORDS = {
-    *("", "?", "-", "--", "---", ".", "..", "*", "**", "***", "\u2013", "\u2014"),
-    *("n/a", "na", "#n/a", "n.a.", "n.d.", "<na>", "nan", "nat", "null", "none", "nil"),
-    *("missing", "unknown", "#div/0!", "#value!", "#ref!", "#num!"),
-}
+WORDS = (
+    "? - -- --- . .. * ** *** \u2013 \u2014 n/a na #n/a n.a. n.d. <na> nan nat null "
+    "none nil missing unknown #div/0! #value! #ref! #num!"
+)
+MISSING_WORDS = {"", *WORDS.split()}
 LEAST_NUMBERS = 0.9  # of the values, which are numbers where the others are missing
 LONGEST = 64  # characters of a number or a date with what stands round it
 LARGEST_WHOLE = 2**53  # beyond which different whole numbers become equal
@@ -39,25 +39,13 @@ CODES = (
 LOOKED_AT = 200  # values, of which as many must fit before all are tried
 NEARLY_SORTED = 0.95  # of the steps from one value to the next go the same way
 ORDERS = ("day/month/year", "month/day/year", "year/month/day", "month/year")
+NAMES_OF_MONTHS = (
+    "january february march april may june july august september october november "
+    "december"
+)
 MONTHS = {
     name: number
-    for number, full in enumerate(
-        (
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ),
-        1,
-    )
+    for number, full in enumerate(NAMES_OF_MONTHS.split(), 1)
     for name in (full, full[:3], full[:4])
 }
 NOON = 12 * 3600.0  # seconds
@@ -120,9 +108,9 @@ class Written:
         What was done or what to do, for people; empty where there is nothing to say.
     """
 
-    kind: str
-    others: list[str]
-    note: str
+    kind: str = "text"
+    others: Sequence[str] = ()
+    note: str = ""
 
     @property
     def sentence(self) -> str:
@@ -145,25 +133,24 @@ def written_kind(
         Whether days stand before months where both orders fit; None for the order in
         which the values are sorted, or nearly so.
     """
-    text = Written("text", [], "")
     missing = [value for value in counts if is_missing_word(value)]
     present = [value for value in counts if not is_missing_word(value)]
     if not present:
-        return text
+        return Written()
     fitting = [order for order in ORDERS if _all_fit(present, order)]
     if fitting and _may_begin_with_years(present):
         cure = "years of four digits make them dates"
-        return Written("text", [], f"column {name!r}: may be dates; {cure}")
+        return Written(note=f"column {name!r}: may be dates; {cure}")
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
-    if all(_seconds_of_day(value) >= 0 for value in present):
-        # Before noon, and without am or pm, they may as well be laps or ratios
-        has_halves = "m" in present[0].lower()
-        if has_halves or max(map(_seconds_of_day, present)) >= NOON:
-            kind = f"time{WRITTEN}hour:minute"
-            return Written(kind, missing, f"column {name!r}: read as times of day")
+    seconds = list(map(_seconds_of_day, present))
+    # Before noon, and without am or pm, they may as well be laps or ratios
+    has_halves = "m" in present[0].lower()
+    if min(seconds) >= 0 and (has_halves or max(seconds) >= NOON):
+        kind = f"time{WRITTEN}hour:minute"
+        return Written(kind, missing, f"column {name!r}: read as times of day")
     return _as_numbers(counts, present, missing, name) or Written(
-        "text", [], _almost_dates(counts, present, name)
+        note=_almost_dates(counts, present, name)
     )
 
 
@@ -190,14 +177,12 @@ def _as_dates(
             "reads them as dates"
         )
         return Written(
-            "text",
-            [],
-            f"column {name!r}: may be dates with days or months first; {cure}",
+            note=f"column {name!r}: may be dates with days or months first; {cure}"
         )
     (order,) = fitting
     has_time = any(_moment(value).seconds is not None for value in present)
     kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
-    return Written(kind, list(missing), f"column {name!r}: dates read as {order}")
+    return Written(kind, missing, f"column {name!r}: dates read as {order}")
 
 
 def _as_numbers(
@@ -223,20 +208,17 @@ def _as_numbers(
     if all(match["open"] for match in matches):
         return None  # numbers of notes, not negative ones
     # 2) The decimal mark by which most values are numbers
-    read = {
-        mark: {
-            value: number
-            for value in present
-            if (number := number_written(value, mark, unit)) is not None
-        }
-        for mark in (".", ",")
-    }
-    decimal = max(read, key=lambda mark: sum(counts[value] for value in read[mark]))
+    read: dict[str, dict[str, float]] = {mark: {} for mark in ".,"}
+    for mark, value in product(".,", present):
+        number = number_written(value, mark, unit)
+        if number is not None:
+            read[mark][value] = number
+    n_read = {mark: sum(counts[value] for value in read[mark]) for mark in ".,"}
+    decimal = max(read, key=n_read.__getitem__)
     numbers = read[decimal]
     odd = [value for value in present if value not in numbers]
-    weight_of_numbers = sum(counts[value] for value in numbers)
-    weight_of_odd = sum(counts[value] for value in odd)
-    if weight_of_numbers < LEAST_NUMBERS * (weight_of_numbers + weight_of_odd):
+    n_odd = sum(counts[value] for value in odd)
+    if n_read[decimal] < LEAST_NUMBERS * (n_read[decimal] + n_odd):
         return None
     # 3) Identifiers, and digits that somebody has made text, perhaps with gaps
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
@@ -276,8 +258,7 @@ def _almost_dates(
     if sum(map(_is_iso, head)) < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return ""
     odd = [value for value in present if not _is_iso(value)]
-    n_values = sum(counts[value] for value in present)
-    n_odd = sum(counts[value] for value in odd)
+    n_values, n_odd = (sum(counts[value] for value in some) for some in (present, odd))
     if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
         return ""
     return (
@@ -307,9 +288,8 @@ def _may_begin_with_years(values: Sequence[str]) -> bool:
         for date in dates
     ):
         return False
-    first_fields = {date[0] for date in dates}
-    last_fields = {date[2] for date in dates}
-    return len(first_fields) < len(last_fields) and first_fields != {"01"}
+    first, _, last = map(set, zip(*dates, strict=True))
+    return len(first) < len(last) and first != {"01"}
 
 
 def _unit(found: re.Match[str]) -> str:
@@ -441,13 +421,12 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
     if base == "number":
         example, _, unit = form.partition(" ")
         decimal = example[1]
-        numbers = [number_written(label, decimal, unit) for label in labels]
-        return np.array(
-            [np.nan if number is None else number for number in numbers], np.float64
-        )
-    if base == "time":
-        return np.array([_seconds_of_day(label) for label in labels], np.float64)
-    return np.array([_seconds_since_1970(label, form) for label in labels], np.float64)
+        values: Any = (number_written(label, decimal, unit) for label in labels)
+    elif base == "time":
+        values = map(_seconds_of_day, labels)
+    else:
+        values = (_seconds_since_1970(label, form) for label in labels)
+    return np.array([*values], np.float64)
 
 
 def _seconds_of_day(label: str) -> float:
