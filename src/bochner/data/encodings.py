@@ -58,23 +58,16 @@ class Encoding:
         """Yield each column of the input and its encoding."""
         yield self.index, self
 
-    @property
-    def width(self) -> int:
-        """Number of output columns."""
-        return len(self.suffixes)
+    def has_as_seen(self, values: Any) -> bool:
+        """Whether values of the column are missing only if some were in the fit."""
+        return self.gaps or not missing(values).any()
 
-    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield (output column, name)."""
+    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
+        """Yield output columns, their input columns, what their names end in, and the
+        first of the output columns that each belongs together with.
+        """
         for at, suffix in enumerate(self.suffixes, self.start):
-            yield at, f"{inputs[self.index]}_{suffix}"
-
-    def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: none."""
-        return iter(())
-
-    def sources(self) -> Iterator[tuple[Any, Any]]:
-        """Yield output columns and their input columns."""
-        yield slice(self.start, self.start + self.width), self.index
+            yield at, self.index, f"_{suffix}", at
 
 
 @dataclass
@@ -102,11 +95,6 @@ class NumberColumns(Encoding):
     at: NDArray
     gap_at: NDArray
     limits: NDArray | None = None
-
-    @property
-    def gaps(self) -> bool:  # type: ignore[override]
-        """Whether all columns have an indicator of missing values."""
-        return bool((self.gap_at >= 0).all())
 
     def single(self) -> Iterator[tuple[int, NumberColumns]]:
         """Yield each column of the input and its encoding."""
@@ -170,18 +158,13 @@ class NumberColumns(Encoding):
                 fill[i] = 0.0
         return replace(self, shift=shift, scale=scale, fill=fill, limits=limits)
 
-    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield (output column, name)."""
-        for j, at, gap_at in zip(self.index, self.at, self.gap_at, strict=True):
-            yield at, inputs[j]
+    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
+        """Yield output columns, as of `Encoding`."""
+        columns = self.index.tolist(), self.at.tolist(), self.gap_at.tolist()
+        for j, at, gap_at in zip(*columns, strict=True):
+            yield at, j, "", at
             if gap_at >= 0:
-                yield gap_at, f"{inputs[j]}_missing"
-
-    def sources(self) -> Iterator[tuple[NDArray, NDArray]]:
-        """Yield output columns and their input columns."""
-        has = self.gap_at >= 0
-        yield self.at, self.index
-        yield self.gap_at[has], self.index[has]
+                yield gap_at, j, "_missing", gap_at
 
 
 @dataclass
@@ -240,12 +223,10 @@ class TimeColumn(Encoding):
         waves = [f"{part}_{wave}" for part in cycles for wave in ("cos", "sin")]
         return self.linear + waves + ["missing"] * self.gaps
 
-    def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: the cosine and the sine of
-        each circle.
-        """
-        first = self.start + len(self.linear)
-        return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
+    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
+        """Yield output columns, of which those of a circle belong together."""
+        for at, j, suffix, _ in super().outputs():
+            yield at, j, suffix, at - suffix.endswith("_sin")
 
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?")
@@ -398,20 +379,14 @@ class TextColumn(Encoding):
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
         return [*self.categories, *other, *codes, *gap]
 
-    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield (output column, name)."""
-        yield from super().names(inputs)
-        for i in range(0 if self.means is None else self.means.n_outputs):
-            yield self.means_at + i, f"{inputs[self.index]}_mean{i}"
-
-    def column_groups(self) -> Iterator[slice]:
-        """Yield the output columns that belong together: those of the codes."""
-        return iter([self.code] * self.coded)
-
-    def sources(self) -> Iterator[tuple[slice, int]]:
-        """Yield the output columns and their input column."""
-        yield from super().sources()
-        yield self.mean_columns, self.index
+    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
+        """Yield output columns, of which those of the codes belong together."""
+        code = self.code
+        for at, j, suffix, _ in super().outputs():
+            yield at, j, suffix, code.start if code.start <= at < code.stop else at
+        means = self.mean_columns
+        for i, at in enumerate(range(means.start, means.stop)):
+            yield at, self.index, f"_mean{i}", at
 
 
 def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:
@@ -478,12 +453,13 @@ def encodings(
     with_std: bool,
     max_categories: int,
     codes: Mapping[str, NDArray],
-    left_out: Collection[str] = (),
+    left_out: Collection[str],
+    bounds: Mapping[str, tuple[float, ...]],
 ) -> tuple[list[Any], int]:
     """Encodings of all columns that have values, and the number of output columns.
 
-    Of some columns the codes are known; of those left out, by number, only missing
-    values are encoded.
+    Of some columns the codes, or the `Bounds`, are known; of those left out, by number,
+    only missing values are encoded.
     """
     gaps = statistic.missing > 0
     seen = statistic.missing < statistic.rows
@@ -523,7 +499,7 @@ def encodings(
             ]
             affine = float(shift[o]), float(scale[o]), float(fill[o])
             others.append(TimeColumn(j, kinds[j], 0, *affine, cycles, gap))
-        width[j] = others[-1].width
+        width[j] = len(others[-1].suffixes)
     start = np.cumsum(width) - width
     others = [replace(column, start=int(start[column.index])) for column in others]
     index = np.flatnonzero(number)
@@ -532,6 +508,7 @@ def encodings(
     numbers = NumberColumns(
         index, shift[part], scale[part], fill[part], start[index], gap_at
     )
+    numbers = numbers.bounded(bounds) if bounds else numbers
     return ([numbers] if len(index) else []) + others, int(width.sum())
 
 
@@ -562,8 +539,8 @@ def output_names(
     """Names of the `width` output columns, unique."""
     names = [""] * width
     for column in columns:
-        for at, name in column.names(inputs):
-            names[at] = str(name)
+        for at, j, suffix, _ in column.outputs():
+            names[at] = f"{inputs[j]}{suffix}"
     return _unique(names)
 
 

@@ -5,7 +5,7 @@ shift-invariant kernels make sense.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import reduce
@@ -28,7 +28,6 @@ from bochner.data.array_source import rows_of
 from bochner.data.columns import (
     column_name,
     columns_of,
-    missing,
     read_column,
     stored_columns,
     stored_names,
@@ -303,14 +302,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X) or not numbers or not self.with_std:
             return self
         index = numbers[0].index.tolist()
-        series = table_columns(X)[0]
         counted = (
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
         some = drawn(counted)
-        values_of_some = np.column_stack(
-            [self._read(series[j][some], j)[:, 0] for j in index]
-        )
+        values_of_some = np.column_stack(list(self._values(X, index, some)))
         low, high = farthest_fences(values_of_some)
         for j, values, *ends in zip(index, values_of_some.T, low, high, strict=True):
             stand_in = stand_in_for_missing(values)
@@ -319,39 +315,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             share = float(np.mean(values == stand_in))
             # Of few values beyond all others it is told below
             if ends[0] <= stand_in <= ends[1] or share > MOST_OUTLYING:
-                _warn_of_stand_in(self.statistic_.name(j), stand_in, share)
+                warn(
+                    f"Column {self.statistic_.name(j)!r}: {stand_in:g} in "
+                    f"{100 * share:.2g} % of the rows stands apart from all other "
+                    "values; if it stands for a missing value, make it NaN."
+                )
         bounds = dict[str, tuple[float, ...]]()
         parts = part_offsets(self.statistic_.kinds)[index]
         summary = self.statistic_.summary
         reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
-        for i in np.flatnonzero(reaches).tolist():
+        far = np.flatnonzero(reaches).tolist()
+        columns = self._values(X, [index[i] for i in far])
+        for i, (values,) in zip(far, (own.T for own in columns), strict=True):
             j = index[i]
-            values = self._read(series[j], j)[:, 0]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
             # More are no outliers, but another part of the column
             if beyond.mean() <= MOST_OUTLYING:
                 found = bounds_of(values, weight, low[i], high[i])
                 bounds[str(j)] = tuple(found)
                 _warn_of_outliers(self.statistic_.name(j), values, found)
-        if not bounds:
-            return self
-        bounded = copy(self)
-        bounded._bounds = bounds
-        bounded.columns_ = bounded._with_bounds(self.columns_)
-        return bounded
+        return self._but(_bounds=bounds)._settled_again() if bounds else self
 
     def _encodings(self, kind: Any) -> list[Any]:
         """Encodings of one kind."""
         return [column for column in self.columns_ if isinstance(column, kind)]
 
-    def _with_bounds(self, columns: list[Any]) -> list[Any]:
-        """Encodings of columns, those of numbers with the bounds that were found."""
-        if not self._bounds:
-            return columns
-        return [
-            one.bounded(self._bounds) if isinstance(one, NumberColumns) else one
-            for one in columns
-        ]
+    def _but(self, **known: Any) -> TableEncoder:
+        """An encoder that knows something else."""
+        other = copy(self)
+        other.__dict__.update(known)
+        return other
 
     def with_codes(
         self,
@@ -391,26 +384,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         targets = y[some]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
         own = _in_distinct_rows(None if weight is None else weight[some], hashes)
-        sample = table_columns(few)[0]
+        numeric = [j for j in numbers[0].index.tolist() if j not in refused]
         alike = dict[tuple[float, ...], dict[int, OrderTest]]()
-        for j in numbers[0].index.tolist():
-            column = self._read(sample[j], j)[:, 0]
-            if j not in refused and (used := few_integers(column)) is not None:
+        for j, values in zip(numeric, self._values(few, numeric), strict=True):
+            if (used := few_integers(values[:, 0])) is not None:
                 tests = alike.setdefault(tuple(used), {})
-                tests[j] = order_test(column, targets, own)
-        series = table_columns(X)[0]
+                tests[j] = order_test(values[:, 0], targets, own)
+        chosen = [
+            j
+            for tests in alike.values()
+            if reduce(OrderTest.plus, tests.values()).are_codes
+            for j in tests
+        ]
         codes = dict[str, NDArray]()
-        for tests in alike.values():
-            if reduce(OrderTest.plus, tests.values()).are_codes:
-                for j in tests:
-                    column = self._read(series[j], j)
-                    found = np.unique(column[~np.isnan(column)])
-                    codes |= {str(j): found} if len(found) <= MOST_CODES else {}
-        if not codes:
-            return self
-        coded = copy(self)
-        coded._codes = codes
-        return coded._settled_again()
+        for j, values in zip(chosen, self._values(X, chosen), strict=True):
+            found = np.unique(values[~np.isnan(values)])
+            codes |= {str(j): found} if len(found) <= MOST_CODES else {}
+        return self._but(_codes=codes)._settled_again() if codes else self
 
     def _settled_again(self) -> TableEncoder:
         """Take the encodings that follow from what is known of columns
@@ -418,9 +408,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         statistic = self.statistic_
         texts = {str(column.index): column for column in self._encodings(TextColumn)}
-        kept = {
-            key: dict.fromkeys(column.categories, 1.0) for key, column in texts.items()
-        }
+        kept = {key: dict.fromkeys(own.categories, 1.0) for key, own in texts.items()}
         cut = {key: 0.0 for key, column in texts.items() if column.other}
         self._settle(replace(statistic, categories=kept, undercounts=cut))
         self.statistic_ = statistic
@@ -452,19 +440,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not tested:
             return self
         weight, fold = _weight_and_folds(X, weight, seed)
-        series = table_columns(X)[0]
         left_out = list[str]()
-        for column in tested:
-            codes = self._read(series[column.index], column.index)[0]
+        columns = self._values(X, [column.index for column in tested])
+        for column, (codes, _) in zip(tested, columns, strict=True):
             enough = INTERACTING_CODED if column.coded else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(codes, fold, y, weight):
                 left_out.append(str(column.index))
         if not left_out:
             return self
-        without = copy(self)
-        without._left_out = left_out
-        without = without._settled_again()
+        without = self._but(_left_out=left_out)._settled_again()
         return without if without.n_features_out_ else self
 
     def require_columns(self, columns: Any) -> set[int]:
@@ -552,31 +537,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self, self
         again = self.has_level_means
         weight, fold = _weight_and_folds(X, weight, seed)
-        series = table_columns(X)[0]
         found = dict[int, list[TextColumn]]()
         width = self.n_features_out_
-        for i, column in enumerate(self.columns_):
-            if not isinstance(column, TextColumn):
-                continue
+        for column in self._encodings(TextColumn):
             known = column.means
             if known is None if again else not column.coded:
                 continue
-            codes, labels = self._read(series[column.index], column.index)
+            ((codes, labels),) = self._values(X, [column.index])
             directions = None if known is None else known.directions
             pair = level_means(codes, labels, fold, y, weight, directions)
             if pair is not None:
                 at = column.means_at if again else width
                 width += 0 if again else pair[0].n_outputs
-                found[i] = [replace(column, means=own, means_at=at) for own in pair]
+                found[id(column)] = [
+                    replace(column, means=own, means_at=at) for own in pair
+                ]
         if not found:
             return self, self
-        for_others, for_these = (
-            [found[i][k] if i in found else own for i, own in enumerate(self.columns_)]
-            for k in range(2)
-        )
+        columns = [found.get(id(own), [own, own]) for own in self.columns_]
+        for_others, for_these = map(list, zip(*columns, strict=True))
         return (
-            self._with_columns(for_others, width, None),
-            self._with_columns(for_these, width, seed),
+            self._but(columns_=for_others, n_features_out_=width, _fold_seed=None),
+            self._but(columns_=for_these, n_features_out_=width, _fold_seed=seed),
         )
 
     def level_variances(
@@ -623,18 +605,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 total = total + unseen * variances[key]
         return total
 
-    def _with_columns(
-        self, columns: list[Any], width: int, fold_seed: int | None
-    ) -> TableEncoder:
-        """An encoder of other columns; a seed is that of the folds of rows that are
-        encoded.
-        """
-        other = copy(self)
-        other.columns_ = columns
-        other.n_features_out_ = width
-        other._fold_seed = fold_seed
-        return other
-
     def transform(self, X: Any) -> Any:
         """Encode rows.
 
@@ -676,18 +646,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             missed = whole[np.isnan(numbers[:, whole]).any(axis=0)].tolist()
             gaps = list(map(self.statistic_.name, missed))
         for column, name, values in self._columns_of(X) if numbers is None else ():
-            gaps += [name] * bool(not column.gaps and missing(values).any())
+            gaps += [name] * (not column.has_as_seen(values))
             unseen = isinstance(column, TextColumn) and self._unseen(column, *values)
             if unseen:
                 levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
         if gaps:
-            which = (
-                f"Column {listed(gaps)} has"
-                if len(gaps) == 1
-                else f"Columns {listed(gaps)} have"
-            )
+            which = listed(gaps)
+            which = f"Column {which} has" if len(gaps) == 1 else f"Columns {which} have"
             meaning = "these count as the mean of the column, or as no category"
             warn(
                 f"{which} missing values, and had none in the fit: {meaning}.",
@@ -703,12 +670,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : data frame, array or sparse matrix of shape (n, p)
             With the columns of the fit.
         """
-        found = Counter[str]()
-        if sp.issparse(X) or not self.columns_:
-            return found
-        for column, name, (codes, labels) in self._columns_of(X, TextColumn):
-            found[name] += int(column.unseen_rows(codes, labels).sum())
-        return found
+        return Counter(
+            {
+                name: int(column.unseen_rows(*values).sum())
+                for column, name, values in self._columns_of(X, TextColumn)
+            }
+        )
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> NDArray | None:
         """Encode like `encode` a few rows: an array of finite numbers, or a frame of
@@ -728,17 +695,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
+            is_text = isinstance(column, TextColumn)
             values: Any = None
-            if isinstance(column, NumberColumns):
-                values = stored_numbers(stored, column.index)
-                is_as_seen = values is not None and column.has_as_seen(values)
-            elif isinstance(column, TextColumn):
+            if is_text:
                 values = stored_texts(stored[column.index])
-                is_as_seen = values is not None and not (
-                    (not column.gaps and missing(values).any())
-                    or self._unseen(column, *values)
-                )
-            if values is None or not is_as_seen:
+            elif isinstance(column, NumberColumns):
+                values = stored_numbers(stored, column.index)
+            if (
+                values is None
+                or not column.has_as_seen(values)
+                or (is_text and self._unseen(column, *values))
+            ):
                 return None
             column.write(values, out, Rows(self.statistic_.names))
         return out
@@ -841,8 +808,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         first = np.arange(self.n_features_out_)
         for column in self.columns_:
-            for tied in column.column_groups():
-                first[tied] = tied.start
+            for at, _, _, tied in column.outputs():
+                first[at] = tied
         return np.unique(first, return_inverse=True)[1]
 
     def sources(self) -> NDArray:
@@ -850,8 +817,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         inputs = np.empty(self.n_features_out_, np.int64)
         for column in self.columns_:
-            for part, index in column.sources():
-                inputs[part] = index
+            for at, index, _, _ in column.outputs():
+                inputs[at] = index
         return inputs
 
     def _update(
@@ -873,8 +840,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The statistic of the first rows, whose columns of text with dates and numbers
         are read as such; a warning says so.
         """
-        names = [*map(statistic.name, range(len(statistic.kinds)))]
-        as_text = columns_of(self.text_features, names)
+        every = range(len(statistic.kinds))
+        as_text = columns_of(self.text_features, [*map(statistic.name, every)])
         statistic, sentences = statistic.with_written(as_text, self.day_first)
         for sentence in sentences:
             warn(sentence)
@@ -887,8 +854,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.max_categories,
             self._codes or {},
             self._left_out or (),
+            self._bounds or {},
         )
-        self.columns_ = self._with_bounds(columns)
+        self.columns_ = columns
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal(
             [name for name in statistic.equal_integers() if name not in known]
@@ -901,8 +869,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names.
         """
         X = as_table_or_matrix(X)
-        dtype = getattr(X, "dtype", None)
-        if isinstance(dtype, np.dtype) and dtype.kind == "c":
+        if getattr(getattr(X, "dtype", None), "kind", "") == "c":
             raise ValueError("Complex data not supported")
         check_size(X.shape)
         if warns or (get_feature_names(X) is None) != hasattr(
@@ -915,17 +882,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             require_names(self.statistic_.names, X)
         return X
 
-    def _read(self, values: Any, j: int) -> Any:
-        """Values of a column of which the statistic knows the kind."""
-        kind = self.statistic_.kinds[j]
-        return read_column(values, self.statistic_.name(j), kind)[1]
+    def _values(
+        self, X: Any, columns: Sequence[int], rows: Any = slice(None)
+    ) -> Iterator[Any]:
+        """Yield the values of some columns, of which the statistic knows the kind."""
+        series = table_columns(X)[0]
+        for j in columns:
+            name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
+            yield read_column(series[j][rows], name, kind)[1]
 
     def _columns_of(
         self, X: Any, kind: Any = Encoding
     ) -> Iterator[tuple[Any, str, Any]]:
         """Yield the encoding of each column, its name, and its values."""
-        series, names = table_columns(X)
-        for column in self._encodings(kind):
+        chosen = self._encodings(kind)
+        series, names = table_columns(X) if chosen else ([], None)
+        for column in chosen:
             for j, own in column.single():
                 name = column_name(names, j)
                 expected = self.statistic_.kinds[j]
@@ -941,14 +913,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-
-def _warn_of_stand_in(name: str, value: float, share: float) -> None:
-    """Say that a value of a column perhaps stands for a missing one."""
-    warn(
-        f"Column {name!r}: {value:g} in {100 * share:.2g} % of the rows stands apart "
-        "from all other values; if it stands for a missing value, make it NaN."
-    )
 
 
 def _warn_of_outliers(name: str, values: NDArray, bounds: Bounds) -> None:
