@@ -54,6 +54,11 @@ class Encoding:
     suffixes: list[str]
     gaps: bool
 
+    @property
+    def width(self) -> int:
+        """Number of output columns beside mean targets."""
+        return len(self.suffixes)
+
     def single(self) -> Iterator[tuple[int, Any]]:
         """Yield each column of the input and its encoding."""
         yield self.index, self
@@ -499,7 +504,7 @@ def encodings(
             ]
             affine = float(shift[o]), float(scale[o]), float(fill[o])
             others.append(TimeColumn(j, kinds[j], 0, *affine, cycles, gap))
-        width[j] = len(others[-1].suffixes)
+        width[j] = others[-1].width
     start = np.cumsum(width) - width
     others = [replace(column, start=int(start[column.index])) for column in others]
     index = np.flatnonzero(number)

@@ -2,12 +2,10 @@
 can be done at once.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from types import NoneType
 from typing import Any
 
 import narwhals as nw
@@ -16,7 +14,13 @@ import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
 from numpy.typing import NDArray
 
-from bochner.data.columns import is_missing, library_of, refuse_infinite, unmasked
+from bochner.data.columns import (
+    are_finite,
+    is_missing,
+    library_of,
+    refuse_infinite,
+    unmasked,
+)
 from bochner.engines.local import require_memory
 from bochner.notices import listed
 
@@ -38,11 +42,8 @@ REBUILD = (
     "Build it again, for example from its entries: csr_array((data, (rows, "
     "columns)), shape=...)."
 )
-NUMBER_TYPES = (
-    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
-    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
-    *(nw.Float32, nw.Float64),
-)
+# Of numbers that no array of NumPy holds
+WIDE_TYPES = nw.Decimal, nw.Int128, nw.UInt128
 
 
 def is_frame(X: Any) -> bool:
@@ -133,13 +134,15 @@ def as_one_array(X: Any) -> Any:
     frame = nw.from_native(X, eager_only=True)
     schema = frame.schema
     truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
-    if not all(
-        dtype in NUMBER_TYPES or dtype == nw.Boolean for dtype in schema.values()
-    ):
+    are_numbers = (
+        dtype == nw.Boolean or (dtype.is_numeric() and dtype not in WIDE_TYPES)
+        for dtype in schema.values()
+    )
+    if not all(are_numbers):
         return X
-    array = (
-        frame.with_columns(nw.col(truths).cast(nw.Float32)) if truths else frame
-    ).to_numpy()
+    if truths:
+        frame = frame.with_columns(nw.col(truths).cast(nw.Float32))
+    array = frame.to_numpy()
     return array if array.dtype.kind in "iuf" else X
 
 
@@ -147,37 +150,30 @@ def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
     where numbers are missing or masked.
     """
-    if not isinstance(X, np.ndarray) and is_into_series(X):
+    is_array = isinstance(X, np.ndarray)
+    kind = f"X, a {type(X).__name__},"
+    if not is_array and is_into_series(X):
         raise ValueError(
             "Expected 2D input, got a Series. Reshape your data, for example by "
             "X.to_frame()"
         )
-    if not isinstance(X, np.ndarray) and isinstance(
-        nw.from_native(X, pass_through=True), nw.LazyFrame
-    ):
+    if not is_array and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
-    if isinstance(X, Mapping) or (
-        isinstance(X, list | tuple) and len(X) and isinstance(X[0], Mapping)
-    ):
-        raise TypeError(
-            f"X, a {type(X).__name__}, has columns by name, or records: {FRAME}"
-        )
+    is_list = isinstance(X, list | tuple)
+    if isinstance(X[0] if is_list and len(X) else X, Mapping):
+        raise TypeError(f"{kind} has columns by name, or records: {FRAME}")
     try:
         array = np.asarray(unmasked(X))
     except ValueError as error:
         raise ValueError(
-            f"X, a {type(X).__name__}, has rows that are no arrays of one length: "
-            f"{FRAME}"
+            f"{kind} has rows that are no arrays of one length: {FRAME}"
         ) from error
-    if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
+    if is_list and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
     if array.ndim != 2:
-        if (
-            array.dtype == object
-            and array.ndim < 2
-            and not isinstance(X, np.ndarray | list | tuple | NoneType)
-        ):
-            raise TypeError(f"X, a {type(X).__name__}, is no table: {FRAME}")
+        is_scalar = array.dtype == object and array.ndim < 2
+        if is_scalar and not (is_array or is_list or X is None):
+            raise TypeError(f"{kind} is no table: {FRAME}")
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
             "either using "
@@ -196,10 +192,9 @@ def as_numbers(array: np.ndarray) -> np.ndarray:
         for value in examples
     ):
         return array
-    gaps = np.fromiter(map(is_missing, array.flat), bool, array.size).reshape(
-        array.shape
-    )
-    return np.where(gaps, np.nan, array).astype(np.float64)
+    gaps = np.fromiter(map(is_missing, array.flat), bool, array.size)
+    numbers = np.where(gaps.reshape(array.shape), np.nan, array)
+    return numbers.astype(np.float64)
 
 
 def as_table_or_matrix(X: Any) -> Any:
@@ -239,9 +234,8 @@ def _without_views(X: Any) -> Any:
     ]
     X = X.copy(deep=False) if views else X
     for name in views:
-        X[name] = type(X[name].array)(
-            pa.chunked_array([pa.array(X[name]).cast(pa.large_string())])
-        )
+        plain = pa.array(X[name]).cast(pa.large_string())
+        X[name] = type(X[name].array)(pa.chunked_array([plain]))
     return X
 
 
@@ -257,17 +251,26 @@ def checked_sparse(X: Any) -> Any:
     if X.format not in ("csr", "csc", "bsr", "coo"):
         X = X.tocsr()
     if X.format == "coo":
-        named = X.coords
-        sizes = X.shape
+        named = list(zip(X.coords, X.shape, strict=True))
     else:
-        _require_starts(X)
-        step = X.blocksize if X.format == "bsr" else (1, 1)
-        axis = 0 if X.format == "csc" else 1
-        named = (X.indices,)
-        sizes = (X.shape[axis] // step[axis],)
-    for indices, size in zip(named, sizes, strict=True):
-        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
-            bad = indices[(indices < 0) | (indices >= size)][0]
+        block = X.blocksize if X.format == "bsr" else (1, 1)
+        sizes = [size // step for size, step in zip(X.shape, block, strict=True)]
+        n_starts, size = reversed(sizes) if X.format == "csc" else sizes
+        starts = X.indptr
+        stored = min(len(X.indices), len(X.data))
+        if (
+            len(starts) != n_starts + 1
+            or starts[0] != 0
+            or starts[-1] > stored
+            or (np.diff(starts) < 0).any()
+        ):
+            raise ValueError(
+                "X is a damaged sparse matrix: its indptr does not rise from 0 to "
+                f"{stored}. {REBUILD}"
+            )
+        named = [(X.indices, size)]
+    for indices, size in named:
+        for bad in indices[(indices < 0) | (indices >= size)][:1]:
             raise ValueError(
                 f"X is a damaged sparse matrix: it has the index {bad} where {size} "
                 f"is the size. {REBUILD}"
@@ -275,32 +278,13 @@ def checked_sparse(X: Any) -> Any:
     return X
 
 
-def _require_starts(X: Any) -> None:
-    """Raise ValueError where the starts of the rows of a sparse matrix, or of its
-    columns, are none.
-    """
-    starts = X.indptr
-    stored = min(len(X.indices), len(X.data))
-    n = X.shape[X.format == "csc"] // (X.blocksize[0] if X.format == "bsr" else 1)
-    if (
-        len(starts) != n + 1
-        or starts[0] != 0
-        or starts[-1] > stored
-        or (np.diff(starts) < 0).any()
-    ):
-        raise ValueError(
-            "X is a damaged sparse matrix: its indptr does not rise from 0 to "
-            f"{stored}. {REBUILD}"
-        )
-
-
 def refuse_text(X: Any) -> None:
     """Raise ValueError where X is an array of text or dates alone, in which numbers
     would be text too.
     """
     kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind in tuple("USTMm"):
-        what = "dates" if kind in tuple("Mm") else "text"
+    if kind in {*"USTMm"}:
+        what = "dates" if kind in "Mm" else "text"
         raise ValueError(
             f"X is an array of {what}; pass a data frame, whose columns of {what} "
             "are encoded, or where another "
@@ -333,13 +317,6 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
     return X
 
 
-def are_finite(values: NDArray) -> bool:
-    """Whether all numbers are finite: the sum of the squares tells it in a third of
-    the time, unless some are huge.
-    """
-    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
-
-
 def finite_predictions(values: NDArray) -> NDArray:
     """The predictions; ValueError, which names a row, where they are not all finite."""
     if not are_finite(values):
@@ -367,19 +344,12 @@ def require_finite(
         Of NaN.
     """
     values = X.data if sp.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if (
-            values.dtype.kind != "f"
-            or np.isfinite(values.sum(dtype=np.float64))
-            or np.isfinite(values).all()
-        ):
-            return
+    if values.dtype.kind != "f" or are_finite(values):
+        return
     bad = int(np.argmin(np.isfinite(values)))
-    row, column = (
-        (int(i[bad]) for i in X.tocoo().coords)
-        if sp.issparse(X)
-        else divmod(bad, X.shape[1])
-    )
+    row, column = divmod(bad, X.shape[1])
+    if sp.issparse(X):
+        row, column = (int(indices[bad]) for indices in X.tocoo().coords)
     nan = np.isnan(np.ravel(values)[bad])
     what = "NaN" if nan else "infinity (inf)"
     name = column if names is None else repr(names[column])
