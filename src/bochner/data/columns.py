@@ -148,16 +148,16 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         midnight = np.where(missing(values), np.nan, 0.0)
         return expected, np.column_stack([values, midnight])
     if not missing(values).all():
+        zone, fitted = (each.partition(" ")[2] for each in (kind, expected))
         cure = ""
-        zones = [each.partition(" ")[2] for each in (kind, expected)]
         if expected == "text":
             cure = "; read the column as text, as for the fit"
-        elif PARTS[kind] == PARTS[expected] and zones[1]:
+        elif PARTS[kind] == PARTS[expected] and fitted:
             cure = (
                 "; give the times their zone, as pandas does by "
-                f"X[column].dt.tz_localize({zones[1]!r})"
+                f"X[column].dt.tz_localize({fitted!r})"
             )
-        elif PARTS[kind] == PARTS[expected] and zones[0]:
+        elif PARTS[kind] == PARTS[expected] and zone:
             cure = (
                 "; take their zone from the times, as pandas does by "
                 "X[column].dt.tz_localize(None)"
@@ -187,11 +187,8 @@ def library_of(X: Any) -> str | None:
     of all else.
     """
     library = type(X).__module__.partition(".")[0]
-    return (
-        library
-        if type(X).__name__ == "DataFrame" and library in ("pandas", "polars")
-        else None
-    )
+    is_frame = type(X).__name__ == "DataFrame"
+    return library if is_frame and library in ("pandas", "polars") else None
 
 
 def stored_columns(X: Any) -> Any:

@@ -115,7 +115,15 @@ class NumberColumns(Encoding):
         at = self.at
         follow = at[-1] - at[0] == len(at) - 1
         z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
-        if not self.standardise(values, z):
+        clipped = values
+        if self.limits is not None:
+            clipped = np.clip(values, *self.limits)
+            clipped = np.where(np.isfinite(values), clipped, values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = np.subtract(clipped, self.shift, dtype=np.float64)
+            np.divide(centred, self.scale, out=z, casting="same_kind")
+            all_finite = are_finite(z)
+        if not all_finite:
             names = [column_name(rows.names, j) for j in self.index]
             refuse_infinite(values, names, rows.first)
             gap = np.isnan(values)
@@ -137,19 +145,6 @@ class NumberColumns(Encoding):
         return are_finite(values) or not (
             np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any()
         )
-
-    def standardise(self, values: Floats, z: NDArray) -> bool:
-        """Write (values - shift) / scale into `z`, both of shape (n, k); whether all
-        of it is finite.
-        """
-        if self.limits is not None:
-            values = np.where(
-                np.isfinite(values), np.clip(values, *self.limits), values
-            )
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = np.subtract(values, self.shift, dtype=np.float64)
-            np.divide(centred, self.scale, out=z, casting="same_kind")
-            return are_finite(z)
 
     def bounded(self, bounds: Mapping[str, tuple[float, ...]]) -> NumberColumns:
         """The columns with units and limits that do not go by outliers: `Bounds`, by
@@ -209,17 +204,15 @@ class TimeColumn(Encoding):
     def write(self, parts: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
         gap = missing(parts)
-        encoded = [(parts[:, 0] - self.shift) / self.scale for _ in self.linear]
+        columns: list[Any] = [
+            (self.fill, (parts[:, 0] - self.shift) / self.scale) for _ in self.linear
+        ]
         for part in self.cycles:
             angle = 2.0 * np.pi * parts[:, part]
-            encoded += [np.cos(angle), np.sin(angle)]
-        fills = [self.fill for _ in self.linear] + [0.0] * 2 * len(self.cycles)
-        for j, (values, fill) in enumerate(
-            zip(encoded, fills, strict=True), self.start
-        ):
+            columns += [(0.0, np.cos(angle)), (0.0, np.sin(angle))]
+        columns += [(1.0, 0.0)] * self.gaps
+        for j, (fill, values) in enumerate(columns, self.start):
             out[:, j] = np.where(gap, fill, values)
-        if self.gaps:
-            out[:, self.start + len(encoded)] = gap
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]

@@ -936,8 +936,7 @@ def _warn_of_outliers(name: str, values: NDArray, bounds: Bounds) -> None:
 def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
     """Weights of rows, whose sum is the number of distinct ones."""
     weight = np.ones(len(hashes)) if weight is None else weight
-    distinct: NDArray = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
-    return distinct
+    return weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
 
 
 def _weight_and_folds(

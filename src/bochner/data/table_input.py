@@ -128,9 +128,6 @@ def as_one_array(X: Any) -> Any:
     """
     if not is_frame(X):
         return X
-    dtypes: Any = getattr(X, "dtypes", [None])
-    if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes):
-        return X.to_numpy()
     frame = nw.from_native(X, eager_only=True)
     schema = frame.schema
     truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
