@@ -25,7 +25,7 @@ LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
     "cli/__init__.py _cause": [INNER],
-    "data/encodings.py _unique": [
+    "data/encodings.py unique_names": [
         COUNT
     ],  # a name for each of the finite number of names in use at most
     "data/weights.py _probabilities": [

@@ -531,18 +531,7 @@ def _affine(
         return shift, scale, (s.mean - shift) / scale
 
 
-def output_names(
-    columns: Sequence[Any], inputs: Sequence[str], width: int
-) -> list[str]:
-    """Names of the `width` output columns, unique."""
-    names = [""] * width
-    for column in columns:
-        for at, j, suffix, _ in column.outputs():
-            names[at] = f"{inputs[j]}{suffix}"
-    return _unique(names)
-
-
-def _unique(names: list[str]) -> list[str]:
+def unique_names(names: list[str]) -> list[str]:
     """`names` with _2, _3, ... after those that repeat an earlier one."""
     taken = set(names)
     out = []

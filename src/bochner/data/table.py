@@ -43,7 +43,7 @@ from bochner.data.encodings import (
     TextColumn,
     TimeColumn,
     encodings,
-    output_names,
+    unique_names,
 )
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import (
@@ -785,11 +785,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         names : object array of shape (n_features_out_,)
         """
-        check_is_fitted(self)
+        outputs = self._outputs()
         inputs = _check_feature_names_in(self, input_features)
-        return np.array(
-            output_names(self.columns_, inputs, self.n_features_out_), dtype=object
-        )
+        names = [f"{inputs[j]}{suffix}" for _, j, suffix, _ in outputs]
+        return np.array(unique_names(names), dtype=object)
+
+    def _outputs(self) -> list[tuple[int, int, str, int]]:
+        """All output columns in their order, as of `Encoding.outputs`."""
+        check_is_fitted(self)
+        return sorted(one for column in self.columns_ for one in column.outputs())
 
     def column_groups(self) -> NDArray:
         """Groups of output columns that belong together, for learners that scale
@@ -805,21 +809,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Equal for tied columns, distinct otherwise; 0, 1, ... in order of first
             appearance.
         """
-        check_is_fitted(self)
-        first = np.arange(self.n_features_out_)
-        for column in self.columns_:
-            for at, _, _, tied in column.outputs():
-                first[at] = tied
+        first = [tied for *_, tied in self._outputs()]
         return np.unique(first, return_inverse=True)[1]
 
     def sources(self) -> NDArray:
         """Input column of each output column, int array of shape (n_features_out_,)."""
-        check_is_fitted(self)
-        inputs = np.empty(self.n_features_out_, np.int64)
-        for column in self.columns_:
-            for at, index, _, _ in column.outputs():
-                inputs[at] = index
-        return inputs
+        return np.array([j for _, j, *_ in self._outputs()], np.int64)
 
     def _update(
         self, X: Any, sample_weight: Any, before: TableStatistic | None

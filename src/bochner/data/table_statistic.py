@@ -248,16 +248,8 @@ def _total(weight: NDArray, values: NDArray) -> NDArray:
 
 
 def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
-    """Which columns have a value strictly inside (low, high)? The first rows nearly
-    always tell.
-    """
-    head = values[:32]
-    many = np.array(((head > low) & (head < high)).any(axis=0))
-    rest = np.flatnonzero(~many)
-    if len(rest) and len(values) > len(head):
-        tail = values[:, rest]
-        many[rest] = ((tail > low[rest]) & (tail < high[rest])).any(axis=0)
-    return many
+    """Which columns have a value strictly inside (low, high)?"""
+    return np.asarray(((values > low) & (values < high)).any(axis=0))
 
 
 def _stack(summaries: Sequence[Summary]) -> Summary:

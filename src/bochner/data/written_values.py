@@ -137,18 +137,22 @@ def written_kind(
     present = [value for value in counts if not is_missing_word(value)]
     if not present:
         return Written()
-    fitting = [order for order in ORDERS if _all_fit(present, order)]
+    fitting = [
+        order
+        for order in ORDERS
+        if all(date_written(value, order) for value in present)
+    ]
     if fitting and _may_begin_with_years(present):
         cure = "years of four digits make them dates"
         return Written(note=f"column {name!r}: may be dates; {cure}")
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
-    seconds = list(map(_seconds_of_day, present))
-    # Before noon, and without am or pm, they may as well be laps or ratios
-    has_halves = "m" in present[0].lower()
-    if min(seconds) >= 0 and (has_halves or max(seconds) >= NOON):
-        kind = f"time{WRITTEN}hour:minute"
-        return Written(kind, missing, f"column {name!r}: read as times of day")
+    if all(_seconds_of_day(value) >= 0 for value in present):
+        # Before noon, and without am or pm, they may as well be laps or ratios
+        has_halves = "m" in present[0].lower()
+        if has_halves or max(map(_seconds_of_day, present)) >= NOON:
+            kind = f"time{WRITTEN}hour:minute"
+            return Written(kind, missing, f"column {name!r}: read as times of day")
     return _as_numbers(counts, present, missing, name) or Written(
         note=_almost_dates(counts, present, name)
     )
@@ -255,9 +259,10 @@ def _almost_dates(
     text of the others; else empty.
     """
     head = present[:LOOKED_AT]
-    if sum(map(_is_iso, head)) < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
+    n_dates = len([*filter(ISO.fullmatch, head)])
+    if n_dates < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return ""
-    odd = [value for value in present if not _is_iso(value)]
+    odd = [value for value in present if not ISO.fullmatch(value)]
     n_values, n_odd = (sum(counts[value] for value in some) for some in (present, odd))
     if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
         return ""
@@ -265,11 +270,6 @@ def _almost_dates(
         f"column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} values, "
         f"first {odd[0]!r}; write dates there, or nothing"
     )
-
-
-def _is_iso(value: str) -> bool:
-    """Whether a text is a date, a moment or a time as of ISO 8601."""
-    return ISO.fullmatch(value) is not None
 
 
 def _tidy(value: str) -> str:
@@ -325,19 +325,10 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     return None if negative > 1 else -number if negative else number
 
 
-def _all_fit(values: Sequence[str], order: str) -> bool:
-    """Whether all values are dates in an order."""
-    return all(date_written(value, order) is not None for value in values)
-
-
 def _is_sorted(values: Sequence[str], order: str) -> bool:
     """Whether dates rise or fall, or nearly so, from one to the next."""
-    moments = [date_written(value, order) for value in values]
-    steps = [
-        one < other
-        for one, other in pairwise(moments)
-        if one is not None and other is not None
-    ]
+    moments: Any = [date_written(value, order) for value in values]
+    steps = [one < other for one, other in pairwise(moments)]
     share = sum(steps) / max(len(steps), 1)
     return len(steps) > 1 and (share >= NEARLY_SORTED or share <= 1 - NEARLY_SORTED)
 
