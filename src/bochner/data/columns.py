@@ -273,13 +273,23 @@ def are_finite(values: NDArray) -> bool:
     return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
 
 
+def sum_is_finite(values: NDArray) -> bool:
+    """Whether the sum of an array is finite, as it is of numbers that are; it takes no
+    memory, in whatever order the numbers are stored.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.dtype.kind != "f" or bool(
+            np.isfinite(values.sum(dtype=np.float64))
+        )
+
+
 def refuse_infinite(
     values: NDArray, names: Sequence[str] | None, start: int = 0
 ) -> None:
     """Raise ValueError at the first infinite entry of a matrix whose first row is
     row `start`.
     """
-    if values.dtype.kind != "f" or are_finite(values):
+    if sum_is_finite(values):
         return
     for row, j in np.argwhere(np.isinf(values))[:1].tolist():
         raise ValueError(

@@ -19,6 +19,7 @@ from bochner.data.columns import (
     is_missing,
     library_of,
     refuse_infinite,
+    sum_is_finite,
     unmasked,
 )
 from bochner.engines.local import require_memory
@@ -341,7 +342,7 @@ def require_finite(
         Of NaN.
     """
     values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f" or are_finite(values):
+    if sum_is_finite(values) or np.isfinite(values).all():
         return
     bad = int(np.argmin(np.isfinite(values)))
     row, column = divmod(bad, X.shape[1])
