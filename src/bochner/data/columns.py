@@ -240,17 +240,21 @@ def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
         said = {k: column.categories[k] for k in set(numbers) - {-1}}
         values = list(map(said.get, numbers))
     else:
-        is_text = isinstance(column, tuple) or str(column.dtype) in ("str", "object")
-        values = list(column) if is_text else [0]
+        values = column
+        if not isinstance(column, tuple):
+            is_text = str(column.dtype) in ("str", "object")
+            values = column.tolist() if is_text else [0]
         if not all(
             _is_utf8(value) if isinstance(value, str) else is_missing(value)
             for value in values
         ):
             return None
-    levels = list(dict.fromkeys(value for value in values if not is_missing(value)))
-    places = {value: k for k, value in enumerate(levels)}
-    codes = np.array([places.get(value, -1) for value in values])
-    return codes, [label_text(value) for value in levels]
+    places: dict[Any, int] = {}
+    codes = [
+        -1 if is_missing(value) else places.setdefault(value, len(places))
+        for value in values
+    ]
+    return np.array(codes), [*map(label_text, places)]
 
 
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:

@@ -104,11 +104,12 @@ class NumberColumns(Encoding):
     def single(self) -> Iterator[tuple[int, NumberColumns]]:
         """Yield each column of the input and its encoding."""
         for i, j in enumerate(self.index.tolist()):
-            arrays: dict[str, Any] = {
-                name: None if array is None else array[..., i : i + 1]
+            arrays = {
+                name: array[..., i : i + 1]
                 for name, array in vars(self).items()
+                if array is not None
             }
-            yield j, NumberColumns(**arrays)
+            yield j, replace(self, **arrays)
 
     def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `values` of shape (n, k) into the zeroed `out`."""
