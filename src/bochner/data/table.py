@@ -691,6 +691,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             or len(stored) != self.n_features_in_
             or stored_names(X) != (self.statistic_.names if named else None)
             or self._fold_seed is not None
+            or not self.columns_
         ):
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
