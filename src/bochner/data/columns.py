@@ -191,9 +191,10 @@ def library_of(X: Any) -> str | None:
     return library if is_frame and library in ("pandas", "polars") else None
 
 
-def stored_columns(X: Any) -> Any:
-    """A few rows as they are stored, by columns: of an array of numbers that array, of
-    a frame of pandas its arrays, of polars values of Python; None of all else.
+def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
+    """Names and columns of a few rows as they are stored: of an array of numbers none
+    and that array, of a frame of pandas its arrays, of polars values of Python; None of
+    all else.
 
     To make a series of each column takes longer than a prediction for a row. No version
     of pandas promises this method.
@@ -203,16 +204,11 @@ def stored_columns(X: Any) -> Any:
     if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
         return None
     if library is None:
-        return X.T if X.dtype.itemsize <= 8 else None
+        return (None, X.T) if X.dtype.itemsize <= 8 else None
     if library == "polars":
-        return list(zip(*X.rows(), strict=True))
-    return list(getattr(X, "_iter_column_arrays", list)()) or None
-
-
-def stored_names(X: Any) -> list[str] | None:
-    """Names of the columns of a frame of pandas or polars; None of an array."""
-    names: Any = getattr(X, "columns", None)
-    return names.tolist() if hasattr(names, "tolist") else names
+        return X.columns, list(zip(*X.rows(), strict=True))
+    arrays = getattr(X, "_iter_column_arrays", None)
+    return None if arrays is None else (X.columns.tolist(), list(arrays()))
 
 
 def stored_numbers(columns: Any, index: NDArray) -> NDArray | None:

@@ -357,9 +357,7 @@ class TextColumn(Encoding):
             f"the fit saw {near[:SHOWN]!r}"
         )
 
-    def write(
-        self, values: tuple[NDArray, list[str]], out: NDArray, rows: Rows
-    ) -> None:
+    def write(self, values: Any, out: NDArray, rows: Rows) -> None:
         """Encode codes of labels, -1 being missing, into the zeroed `out`."""
         codes, labels = values
         column = self.places(labels)[codes]

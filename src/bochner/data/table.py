@@ -30,7 +30,6 @@ from bochner.data.columns import (
     columns_of,
     read_column,
     stored_columns,
-    stored_names,
     stored_numbers,
     stored_texts,
     table_columns,
@@ -688,8 +687,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         named = "feature_names_in_" in vars(self)
         if (
             stored is None
-            or len(stored) != self.n_features_in_
-            or stored_names(X) != (self.statistic_.names if named else None)
+            or stored[0] != (self.statistic_.names if named else None)
+            or len(stored[1]) != self.n_features_in_
             or self._fold_seed is not None
             or not self.columns_
         ):
@@ -699,9 +698,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             is_text = isinstance(column, TextColumn)
             values: Any = None
             if is_text:
-                values = stored_texts(stored[column.index])
+                values = stored_texts(stored[1][column.index])
             elif isinstance(column, NumberColumns):
-                values = stored_numbers(stored, column.index)
+                values = stored_numbers(stored[1], column.index)
             if (
                 values is None
                 or not column.has_as_seen(values)
