@@ -259,7 +259,6 @@ CACHES = (
     "_grids",
     "_factors",
     "_rng",
-    "_known",
     "table",
     "_by_dtype",
 )
