@@ -238,7 +238,6 @@ CROWDED = {
     "estimators/ridge/conjugate_gradients.py": 26,
     "estimators/ridge/direct.py": 36,
     "features/nystroem.py": 28,
-    "inputs/training.py": 38,
     "planning/plan.py": 41,
     "selection/candidates.py": 28,
     "selection/choose.py": 36,

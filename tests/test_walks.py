@@ -21,7 +21,7 @@ from bochner import (
 )
 from bochner.engines import local
 from bochner.features import anchors
-from bochner.inputs import training
+from bochner.inputs import opened
 from bochner.kernels import Gaussian
 from bochner.loops import bins, coordinates, trig
 
@@ -49,9 +49,9 @@ def regressor(**options):
 
 def few_in_memory(monkeypatch):
     monkeypatch.setattr(
-        training, "POLICY", replace(training.POLICY, gathered_rows=50, sampled_rows=50)
+        opened, "POLICY", replace(opened.POLICY, gathered_rows=50, sampled_rows=50)
     )
-    monkeypatch.setattr(training, "FEWEST_SAMPLED", 50)
+    monkeypatch.setattr(opened, "FEWEST_SAMPLED", 50)
 
 
 def files(tmp_path, monkeypatch):

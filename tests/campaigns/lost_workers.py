@@ -81,7 +81,7 @@ def streams(folder: Path) -> Iterator[Path]:
     parquet.write_table(table, folder / "rows.parquet", row_group_size=GROUP)
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
     with (
-        patch("bochner.inputs.training.POLICY", small),
+        patch("bochner.inputs.opened.POLICY", small),
         patch("bochner.estimators.machine.POLICY", small),
         patch("bochner.sources.arrow_files.PART_ROWS", GROUP),
     ):

@@ -37,7 +37,7 @@ pytestmark = [
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
-    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
+    for module in ("bochner.inputs.opened", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
 
 

@@ -20,7 +20,8 @@ from bochner import (
     KernelMachineRegressor,
     open_source,
 )
-from bochner.inputs.training import Stream, TrainingRows
+from bochner.inputs.opened import Stream
+from bochner.inputs.training import TrainingRows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
 from bochner.selection.budget import Budget
@@ -59,7 +60,7 @@ def frame():
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
-    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
+    for module in ("bochner.inputs.opened", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
 
 

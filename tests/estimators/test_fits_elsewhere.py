@@ -40,7 +40,7 @@ def engine(request):
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
-    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
+    for module in ("bochner.inputs.opened", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
     monkeypatch.setattr("bochner.sources.arrow_files.PART_ROWS", GROUP)
 
@@ -172,7 +172,7 @@ def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(
 ):
     """More rows than the sample, but not too many for this process."""
     large = replace(policy.POLICY, gathered_rows=10**5, sampled_rows=SAMPLE)
-    monkeypatch.setattr("bochner.inputs.training.POLICY", large)
+    monkeypatch.setattr("bochner.inputs.opened.POLICY", large)
     farm = Farm()
     exact = regressor(FOURIER, loss="huber")
     with settings(engine=farm):

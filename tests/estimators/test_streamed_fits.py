@@ -47,7 +47,7 @@ def data():
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
-    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
+    for module in ("bochner.inputs.opened", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
 
 

@@ -17,7 +17,7 @@ from bochner import (
     open_source,
     settings,
 )
-from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
+from bochner.inputs.opened import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.planning.plan import estimated_rows, table_shape
 from bochner.selection.policy import POLICY

@@ -17,7 +17,7 @@ import pyarrow as pa
 from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.data.table import TableEncoder
 from bochner.engines.current import current_engine
-from bochner.inputs.training import gathers
+from bochner.inputs.opened import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.column_values import why_text

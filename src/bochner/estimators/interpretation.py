@@ -42,8 +42,9 @@ from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import checked_rows, require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
+from bochner.inputs.opened import given_batch
 from bochner.inputs.targets import Standardised
-from bochner.inputs.training import encoded_source, given_batch
+from bochner.inputs.training import encoded_source
 from bochner.markup import Markup, number, table
 from bochner.notices import is_quiet
 from bochner.selection.budget import Budget

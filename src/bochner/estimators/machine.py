@@ -67,6 +67,7 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.inputs.checks import threads_of
+from bochner.inputs.opened import exceeds_limit, given_batch
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
     Target,
@@ -74,8 +75,6 @@ from bochner.inputs.training import (
     column_units,
     draw,
     encoded_source,
-    exceeds_limit,
-    given_batch,
     open_training,
     rows_to_map,
 )

@@ -1,18 +1,15 @@
-"""Rows to learn from: what users pass, opened, checked, and encoded as numbers, in
-memory or read in passes.
+"""Rows to learn from: opened, checked, and encoded as numbers, in memory or read in
+passes.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import ArraySource, as_it_is, rows_of
@@ -24,469 +21,25 @@ from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.engines.base import Engine
-from bochner.engines.current import current_engine
 from bochner.engines.local import LOCAL
-from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.features.base import Rows as EncodedRows
 from bochner.features.leaves import leaves
 from bochner.inputs.checks import normalised_weights
-from bochner.kernels import Kernel
-from bochner.selection.policy import POLICY
-from bochner.settings import current
-from bochner.sources.base import Batch, TableSource
-from bochner.sources.column_values import why_text
-from bochner.sources.dask_parts import (
-    CollectionPart,
-    active_engine,
-    is_collection,
-    is_delayed,
-    open_collection,
+from bochner.inputs.opened import (
+    ClassWeighted,
+    Stream,
+    given,
+    is_large,
 )
-from bochner.sources.memory import of_arrays
-from bochner.sources.opening import is_streamed, open_selected, open_source
-from bochner.sources.rows import Roles, Rows
-from bochner.sources.scan import TableSummary, read_all, scan
-from bochner.sources.schema import Selection
+from bochner.kernels import Kernel
+from bochner.settings import current
+from bochner.sources.scan import TableSummary
 from bochner.sources.stream import StreamSource
 
-# Of a row in memory: its columns as they came and encoded; targets, hashes, bins
-CELL_BYTES, ROW_BYTES = 12, 300
-AROUND = 1.5  # of what rows in memory take, over the rows alone
-GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
-SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
-FEWEST_SAMPLED = 5_000
 # Numbers that data frames become, up to which they are kept as these
 KEPT_ENTRIES = 1 << 24
 Map = TypeVar("Map", bound=FeatureMap)
-
-
-def row_bytes(n_columns: int) -> int:
-    """Bytes of a row that is held in memory for a fit."""
-    return CELL_BYTES * n_columns + ROW_BYTES
-
-
-def gathers(
-    n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False
-) -> bool:
-    """Whether a table is small enough to be read into memory as a whole, and fitted
-    there.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-    limit : int, optional
-        Bytes that the fit may take.
-    elsewhere : bool, default=False
-        Whether others can read the table: it is gathered then only if a sample would be
-        all of it.
-    """
-    if elsewhere and n_rows > sampled_rows(n_columns, limit):
-        return False
-    if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
-        return False
-    return (
-        limit is None
-        or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
-    )
-
-
-def sampled_rows(n_columns: int, limit: int | None = None) -> int:
-    """Rows of the sample on which choices are made where the table stays where it is.
-
-    Parameters
-    ----------
-    n_columns : int
-    limit : int, optional
-        Bytes that the fit may take.
-    """
-    rows = min(
-        POLICY.sampled_rows,
-        max(POLICY.sampled_entries // max(n_columns, 1), FEWEST_SAMPLED),
-    )
-    if limit is None:
-        return rows
-    return max(
-        min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns))), FEWEST_SAMPLED
-    )
-
-
-@dataclass(frozen=True)
-class ClassWeighted(Roles):
-    """Roles by which the weights of rows are multiplied by those of their classes.
-
-    Attributes
-    ----------
-    classes : array of shape (K,)
-        Ascending.
-    factors : array of shape (K,)
-    """
-
-    classes: Any = None
-    factors: Any = None
-
-    @classmethod
-    def of(cls, roles: Roles, classes: NDArray, factors: NDArray) -> ClassWeighted:
-        """Copy roles, and add weights of the classes."""
-        return cls(**vars(roles), classes=classes, factors=factors)
-
-    def rows(self, batch: Batch, first: int = 0) -> Rows:
-        """Split a batch whose first row has that number."""
-        rows = super().rows(batch, first)
-        factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
-        return rows._replace(
-            weight=factor if rows.weight is None else rows.weight * factor
-        )
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A table that is read part by part, and which of its columns are targets and
-    weights.
-
-    Attributes
-    ----------
-    table : TableSource
-    roles : Roles
-    engine : Engine
-        What reads it.
-    """
-
-    table: TableSource
-    roles: Roles
-    engine: Engine = field(default_factory=current_engine)
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of the table, but for targets and weights."""
-        if isinstance(self.table.schema, int):
-            return self.table.schema
-        return (
-            len(self.table.schema)
-            - len(self.roles.target or ())
-            - (self.roles.weight is not None)
-        )
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is known to be small enough to be read into memory as a whole."""
-        n_rows = self.table.n_rows
-        if n_rows is None or self.table.sample is not None:
-            return False
-        return gathers(n_rows, self.n_columns, current().memory_limit)
-
-    @property
-    def is_gathered(self) -> bool:
-        """Whether it is read into memory as a whole, and not by others."""
-        few = sampled_rows(self.n_columns, current().memory_limit)
-        return self.is_small and not (
-            self.engine.is_remote and (self.table.n_rows or 0) > few
-        )
-
-    def without_sample(self) -> Stream:
-        """Copy the stream without its sample: all rows are read, not first ones that
-        stand for all.
-        """
-        return replace(self, table=replace(self.table, sample=None))
-
-    def gather(self) -> Batch:
-        """All rows."""
-        return read_all(self.table, self.roles)
-
-    def scan(
-        self,
-        seed: int,
-        labels: bool = False,
-        verbose: Any = False,
-        what: str = "the rows",
-    ) -> TableSummary:
-        """Read all rows once, or the first ones where these stand for all, for their
-        statistics and a sample of them.
-
-        Parameters
-        ----------
-        seed : int
-            Of the sample.
-        labels : bool
-            Whether targets are labels.
-        verbose : bool or int
-            Whether to show progress.
-        what : str
-            What the rows are called there.
-        """
-        size = self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
-        with progress(
-            f"Reading statistics of {what}", self.table.n_rows, bool(verbose)
-        ) as advance:
-            return scan(
-                self.table, self.roles, labels, seed, size, advance, self.engine
-            )
-
-
-class Given(NamedTuple):
-    """What `fit` was given: arrays and frames, or else a stream."""
-
-    X: Any
-    y: Any
-    weight: Any
-    stream: Stream | None = None
-
-
-def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
-    """Open what is to be read, and take columns that are named out of a frame; small
-    tables are read at once.
-
-    Parameters
-    ----------
-    X, y, sample_weight : what `fit` takes
-    without : {"refuse", "keep"}
-        What becomes of rows without a target that are read; see `Roles`.
-
-    Raises
-    ------
-    TypeError
-        Where X is a place that rows are read from, and y or `sample_weight` are no
-        names of its columns.
-    """
-    if is_collection(X) or is_delayed(X):
-        # Targets and weights are of Dask too, or arrays, or names of its columns
-        named = _are_names(y)
-        weighed = isinstance(sample_weight, str)
-        table = open_collection(
-            X, None if named else y, None if weighed else sample_weight
-        )
-        own = roles(y if named else None, sample_weight if weighed else None)
-        if not named:
-            own = replace(own, one_target=getattr(y, "ndim", 1) == 1)
-        stream = Stream(table, own, active_engine())
-    elif isinstance(X, TableSource) or is_streamed(X):
-        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight]
-        wanted = tuple(name for name in names if isinstance(name, str))
-        table = open_selected(
-            X, Selection() if isinstance(X, TableSource) else Selection(named=wanted)
-        )
-        own = roles(y, sample_weight)
-        for name in own.target or ():
-            if why := why_text(table, name):
-                cure = (
-                    f"open_source(..., schema=pyarrow.schema({{{name!r}: "
-                    f"pyarrow.string()}}))"
-                )
-                raise ValueError(
-                    f"The target {name!r} {why}; if it holds classes, open the file "
-                    f"with {cure}."
-                )
-        of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(table, own, active_engine() if of_dask else current_engine())
-    else:
-        names = [name for name in (y, sample_weight) if isinstance(name, str)]
-        if not names or not is_frame(X):
-            return Given(X, y, sample_weight)
-        frame = _frame_with(X, names)
-        taken = [
-            frame[name].to_native() if isinstance(name, str) else name
-            for name in (y, sample_weight)
-        ]
-        return Given(frame.drop(names).to_native(), *taken)
-    stream = replace(stream, roles=replace(stream.roles, without=without))
-    if stream.is_gathered:
-        return Given(*stream.gather())
-    return Given(None, None, None, stream)
-
-
-def _frame_with(X: Any, names: Sequence[str]) -> nw.DataFrame[Any]:
-    """A data frame by narwhals; ValueError where it lacks one of some columns."""
-    frame = nw.from_native(X, eager_only=True)
-    if missing := [name for name in names if name not in frame.columns]:
-        raise ValueError(
-            f"X has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns[:20]))}."
-        )
-    return frame
-
-
-def _are_names(y: Any) -> bool:
-    several = isinstance(y, list | tuple) and len(y) > 0
-    return isinstance(y, str) or (several and all(isinstance(name, str) for name in y))
-
-
-def roles(y: Any, sample_weight: Any = None) -> Roles:
-    """The roles of columns that are named as targets and weights."""
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        names = value if name == "y" and isinstance(value, list | tuple) else [value]
-        if not all(one is None or isinstance(one, str) for one in names):
-            raise TypeError(
-                f"{name} must be the name of a column where X is read from files or "
-                "batches, "
-                f"got {type(value).__name__}."
-            )
-    if y is None:
-        return Roles(None, sample_weight)
-    return Roles(
-        (y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str)
-    )
-
-
-def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights of rows that must fit the memory; ValueError where they are a
-    larger source.
-    """
-    X, y, weight, stream = given(X, y, sample_weight)
-    if stream is None:
-        return X, y, weight
-    if not stream.is_small:
-        raise ValueError(
-            "partial_fit takes rows in memory, and this source is larger: use fit, "
-            "which reads it in passes."
-        )
-    return tuple(stream.gather())
-
-
-def open_training(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    check: Callable[[Any, Any, Any], TrainingRows],
-    *,
-    seed: int,
-    labels: bool = False,
-    verbose: Any = False,
-    without: str = "refuse",
-    refusal: str = "",
-    first: int | None = None,
-    stays: bool = False,
-) -> TrainingRows:
-    """The rows that a model learns from, whatever they are: in memory where they fit,
-    else a sample of them and the passes in which all are read.
-
-    Parameters
-    ----------
-    X, y, sample_weight : what `fit` takes
-    check : callable (X, y, weight) -> TrainingRows
-        Makes rows in memory such as the model takes.
-    seed : int
-        Of the sample.
-    labels : bool, default=False
-        Whether targets are labels.
-    verbose : bool or int, default=False
-        Whether to show progress.
-    without : {"refuse", "keep"}, default="refuse"
-        What becomes of rows without a target that are read; see `Roles`.
-    refusal : str, default=""
-        What is wrong where the rows are too many for the memory; empty where they may
-        be read in passes.
-    first : int, optional
-        Rows to look at, where they are read in passes; by default all are looked at,
-        unless the table has a sample.
-    stays : bool, default=False
-        Whether rows in memory are never read in passes.
-
-    Raises
-    ------
-    ValueError
-        Where rows are not as the model takes them, or `refusal` is given and they do
-        not fit.
-    """
-    X, y, weight, stream = given(X, y, sample_weight, without)
-    if stream is not None and refusal and stream.is_small:
-        X, y, weight = stream.gather()
-        stream = None
-    if stream is None:
-        rows = check(X, y, weight)
-        if refusal or stays or not _is_large(rows.X):
-            return rows
-        one_target = rows.y is not None and rows.y.ndim == 1
-        beside = Roles(None, one_target=one_target, without=without)
-        stream = Stream(of_arrays(rows.X, rows.y, rows.weight), beside)
-    elif refusal:
-        raise ValueError(refusal)
-    if first is not None and stream.table.sample is None:
-        stream = replace(stream, table=replace(stream.table, sample=first))
-    rows = TrainingRows.of(stream, seed, labels, verbose)
-    # A sample that is all of a table is one in memory
-    if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
-        return check(rows.X, rows.y, rows.weight)
-    return rows
-
-
-def _is_large(X: Any) -> bool:
-    """Whether rows in memory are more than a sample, and too many for copies and marks
-    of all of them.
-    """
-    is_more = X.shape[0] > sampled_rows(X.shape[1], current().memory_limit)
-    return is_more and not _is_held(X)
-
-
-def _is_held(X: Any) -> bool:
-    """Whether a fit may hold rows in memory with all that it makes of them."""
-    n_rows, n_columns = X.shape
-    held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
-    return gathers(n_rows, held, current().memory_limit)
-
-
-def exceeds_limit(X: Any) -> bool:
-    """Whether rows in memory, few as they are, are too many for the memory limit."""
-    return current().memory_limit is not None and not _is_held(X)
-
-
-def _tables_of(source: TableSource) -> Iterator[Any]:
-    """Yield the rows of a source as tables or arrays."""
-    for part in source.parts:
-        for batch in part.read():
-            yield batch.X
-
-
-def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
-    """A table and columns of it by name as two tables; others as they are.
-
-    Parameters
-    ----------
-    X : table of any kind
-    Y : table of any kind, or names of columns of X
-        Text that is the path of a file or folder, with a separator or a suffix, is no
-        name.
-    shared : str, optional
-        A column that both tables are to have where they are read in passes, such as
-        that of weights.
-
-    Raises
-    ------
-    ValueError
-        Where the table has no such columns, or none with names.
-    """
-    if (
-        isinstance(Y, str)
-        and os.path.exists(Y)
-        and (os.path.dirname(Y) or os.path.splitext(Y)[1])
-    ):
-        return X, Y  # a file
-    if not _are_names(Y):
-        return X, Y
-    wanted = [Y] if isinstance(Y, str) else Y
-    if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):
-        # Batches are read once, and both tables from what is kept of them
-        kept = open_source(X)
-        X = partial(_tables_of, kept)
-    if is_streamed(X):
-        return open_source(X, exclude=wanted), open_source(
-            X, columns=[*wanted, *([shared] if shared else [])]
-        )
-    if not is_frame(X):
-        # Text that is the labels of the rows, or a place to read from
-        shape = getattr(X, "shape", ())
-        if isinstance(Y, str) and len(shape) and not os.path.exists(Y):
-            raise ValueError(
-                f"{Y!r} is no column of X, an array whose columns have no names: give "
-                "a data frame, or Y itself."
-            )
-        are_labels = not isinstance(Y, str) and len(Y) == (shape or (0,))[0]
-        return X, np.array(Y, dtype=object) if are_labels else Y
-    frame = _frame_with(X, wanted)
-    if not set(frame.columns) - set(wanted):
-        raise ValueError(
-            "Y names all columns of X, to which none is left: name some of them."
-        )
-    return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
 
 
 class TrainingSet(NamedTuple):
@@ -727,6 +280,71 @@ class TrainingRows:
             table, self.stream.roles, read, targets, counts, checksums, sample, total
         )
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
+
+
+def open_training(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    check: Callable[[Any, Any, Any], TrainingRows],
+    *,
+    seed: int,
+    labels: bool = False,
+    verbose: Any = False,
+    without: str = "refuse",
+    refusal: str = "",
+    first: int | None = None,
+    stays: bool = False,
+) -> TrainingRows:
+    """The rows that a model learns from, whatever they are: in memory where they fit,
+    else a sample of them and the passes in which all are read.
+
+    Parameters
+    ----------
+    X, y, sample_weight : what `fit` takes
+    check : callable (X, y, weight) -> TrainingRows
+        Makes rows in memory such as the model takes.
+    seed : int
+        Of the sample.
+    labels : bool, default=False
+        Whether targets are labels.
+    verbose : bool or int, default=False
+        Whether to show progress.
+    without : {"refuse", "keep"}, default="refuse"
+        What becomes of rows without a target that are read; see `Roles`.
+    refusal : str, default=""
+        What is wrong where the rows are too many for the memory; empty where they may
+        be read in passes.
+    first : int, optional
+        Rows to look at, where they are read in passes; by default all are looked at,
+        unless the table has a sample.
+    stays : bool, default=False
+        Whether rows in memory are never read in passes.
+
+    Raises
+    ------
+    ValueError
+        Where rows are not as the model takes them, or `refusal` is given and they do
+        not fit.
+    """
+    X, y, weight, stream = given(X, y, sample_weight, without)
+    if stream is not None and refusal and stream.is_small:
+        X, y, weight = stream.gather()
+        stream = None
+    if stream is None:
+        rows = check(X, y, weight)
+        if refusal or stays or not is_large(rows.X):
+            return rows
+        stream = Stream.of_rows(rows.X, rows.y, rows.weight, without)
+    elif refusal:
+        raise ValueError(refusal)
+    if first is not None and stream.table.sample is None:
+        stream = replace(stream, table=replace(stream.table, sample=first))
+    rows = TrainingRows.of(stream, seed, labels, verbose)
+    # A sample that is all of a table is one in memory
+    if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
+        return check(rows.X, rows.y, rows.weight)
+    return rows
 
 
 def encode(

@@ -20,7 +20,7 @@ from bochner.engines.local import available_memory, n_threads
 from bochner.features import BinningFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
-from bochner.inputs.training import (
+from bochner.inputs.opened import (
     AROUND,
     GATHERED_SHARE,
     gathers,

@@ -25,14 +25,8 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.training import (
-    Given,
-    Target,
-    TrainingRows,
-    TrainingSet,
-    columns_apart,
-    rows_to_map,
-)
+from bochner.inputs.opened import Given, columns_apart
+from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_map
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (

@@ -31,7 +31,7 @@ from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
 from bochner.features.base import DenseFeatures, FeatureMap
-from bochner.inputs.training import Given, Stream, columns_apart, given
+from bochner.inputs.opened import Given, Stream, columns_apart, given
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles

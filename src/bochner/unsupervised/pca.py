@@ -34,7 +34,8 @@ from bochner.features.base import FeatureMap
 from bochner.features.distances import median_gaussian
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.training import TrainingSet, encoded_source, given_batch
+from bochner.inputs.opened import given_batch
+from bochner.inputs.training import TrainingSet, encoded_source
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
