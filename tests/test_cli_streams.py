@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from bochner import load
 from bochner.engines.base import EngineError
-from bochner.inputs import training
+from bochner.inputs import opened
 from farm import Farm
 from whole_tables import read_table
 
@@ -62,9 +62,9 @@ def folder(tmp_path, monkeypatch):
 def large(folder, monkeypatch):
     """The same where so many rows are not read into memory."""
     monkeypatch.setattr(
-        training,
+        opened,
         "POLICY",
-        replace(training.POLICY, gathered_rows=500, sampled_rows=400),
+        replace(opened.POLICY, gathered_rows=500, sampled_rows=400),
     )
     return folder
 
@@ -184,7 +184,7 @@ def test_predictions_in_blocks_are_those_at_once(
 ):
     fit(done, "all.parquet", "--out", "model.safetensors", target=target)
     once = done("predict", "model.safetensors", "all.csv", "--out", "once" + suffix)
-    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
+    monkeypatch.setattr(opened, "POLICY", replace(opened.POLICY, gathered_rows=500))
     for data in ("rows", "texts", "all.csv", "all.parquet"):
         report = done("predict", "model.safetensors", data, "--out", "blocks" + suffix)
         assert report["rows"] == N
@@ -204,7 +204,7 @@ def test_predictions_in_blocks_are_those_at_once(
 def test_evaluate_in_blocks(folder, done, monkeypatch):
     fit(done, "all.parquet", "--out", "model.safetensors")
     once = done("evaluate", "model.safetensors", "all.parquet")
-    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
+    monkeypatch.setattr(opened, "POLICY", replace(opened.POLICY, gathered_rows=500))
     many = done("evaluate", "model.safetensors", "rows")
     assert many["rows"] == many["rows_test"] == N
     assert many["scores"]["r2"]["value"] == pytest.approx(once["scores"]["r2"]["value"])
@@ -212,7 +212,7 @@ def test_evaluate_in_blocks(folder, done, monkeypatch):
 
 def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     fit(done, "all.parquet", "--out", "model.safetensors")
-    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
+    monkeypatch.setattr(opened, "POLICY", replace(opened.POLICY, gathered_rows=500))
     monkeypatch.setattr("bochner.cli.tables.SCORED_ROWS", 300)
     report = done("evaluate", "model.safetensors", "rows")
     assert report["rows"] == N
@@ -243,7 +243,7 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     report = done("plan", "rows", "--target", "y")
     assert report["plan"]["gathered"] is True
     assert report["task"] == "regression"
-    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
+    monkeypatch.setattr(opened, "POLICY", replace(opened.POLICY, gathered_rows=500))
     found = done(
         "plan",
         "texts",
@@ -262,7 +262,7 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     assert [one[1] for one in found["plan"]["passes"]] == [
         1,
         1,
-        training.POLICY.most_passes,
+        opened.POLICY.most_passes,
     ]
     code, out, _ = run("plan", "rows", "--target", "y")
     assert code == 0

@@ -333,6 +333,8 @@ def test_temporary_folders_that_cannot_be_made_or_locked(tmp_path, monkeypatch, 
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
         with pytest.raises(SourceError, match=r"no temporary folder .* set TMPDIR"):
             iterator_source(MAKERS["pair"])
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert rows_of(iterator_source(MAKERS["pair"]))[0].shape == X.shape
         return
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(imported.fcntl, "flock", full)

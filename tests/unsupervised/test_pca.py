@@ -20,7 +20,7 @@ from bochner import (
     load,
     save,
 )
-from bochner.inputs import training
+from bochner.inputs import opened
 from bochner.kernels import Gaussian, Laplacian
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
@@ -148,11 +148,11 @@ def test_streamed_rows_have_the_components_of_all(tmp_path, monkeypatch):
         4, features=features, fit_inverse_transform=True, random_state=0
     ).fit(X)
     monkeypatch.setattr(
-        training,
+        opened,
         "POLICY",
-        replace(training.POLICY, gathered_rows=1000, sampled_rows=1000),
+        replace(opened.POLICY, gathered_rows=1000, sampled_rows=1000),
     )
-    monkeypatch.setattr(training, "FEWEST_SAMPLED", 1000)
+    monkeypatch.setattr(opened, "FEWEST_SAMPLED", 1000)
     streamed = KernelPCA(
         4, features=features, fit_inverse_transform=True, random_state=0
     )

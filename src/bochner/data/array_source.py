@@ -112,7 +112,8 @@ class ArraySource:
 
     def _but(self, **changes: Any) -> ArraySource:
         """Return the source with other arguments in the place of some."""
-        return ArraySource(**vars(self) | changes)
+        names = "X", "y", "weights", "encode", "targets", "content"
+        return ArraySource(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def n_rows(self) -> int:
