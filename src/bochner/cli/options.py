@@ -108,14 +108,13 @@ def _columns(context: typer.Context, incomplete: str) -> list[str]:
     """Columns of the table that begin so, for the completion of a shell, which shows
     no errors.
     """
-    from bochner.cli.tables import noted
-    from bochner.sources.opening import open_source
+    from bochner.cli.tables import column_names, noted
 
     # An option without its value leaves the rest unread
     given = [context.params.get("data"), *context.args]
     try:
         with noted(lambda text: None):
-            names = open_source(next(path for path in given if path)).names or []
+            names = column_names(next(path for path in given if path))
     except (OSError, ValueError, StopIteration):
         return []
     return [name for name in names if name.startswith(incomplete)]

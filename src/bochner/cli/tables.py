@@ -29,6 +29,7 @@ from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import joined
 from bochner.sources.schema import Selection
 
+TEXT_KINDS = "csv", "tsv", "arff"
 # Rows at most that evaluate a model, of a table that stays where it is
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24
 
@@ -124,7 +125,7 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
     """
     try:
         files = files_of(path)
-        if kind_of(files[0]) in ("csv", "tsv", "arff"):
+        if kind_of(files[0]) in TEXT_KINDS:
             return line_of(files, row)
     except (OSError, SourceError):
         pass
@@ -174,12 +175,22 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
         yield "Numbers have decimal commas."
 
 
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the columns of a table, of text by its first lines alone; SourceError
+    where it cannot be read.
+    """
+    first = files_of(path)[0]
+    if kind_of(first) in TEXT_KINDS:
+        return list(whole_file(first).names)
+    return open_selected(path, Selection()).names or []
+
+
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     """The columns of CSV files that are text; None where there are none, and of
     other files, which know their types.
     """
     first = files_of(path)[0]
-    if not as_text or kind_of(first) not in ("csv", "tsv", "arff"):
+    if not as_text or kind_of(first) not in TEXT_KINDS:
         return None
     text = [(name, pa.string()) for name in as_text if name in whole_file(first).names]
     return pa.schema(text) if text else None

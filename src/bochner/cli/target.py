@@ -24,7 +24,7 @@ from bochner.scores import summaries as scores
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
-from bochner.sources.rows import finite_batches
+from bochner.sources.rows import finite_batches, is_text
 
 CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
@@ -304,7 +304,8 @@ def summary_of_target(
     if isinstance(table, pa.Table):
         return TargetSummary.of(read_target(table, name, path))
     found = TargetSummary(name)
-    if isinstance(table.schema, pa.Schema):
+    # Of Parquet files one column is read; text has been read already
+    if isinstance(table.schema, pa.Schema) and not is_text(table.parts[0]):
         with noted(lambda text: None):  # again
             table = open_source(
                 path,
