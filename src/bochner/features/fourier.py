@@ -313,11 +313,11 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
     if isinstance(factor, SignedHadamard):
         T = np.empty((X.shape[0], len(factor.lengths)), X.dtype)
         factor.project(X, T)
-    elif may_be_far:
+    else:
+        # Rows that are far overflow; and what a product leaves in unused parts of
+        # vectors may be told as invalid
         with np.errstate(over="ignore", invalid="ignore"):
             T = X @ factor
-    else:
-        T = X @ factor
     if may_be_far:
         from bochner.loops.trig import FAR
 
