@@ -19,7 +19,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
@@ -281,19 +281,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         `open_training`.
         """
         check = partial(self._checked, is_new=is_new)
-        rows = open_training(
-            X,
-            y,
-            sample_weight,
-            check,
-            seed=self._seed(),
-            labels=is_classifier(self),
-            verbose=self.verbose,
-            **options,
-        )
-        if is_new and not rows.are_all:
-            validate_data(self, rows.X, reset=True, skip_check_array=True)
-        return rows
+        options |= {"seed": self._seed(), "is_new": is_new}
+        return open_training(self, X, y, sample_weight, check, **options)
 
     def _checked(
         self,
@@ -340,13 +329,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, prepared, design)
-        self._measure(
-            (found or solution).unseen,
-            prepared.source,
-            prepared.n_rows,
-            prepared.seed,
-            budget,
-        )
+        return self._measured((found or solution).unseen, prepared)
+
+    def _measured(self, unseen: Any, prepared: Prepared) -> Self:
+        """The model, with the importance of the columns by errors of rows left out."""
+        own = prepared.source, prepared.n_rows, prepared.seed, prepared.budget
+        self._measure(unseen, *own)
         return self
 
     def _timely(
@@ -396,14 +384,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 solution = solve("cg", passes, problem, sample=prepared.source)
             found = self._by_loss_in_passes(passes, design, solution, problem, prepared)
         self._store(solution, choice, found)
-        self._measure(
-            (found or solution).unseen,
-            prepared.source,
-            prepared.n_rows,
-            prepared.seed,
-            budget,
-        )
-        return self
+        return self._measured((found or solution).unseen, prepared)
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance

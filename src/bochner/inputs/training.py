@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import validate_data
 
 from bochner.data.array_source import ArraySource, as_it_is, rows_of
 from bochner.data.columns import distinct
@@ -283,14 +285,14 @@ class TrainingRows:
 
 
 def open_training(
+    model: Any,
     X: Any,
     y: Any,
     sample_weight: Any,
     check: Callable[[Any, Any, Any], TrainingRows],
     *,
     seed: int,
-    labels: bool = False,
-    verbose: Any = False,
+    is_new: bool = True,
     without: str = "refuse",
     refusal: str = "",
     first: int | None = None,
@@ -301,15 +303,15 @@ def open_training(
 
     Parameters
     ----------
+    model : estimator
+        With the parameter `verbose`.
     X, y, sample_weight : what `fit` takes
     check : callable (X, y, weight) -> TrainingRows
         Makes rows in memory such as the model takes.
     seed : int
         Of the sample.
-    labels : bool, default=False
-        Whether targets are labels.
-    verbose : bool or int, default=False
-        Whether to show progress.
+    is_new : bool, default=True
+        Whether the model takes the names of columns that are read in passes.
     without : {"refuse", "keep"}, default="refuse"
         What becomes of rows without a target that are read; see `Roles`.
     refusal : str, default=""
@@ -340,10 +342,12 @@ def open_training(
         raise ValueError(refusal)
     if first is not None and stream.table.sample is None:
         stream = replace(stream, table=replace(stream.table, sample=first))
-    rows = TrainingRows.of(stream, seed, labels, verbose)
+    rows = TrainingRows.of(stream, seed, is_classifier(model), model.verbose)
     # A sample that is all of a table is one in memory
     if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
         return check(rows.X, rows.y, rows.weight)
+    if is_new:
+        validate_data(model, rows.X, reset=True, skip_check_array=True)
     return rows
 
 

@@ -85,14 +85,12 @@ class MappedArray:
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
 
 
-def arrow_bytes(table: pa.Table, compression: str | None = None) -> bytes:
+def arrow_bytes(table: pa.Table) -> bytes:
     """The rows of a table as an Arrow stream, and not the whole buffers that they
     are cut of.
     """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
-    ) as writer:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return sink.getvalue().to_pybytes()
 

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.base import is_classifier
-from sklearn.utils.validation import validate_data
 
 from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.weights import checked_weight
@@ -83,18 +81,8 @@ class RowModel(BaseKernelEstimator):
         y : array or name of a column, optional
             Targets, for models that have them in some rows.
         """
-        rows = open_training(
-            X,
-            y,
-            sample_weight,
-            self._checked,
-            seed=seed,
-            labels=is_classifier(self),
-            verbose=self.verbose,
-            without="keep",
-        )
-        if not rows.are_all:
-            validate_data(self, rows.X, reset=True, skip_check_array=True)
+        own = X, y, sample_weight, self._checked
+        rows = open_training(self, *own, seed=seed, without="keep")
         targets = self._targets_of(rows.summary or rows.y)
         self.encoder_ = rows.encoder(self.standardize)
         return rows.encoded(self.encoder_, dtype, targets)

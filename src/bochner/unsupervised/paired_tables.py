@@ -113,7 +113,7 @@ class HashedEncode:
 
 
 class PairSpan(NamedTuple):
-    """The same rows of two tables, to be sent."""
+    """Parts of two tables that hold one set of rows, to be sent."""
 
     x: PartRange
     y: PartRange
@@ -176,7 +176,7 @@ class Pairs:
         return PairSpan(self.x.part_range(first, stop), self.y.part_range(first, stop))
 
     def without_parts(self) -> Pairs:
-        """The same without parts."""
+        """Both tables without their parts, as `StreamSource.without_parts` has them."""
         return Pairs(self.x.without_parts(), self.y.without_parts())
 
     def with_parts(self, span: PairSpan) -> Pairs:
