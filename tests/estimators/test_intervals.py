@@ -18,6 +18,7 @@ from bochner import (
 from bochner.data.array_source import ArraySource
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.inputs.targets import Standardised
+from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.budget import Budget
 from bochner.selection.split import rows_held_out
@@ -322,7 +323,8 @@ def test_few_rows_are_judged_by_machines_that_chose_without_them():
     source = ArraySource(
         rows, y, targets=Standardised(model.target_mean_, model.target_scale_)
     )
-    found = cross_fitted(model, rows, y, None, source, model.spread_.seed, Budget())
+    own = TrainingRows(rows, Target(y))
+    found = cross_fitted(model, own, source, model.spread_.seed, Budget())
     fold = found.held_out_predictions.rows.fold
     assert len(fold) == 60
     np.testing.assert_array_equal(np.bincount(fold), np.full(10, 6))
@@ -353,18 +355,9 @@ def test_machines_without_a_fold_share_the_time():
     rows, y, _ = noisy(30)
     model = Timed("gaussian", n_components=20).fit(rows, y)
     limits.clear()
-    assert (
-        cross_fitted(
-            model,
-            rows,
-            y,
-            None,
-            ArraySource(rows, y),
-            0,
-            Budget(220.0),
-        )
-        is not None
-    )
+    own = TrainingRows(rows, Target(y))
+    budget = Budget(220.0)
+    assert cross_fitted(model, own, ArraySource(rows, y), 0, budget) is not None
     np.testing.assert_allclose(limits, np.full(10, 20.0), rtol=0.01)
 
 

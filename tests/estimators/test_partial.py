@@ -383,7 +383,7 @@ def test_batches_of_other_kinds_are_refused_while_the_rows_are_few():
     with (
         names,
         pytest.raises(
-            ValueError, match="Some batches are data frames and some are arrays"
+            ValueError, match="Some rows are data frames and some are arrays"
         ),
     ):
         model.partial_fit(X[30:], y[30:])

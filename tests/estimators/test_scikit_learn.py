@@ -23,7 +23,7 @@ MODELS = [
     SemiSupervisedClassifier,
 ]
 ROWS = {
-    "fit": {"sample_weight"},
+    "fit": {"sample_weight", "groups"},
     "partial_fit": {"sample_weight", "classes"},
     "score": {"sample_weight"},
 }

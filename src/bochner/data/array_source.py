@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Indices, Mask
 from bochner.data.hashes import row_hashes
+from bochner.data.row_splits import RowSplits
 from bochner.data.weights import (
     are_one,
     draw_rows,
@@ -86,6 +87,8 @@ class ArraySource:
     content : array, CSR matrix or data frame of n rows, optional
         The rows as they came, where X is what has become of them; they are
         distinguished by their values.
+    splits : RowSplits, optional
+        Which rows judge which, where that is given.
 
     Attributes
     ----------
@@ -100,19 +103,21 @@ class ArraySource:
         encode: Callable[[Any], Any] = as_it_is,
         targets: Callable[[NDArray], NDArray] = as_it_is,
         content: Any = None,
+        splits: RowSplits | None = None,
     ) -> None:
         self.X = X
         self.y = y
         self.encode = encode
         self.targets = targets
         self.content = X if content is None else content
+        self.splits = splits
         self.weights = (
             unit_weights(len(y)) if weights is None or are_one(weights) else weights
         )
 
     def _but(self, **changes: Any) -> ArraySource:
         """Return the source with other arguments in the place of some."""
-        names = "X", "y", "weights", "encode", "targets", "content"
+        names = "X", "y", "weights", "encode", "targets", "content", "splits"
         return ArraySource(**{name: getattr(self, name) for name in names} | changes)
 
     @property
@@ -195,6 +200,14 @@ class ArraySource:
         """Return the same rows, their weights times these factors."""
         return self._but(weights=self.weights * factors)
 
+    def without_splits(self) -> ArraySource:
+        """Return the same rows, of which nothing says which judge which."""
+        return self._but(splits=None)
+
+    def with_weights(self, weights: NDArray) -> ArraySource:
+        """Return the same rows with other weights."""
+        return self._but(weights=weights)
+
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which
         change so that sums keep their mean.
@@ -212,7 +225,7 @@ class ArraySource:
         To leave such a row out is to leave out all its copies, which would otherwise
         tell of one another.
         """
-        source = ArraySource(*self.whole(), content=self.content)
+        source = ArraySource(*self.whole(), content=self.content, splits=self.splits)
         return source.merged(source.first_duplicates(source.row_hashes()), most=1.0)[0]
 
     def merged(
@@ -248,14 +261,28 @@ class ArraySource:
         return rows._but(y=mean, weights=total, targets=as_it_is), leads
 
     def row_hashes(self) -> NDArray[np.uint64]:
-        """Hashes of what the rows hold as they came, shape (n,).
+        """Hashes of what the rows hold as they came, shape (n,); rows that do not
+        belong together, or judge in different splits, differ.
 
         So neither weights nor the scales of columns, whose last bits these change,
         decide which rows are held out.
         """
         starts = range(0, self.n_rows, HASHED_ROWS)
         parts = [rows_of(self.content, slice(a, a + HASHED_ROWS)) for a in starts]
-        return np.concatenate([np.empty(0, np.uint64), *map(row_hashes, parts)])
+        hashes = np.concatenate([np.empty(0, np.uint64), *map(row_hashes, parts)])
+        return hashes if self.splits is None else self.splits.told_apart(hashes)
+
+    @property
+    def group(self) -> Indices | None:
+        """The group of each row, shape (n,), where rows belong to such."""
+        return None if self.splits is None else self.splits.group
+
+    @property
+    def judging_weights(self) -> NDArray:
+        """Weights with which rows judge a fit, shape (n,)."""
+        return (
+            self.weights if self.splits is None else self.splits.weights(self.weights)
+        )
 
     def first_duplicates(self, hashes: NDArray, apart: Mask | None = None) -> Indices:
         """Return the first of the rows that are equal to each, shape (n,).
@@ -291,6 +318,7 @@ class ArraySource:
             y=self.y[rows],
             weights=weights_of(self.weights, rows),
             content=rows_of(self.content, rows),
+            splits=None if self.splits is None else self.splits.take(rows),
         )
 
 

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from functools import reduce
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -204,6 +204,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns_: list[Any]
     n_features_out_: int
     _fold_seed: int | None = None
+    _fold_of_hash: FoldOfHash | None = None
     _codes: dict[str, NDArray] | None = None  # by the number of the column
     # Numbers of columns whose levels are left out
     _left_out: list[str] | None = None
@@ -511,7 +512,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return any(column.means is not None for column in self._encodings(TextColumn))
 
     def with_level_means(
-        self, X: Any, y: NDArray, weight: NDArray | None, seed: int
+        self,
+        X: Any,
+        y: NDArray,
+        weight: NDArray | None,
+        seed: int,
+        fold: NDArray | None = None,
     ) -> tuple[TableEncoder, TableEncoder]:
         """Add mean targets of categories of columns that have more than are kept; or
         learn those there are again.
@@ -523,6 +529,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         seed : int
             Of the folds.
+        fold : int array of shape (n,), optional
+            In the place of those that the content of the rows decides.
 
         Returns
         -------
@@ -535,7 +543,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(column.coded for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
-        weight, fold = _weight_and_folds(X, weight, seed)
+        hashes = row_hashes(X)
+        fold_of_hash = None if fold is None else FoldOfHash.of(hashes, fold)
+        fold = _folds(hashes, seed) if fold is None else fold
+        weight = _in_distinct_rows(weight, hashes)
         found = dict[int, list[TextColumn]]()
         width = self.n_features_out_
         for column in self._encodings(TextColumn):
@@ -557,7 +568,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for_others, for_these = map(list, zip(*columns, strict=True))
         return (
             self._but(columns_=for_others, n_features_out_=width, _fold_seed=None),
-            self._but(columns_=for_these, n_features_out_=width, _fold_seed=seed),
+            self._but(
+                columns_=for_these,
+                n_features_out_=width,
+                _fold_seed=seed,
+                _fold_of_hash=fold_of_hash,
+            ),
         )
 
     def level_variances(
@@ -760,7 +776,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     block = block if every else block[:, column.index]
                     column.write(block, out[s : s + step], Rows(names, s))
             return out
-        fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
+        fold: Any = 0
+        if self._fold_of_hash is not None:
+            fold = self._fold_of_hash(row_hashes(X))
+        elif self._fold_seed is not None:
+            fold = _folds(row_hashes(X), self._fold_seed)
         for column, _, values in self._columns_of(X):
             column.write(values, out, Rows(names, fold=fold))
         return out
@@ -940,6 +960,26 @@ def _weight_and_folds(
     """Weights of rows as of `_in_distinct_rows`, and folds as of `_folds`."""
     hashes = row_hashes(X)
     return _in_distinct_rows(weight, hashes), _folds(hashes, seed)
+
+
+class FoldOfHash(NamedTuple):
+    """The folds of rows by hashes of their content, ascending; of equal rows the first
+    one's.
+    """
+
+    hashes: NDArray
+    folds: NDArray
+
+    @classmethod
+    def of(cls, hashes: NDArray, fold: NDArray) -> FoldOfHash:
+        """Those of rows."""
+        known, first = np.unique(hashes, return_index=True)
+        return cls(known, fold[first])
+
+    def __call__(self, hashes: NDArray) -> NDArray:
+        """The folds of rows that are among those known."""
+        place = np.searchsorted(self.hashes, hashes)
+        return self.folds[np.minimum(place, len(self.folds) - 1)]
 
 
 def _folds(hashes: NDArray, seed: int) -> NDArray:

@@ -291,7 +291,10 @@ def set_thresholds_of(
         return None
     scores, targets, weight = by_class(predictions)
     return thresholds_of(
-        probabilities(scores, link, curve, largest), (targets + 1) / 2, weight
+        probabilities(scores, link, curve, largest),
+        (targets + 1) / 2,
+        weight,
+        predictions.group,
     )
 
 

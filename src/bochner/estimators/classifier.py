@@ -162,6 +162,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     day_first : bool or None, default=None
         Whether 1/2/2017 is in February where all dates of a column may have days or
         months first; see `TableEncoder`.
+    cv : int, splitter, iterable or None, default=None
+        Which rows judge which, by scikit-learn's convention: a number of folds, a
+        splitter such as `GroupKFold`, `TimeSeriesSplit` or `PredefinedSplit`, or an
+        iterable of pairs of row numbers, to fit and to judge. All that is chosen,
+        calibrated and reported goes by these splits; the split with most rows to fit is
+        the one by which models are compared. Each row judges in the first split that
+        tests it. The model is then solved for all rows. None holds rows out by chance,
+        or whole `groups` where `fit` is given these.
 
     Attributes
     ----------
@@ -297,6 +305,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
+    __metadata_request__fit: ClassVar = {"validation": UNUSED}
     __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
@@ -329,6 +338,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         numeric_features: Any = None,
         text_features: Any = None,
         day_first: bool | None = None,
+        cv: Any = None,
     ) -> None:
         super().__init__(
             kernel,
@@ -345,13 +355,19 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             numeric_features,
             text_features,
             day_first,
+            cv,
         )
         self.class_weight = class_weight
 
     @any_arrays
     @single_threaded_blas()
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        validation: Any = None,
     ) -> KernelMachineClassifier:
         """Fit the model.
 
@@ -367,17 +383,25 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
             is selected, only ratios of weights matter. What is learned on samples of
             the rows may differ from that of equal rows within its noise.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, such as a patient, shop or machine, or the
+            column of X that tells it, which is then no input. A row never judges a fit
+            to others of its group, so that what is chosen, calibrated and reported
+            holds for rows of new groups.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Rows in memory by which choices are made, in the place of rows held out of
+            X, and uncertainty is calibrated. The model is not fitted to them.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups, validation)
 
     @any_arrays
     @single_threaded_blas()
     def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> KernelMachineClassifier:
         """Fit the same model on other rows, without a new selection; for example on all
         rows, after scoring it.
@@ -394,6 +418,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         y : array of shape (n,)
             Labels, among those of the fit.
         sample_weight : array of shape (n,), optional
+        groups : array of shape (n,) or str, optional
+            As in `fit`; what is calibrated again goes by them.
 
         Returns
         -------
@@ -416,11 +442,17 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         >>> bool(model.refit(X, y).alpha_ == alpha)
         True
         """
-        return self._refit(X, y, sample_weight)
+        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
     def prepare(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        classes: Any = None,
     ) -> Self:
         """Select everything but the coefficients on a sample of the rows, before
         `partial_fit` adds all rows.
@@ -432,7 +464,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, groups
             As in `fit`; from a source that is larger than memory a sample is drawn.
         classes : array of shape (K,), optional
             All labels that may occur; by default those of y.
@@ -462,7 +494,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         >>> bool(model.score(X, y) > 0.97)
         True
         """
-        self._prepare_parts(X, y, sample_weight, classes)
+        self._prepare_parts(X, y, sample_weight, groups, classes)
         self.class_count_ = np.zeros(
             len(self.classes_)
         )  # the rows that prepare the sums are not part of them
@@ -591,6 +623,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
         self._refuse_other_labels(distinct(target.y), in_parts)
+
+    def _refuse_unlike(self, target: Target, other: Target) -> None:
+        new = np.setdiff1d(distinct(other.y), distinct(target.y))[:5].tolist()
+        if new:
+            raise ValueError(
+                f"validation holds labels that y does not: {new}; leave such rows out."
+            )
 
     def _refuse_other_labels(self, labels: NDArray, in_parts: bool) -> None:
         """Raise ValueError where labels are none of the classes."""
@@ -960,6 +999,8 @@ def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | No
     solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048 Fourier
     features lose a percent of the rows, and take longer.
     """
+    if rows.source.splits is not None:
+        return None  # which leave-one-out errors know nothing of
     if isinstance(machine.kernel, Kernel) or machine.features not in (
         "auto",
         "fourier",

@@ -4,23 +4,30 @@ fold.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bochner.arrays import Floats
-from bochner.data.array_source import ArraySource, rows_of
+from bochner.arrays import Floats, Indices
+from bochner.data.array_source import ArraySource
+from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.error_scale import CalibrationRows
+from bochner.inputs.training import TrainingRows
 from bochner.kernels import Kernel
 from bochner.notices import quiet
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import fold_numbers
 from bochner.selection.validation import HeldOutPredictions
+
+# Of the folds of splits, where the others are enough to learn the scale of errors from
+CALIBRATING_SHARE = 0.6
+# Which intervals of up to 96 % need, and some more
+FEWEST_CALIBRATING_GROUPS = 60
 
 
 class CrossFitted(NamedTuple):
@@ -32,24 +39,21 @@ class CrossFitted(NamedTuple):
 
 def cross_fitted(
     machine: KernelMachine,
-    X: Any,
-    y: Floats,
-    weight: NDArray | None,
+    rows: TrainingRows,
     source: ArraySource,
     seed: int,
     budget: Budget,
 ) -> CrossFitted | None:
-    """Predict all rows by machines without their fold.
+    """Predict all rows by machines without their fold; rows with splits by machines
+    that are fitted to those of each split.
 
     Parameters
     ----------
     machine : KernelMachine
-    X : array, sparse matrix or data frame of shape (n, d)
-        Checked.
-    y : array of shape (n,) or (n, K)
-    weight : array of shape (n,) or None
+    rows : TrainingRows
+        Checked, in memory.
     source : ArraySource
-        The same rows.
+        The same rows, encoded.
     seed : int
     budget : Budget
         The time that is left for this and for the machine itself.
@@ -57,44 +61,96 @@ def cross_fitted(
     Returns
     -------
     CrossFitted or None
-        None where there are more than 500 distinct rows or 5,000 rows, where nothing is
-        chosen, where the time limit leaves no time, or where a part of the rows cannot
-        be fitted.
+        None where there are more than 500 distinct rows or 5,000 rows, or with splits
+        more than 50,000 rows or ten splits; where nothing is chosen; where there are
+        rows that only judge; where the time limit leaves no time; or where a part of
+        the rows cannot be fitted.
     """
-    if not _chooses(machine) or source.n_counted > POLICY.crossed_observations:
+    splits = source.splits
+    if not _chooses(machine) or (
+        splits is not None and splits.judging_weight is not None
+    ):
+        return None
+    most = POLICY.crossed_observations
+    if source.splits is not None:
+        most = POLICY.crossed_rows_of_splits
+    if source.n_counted > most:
         return None
     calibration = CalibrationRows.of(source, seed).all_calibrating()
+    if source.splits is None:
+        folds = _folds_of_few(calibration, seed)
+    else:
+        folds = source.splits.folds_like_all(source.weights)
+    if folds is None or len(folds) > max(POLICY.crossed_folds):
+        return None
+    seconds = budget.left / (len(folds) + 1)
+    if seconds < POLICY.crossed_seconds:
+        return None
+    options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
+    options["cv"] = _cv_of_parts(machine.cv)
+    if budget.limit is not None:
+        options["time_limit"] = seconds
+    judged = [np.flatnonzero(fold.judged[calibration.row]) for fold in folds]
+
+    def predicted(k: int) -> Floats:
+        part = rows.take(np.flatnonzero(folds[k].fitted))
+        left_out = rows.take(calibration.row[judged[k]])
+        one = machine.for_part(**options)
+        with quiet():
+            beside = {} if part.groups is None else {"groups": part.groups}
+            one.fit(part.X, part.y, part.weight, **beside)
+            return source.targets(np.asarray(one.predict(left_out.X), np.float64))
+
+    out_of_sample = np.full(calibration.targets.shape, np.nan)
+    fold_of = np.full(len(calibration.row), -1)
+    try:
+        for k, values in enumerate(in_threads(predicted, range(len(folds)))):
+            out_of_sample[judged[k]] = values
+            fold_of[judged[k]] = k
+    except ValueError:  # what is asked for needs more rows than are left
+        return None
+    if splits is not None:
+        calibration = _with_some_calibrating(calibration, fold_of, len(folds))
+    seen = np.flatnonzero(fold_of >= 0)
+    predictions = calibration.held_out(seen, out_of_sample[seen], fold=fold_of[seen])
+    return CrossFitted(calibration.with_predictions(out_of_sample), predictions)
+
+
+def _folds_of_few(calibration: CalibrationRows, seed: int) -> list[Fold] | None:
+    """Ten folds, or five of more rows; None where rows are too many or one."""
     observations = calibration.observations
-    m = len(calibration.weight)
     n_distinct = len(np.unique(observations.inputs))
+    m = len(calibration.weight)
     if m < 2 or n_distinct > POLICY.crossed_rows:
         return None
     n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
-    seconds = budget.left / (n_folds + 1)
-    if seconds < POLICY.crossed_seconds:
-        return None
     fold = fold_numbers(observations.hashes, seed, n_folds)
-    of_rows = np.where(observations.number < 0, -1, fold[observations.number])
-    options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
-    if budget.limit is not None:
-        options["time_limit"] = seconds
+    of_rows: Indices = np.where(observations.number < 0, -1, fold[observations.number])
+    return [Fold(of_rows == k, of_rows != k) for k in range(n_folds)]
 
-    def predicted(k: int) -> Floats:
-        kept = np.flatnonzero(of_rows != k)
-        left = observations.row[fold == k]
-        one = machine.for_part(**options)
-        with quiet():
-            one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
-            return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
 
-    found = np.empty(calibration.targets.shape)
-    try:
-        for k, values in enumerate(in_threads(predicted, range(n_folds))):
-            found[fold == k] = values
-    except ValueError:  # what is asked for needs more rows than are left
-        return None
-    predictions = calibration.held_out(np.arange(m), found, fold=fold)
-    return CrossFitted(calibration.with_predictions(found), predictions)
+def _with_some_calibrating(
+    calibration: CalibrationRows, fold_of: Indices, n_folds: int
+) -> CalibrationRows:
+    """Observations of which those of the first folds calibrate, where the others are
+    enough to learn the scale of errors from; else all calibrate.
+    """
+    calibrates = fold_of < max(CALIBRATING_SHARE * n_folds, 1)
+    group = calibration.source.group
+    if group is not None:
+        n_groups = len(np.unique(group[calibration.row[calibrates]]))
+        if n_groups < FEWEST_CALIBRATING_GROUPS:
+            return calibration
+    some = replace(calibration, calibrating=calibrates)
+    return calibration if some.few else some
+
+
+def _cv_of_parts(cv: Any) -> Any:
+    """The splitter for a part of the rows: none where it knows only all of them."""
+    from sklearn.model_selection import PredefinedSplit
+
+    is_general = isinstance(cv, int) or hasattr(cv, "split")
+    return cv if is_general and not isinstance(cv, PredefinedSplit) else None
 
 
 def _chooses(machine: KernelMachine) -> bool:

@@ -4,7 +4,6 @@ among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from numbers import Real
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -29,6 +27,7 @@ from bochner.devices.device import Device
 from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
+from bochner.inputs.stacked import stacked
 from bochner.notices import listed, warn
 from bochner.sources.rows import concat
 
@@ -165,11 +164,6 @@ class FirstRows(NamedTuple):
         """These rows, of whose weight a share is left, and other ones after them;
         ValueError for frames and arrays.
         """
-        if is_frame(self.X) != is_frame(other.X):
-            raise ValueError(
-                "Some batches are data frames and some are arrays: give all of them "
-                "in one form."
-            )
         weight = None
         pair = (self, other)
         if self.weight is not None or other.weight is not None:
@@ -178,7 +172,7 @@ class FirstRows(NamedTuple):
                 for one in pair
             ]
             weight = np.concatenate(given)
-        X = _as_one([self.X, other.X])
+        X = stacked([self.X, other.X])
         y = np.concatenate([np.asarray(one.y) for one in pair])
         return FirstRows(
             X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay])
@@ -192,40 +186,6 @@ class FirstRows(NamedTuple):
         return (
             tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
         )
-
-
-def _as_one(batches: Sequence[Any]) -> Any:
-    """Batches one below the other: of frames a frame, a sparse matrix where one is,
-    else an array.
-    """
-    if all(map(is_frame, batches)):
-        return _frames_as_one(
-            [nw.from_native(batch, eager_only=True) for batch in batches]
-        )
-    return concat(batches)
-
-
-def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
-    """A frame of the same library, or where libraries or types differ a table of
-    Arrow, whose types widen.
-    """
-    library = frames[0].implementation
-    schema = frames[0].schema
-    if all(
-        one.implementation is library
-        and (library.is_pandas_like() or one.schema == schema)
-        for one in frames
-    ):
-        return nw.concat(frames).to_native()
-    try:
-        return concat(
-            [one.to_arrow().select(one.columns) for one in frames]
-        )  # without an index of pandas
-    except pa.ArrowException as error:
-        raise ValueError(
-            f"The columns of the batches differ ({error}); give all batches the same "
-            "types."
-        ) from error
 
 
 class FixedByFirstRows:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.row_splits import Fold
 from bochner.estimators.ridge.error_scale import LinearPredictor
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.estimators.ridge.unseen import UnseenRows
@@ -107,8 +108,8 @@ class LossProblem:
     Attributes
     ----------
     ridge : IterativeRidge
-    masks : list of bool arrays of shape (n,)
-        Rows that are held out, a set at a time.
+    folds : list of Fold
+        Rows that are held out, a set at a time, and those that are fitted then.
     loss : Loss
     tol : float
         Relative error at which to stop; zero where rows held out tell the steps.
@@ -121,7 +122,7 @@ class LossProblem:
     """
 
     ridge: IterativeRidge
-    masks: list[NDArray[np.bool_]]
+    folds: list[Fold]
     loss: Loss
     tol: float = 0.0
     relative: NDArray | float = 1.0
@@ -199,7 +200,7 @@ class LossProblem:
             y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks])
         )
         point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
-        return WarmStart("prior", [point] * (1 + len(self.masks)))
+        return WarmStart("prior", [point] * (1 + len(self.folds)))
 
     def fit(
         self,
@@ -225,7 +226,7 @@ class LossProblem:
         alpha = alphas[0]
         predictions = None
         unseen = None
-        if self.masks and n_steps is None and (validated or not self.tol):
+        if self.folds and n_steps is None and (validated or not self.tol):
             trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
             start, alpha, n_steps = trial[:3]
             predictions = self.predictions(trial.fitted)
@@ -324,11 +325,11 @@ class LossProblem:
         """Fitted values of the rows held out before any step, with their targets and
         weights.
         """
-        pairs = zip(self.masks, start.points[1:], strict=True)
+        pairs = zip(self.folds, start.points[1:], strict=True)
         return self.predictions(
             [
-                _Trace(self._problem(point, 0.0, mask), self, mask).fitted[0]
-                for mask, point in pairs
+                _Trace(self._problem(point, 0.0, fold), self, fold).fitted[0]
+                for fold, point in pairs
             ]
         )
 
@@ -339,11 +340,11 @@ class LossProblem:
         y = np.concatenate([block.y for block in self.ridge.blocks])
         weight = np.concatenate([block.weight for block in self.ridge.blocks])
         predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
-        rows = np.concatenate([np.flatnonzero(mask) for mask in self.masks])
-        X = self.ridge.design.source.take(rows).whole().X
-        return HeldOutPredictions(
-            predicted, y[rows], weight[rows], LeftOut(X, weight[rows])
-        )
+        rows = np.concatenate([np.flatnonzero(fold.judged) for fold in self.folds])
+        source = self.ridge.design.source.take(rows)
+        judging = weight[rows] if source.splits is None else source.judging_weights
+        left_out = LeftOut(source.whole().X, weight[rows])
+        return HeldOutPredictions(predicted, y[rows], judging, left_out, source.group)
 
     def unseen(
         self, end: WarmStart, beside: WarmStart | None = None
@@ -353,7 +354,7 @@ class LossProblem:
         """
         ridge = self.ridge
         functions = list[LinearPredictor]()
-        for k in range(len(self.masks)):
+        for k in range(len(self.folds)):
             points = [own.points[1 + k] for own in (beside, end) if own is not None]
             coef = np.concatenate([coef for coef, _ in points]).T.astype(
                 ridge.design.dtype
@@ -362,7 +363,7 @@ class LossProblem:
             functions.append(LinearPredictor(np.ascontiguousarray(coef), intercept))
         return UnseenRows.of_sets(
             ridge.design,
-            self.masks,
+            self.folds,
             functions,
             np.concatenate([b.y for b in ridge.blocks]),
         )
@@ -406,16 +407,16 @@ class LossProblem:
         """
         traces = list[_Trace]()
         ends = list[Point]()
-        for k, (mask, point) in enumerate(
-            zip(self.masks, start.points[1:], strict=True)
+        for k, (fold, point) in enumerate(
+            zip(self.folds, start.points[1:], strict=True)
         ):
-            problem = self._problem(point, alpha, mask)
-            own = self.budget.part(1 / (len(self.masks) - k))
-            if len(self.masks) == 1:
+            problem = self._problem(point, alpha, fold)
+            own = self.budget.part(1 / (len(self.folds) - k))
+            if len(self.folds) == 1:
                 own_aim = aim if self.sweeps else np.inf
-                traces.append(_Trace(problem, self, mask, is_hopeless, own_aim))
+                traces.append(_Trace(problem, self, fold, is_hopeless, own_aim))
             else:
-                traces.append(_Trace(problem, self, mask))
+                traces.append(_Trace(problem, self, fold))
             found = replace(self, budget=own)._minimise(
                 problem, self.most_steps, traces[-1]
             )
@@ -440,15 +441,13 @@ class LossProblem:
         given_up = any(trace.given_up for trace in traces)
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end, given_up)
 
-    def _problem(
-        self, at: Point, alpha: float, mask: NDArray | None = None
-    ) -> Reweighted:
-        """The loss with a ridge penalty, from a point on, on all rows or without
-        those of a mask.
+    def _problem(self, at: Point, alpha: float, fold: Fold | None = None) -> Reweighted:
+        """The loss with a ridge penalty, from a point on, on all rows or those that
+        are fitted in a fold.
         """
-        blocks = (
-            self.ridge.blocks if mask is None else Without(self.ridge.blocks, ~mask)
-        )
+        blocks = self.ridge.blocks
+        if fold is not None:
+            blocks = Without(blocks, fold.fitted)
         penalty = np.full((len(at[0]), 1), alpha) * self.relative
         return Reweighted(blocks, self.loss, penalty, *at, self.ridge.dtype)
 
@@ -491,7 +490,7 @@ class _Trace:
     problem : Reweighted
         Before the first step.
     of : LossProblem
-    mask : bool array of shape (n,)
+    fold : Fold
     is_hopeless : callable (fitted values of shape (K, m)) -> bool, optional
         Asked once, after the first few steps.
     aim : float, optional
@@ -502,7 +501,7 @@ class _Trace:
         self,
         problem: Reweighted,
         of: LossProblem,
-        mask: NDArray,
+        fold: Fold,
         is_hopeless: IsHopeless | None = None,
         aim: float = np.inf,
     ) -> None:
@@ -510,8 +509,8 @@ class _Trace:
         self.aim = aim
         self.given_up = False
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks = [mask[a:b] for a, b in pairwise(edges)]
-        self.weight = of.ridge.design.source.weights[mask]
+        self.masks = [fold.judged[a:b] for a, b in pairwise(edges)]
+        self.weight = of.ridge.design.source.judging_weights[fold.judged]
         self.losses = list[float]()
         self.fitted = list[NDArray]()
         self.most_steps = of.most_steps

@@ -67,7 +67,8 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.inputs.checks import threads_of
-from bochner.inputs.opened import exceeds_limit, given_batch
+from bochner.inputs.opened import exceeds_limit, given, given_batch
+from bochner.inputs.splits import row_splits
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
     Target,
@@ -185,6 +186,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         numeric_features: Any = None,
         text_features: Any = None,
         day_first: bool | None = None,
+        cv: Any = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -200,6 +202,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.numeric_features = numeric_features
         self.text_features = text_features
         self.day_first = day_first
+        self.cv = cv
 
     # What subclasses say of targets and losses
 
@@ -226,6 +229,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     @abstractmethod
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
         """Raise ValueError where targets are of another kind than those of the fit."""
+
+    @abstractmethod
+    def _refuse_unlike(self, target: Target, other: Target) -> None:
+        """Raise ValueError where targets of rows that only judge are of another kind
+        than those to fit.
+        """
 
     @abstractmethod
     def _by_loss(
@@ -275,14 +284,28 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     # Fits
 
     def _open(
-        self, X: Any, y: Any, sample_weight: Any, *, is_new: bool, **options: Any
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any = None,
+        *,
+        is_new: bool,
+        **options: Any,
     ) -> TrainingRows:
-        """The rows, checked, those of a new fit or others; options of
-        `open_training`.
+        """The rows, checked, those of a new fit or others, with the splits by which
+        they judge; options of `open_training`.
         """
+        if self.cv is not None or groups is not None:
+            self._request.refuse_rows_alone()
         check = partial(self._checked, is_new=is_new)
-        options |= {"seed": self._seed(), "is_new": is_new}
-        return open_training(self, X, y, sample_weight, check, **options)
+        options |= {"seed": self._seed(), "is_new": is_new, "groups": groups}
+        rows = open_training(self, X, y, sample_weight, check, **options)
+        if self.cv is None and rows.groups is None:
+            return rows
+        assert rows.y is not None
+        splits = row_splits(self.cv, rows.y, rows.groups, is_classifier(self))
+        return replace(rows, splits=splits)
 
     def _checked(
         self,
@@ -296,19 +319,44 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         X = self._rows(X, reset=is_new, cautions=cautions)
         return TrainingRows(X, self._checked_target(X, y, sample_weight))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _with_validation(self, rows: TrainingRows, validation: Any) -> TrainingRows:
+        """The rows with those by which the user wants choices to be made."""
+        if rows.splits is not None:
+            raise ValueError(
+                "validation= says already which rows judge: leave out groups and cv."
+            )
+        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+            raise ValueError(
+                "validation must be a pair (X, y), or (X, y, sample_weight), got "
+                f"{type(validation).__name__}."
+            )
+        self._request.refuse_rows_alone()
+        X, y, weight, _, stream = given(*validation, *[None] * (3 - len(validation)))
+        if stream is not None:
+            raise ValueError(
+                "validation must fit the memory, and it is a larger source: give some "
+                "of its rows."
+            )
+        others = self._checked(X, y, weight, cautions=False)
+        self._refuse_unlike(rows.target, others.target)
+        return rows.with_validation(others)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any
+    ) -> Self:
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
         budget = self._request.budget()
-        refusal = self._refusal("rows that are read in passes")
-        rows = self._open(X, y, sample_weight, is_new=True, refusal=refusal)
+        refusal = self._refusal("rows that are read in passes", validation=validation)
+        rows = self._open(X, y, sample_weight, groups, is_new=True, refusal=refusal)
         if not rows.are_all:
             return self._fit_in_passes(rows, budget)
         if not refusal and exceeds_limit(rows.X):
             table = table_shape(rows.X, rows.y, is_classifier(self))
             refuse_limit(self._request, table)
-        X, content = _told_apart(rows.X)
-        rows = self._with_class_weights(replace(rows, X=X, content=content))
+        if validation is not None:
+            rows = self._with_validation(rows, validation)
+        rows = self._with_class_weights(_told_apart(rows))
         targets = self._learn_target(rows)
         rows = self._timely(rows, targets(rows.target.y[:1]).shape[1], budget)
         prepared, _ = self._encode(rows, targets, "whole", budget)
@@ -386,7 +434,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._store(solution, choice, found)
         return self._measured((found or solution).unseen, prepared)
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _refit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance
         stays that of the fit.
         """
@@ -401,6 +449,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             X,
             y,
             sample_weight,
+            groups,
             is_new=False,
             refusal=refusal if needs_all else "",
             first=FIRST_ROWS,
@@ -447,7 +496,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.feature_weights_ = solution.coef
 
     def _prepare_parts(
-        self, X: Any, y: Any, sample_weight: Any, classes: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        classes: Any = None,
     ) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
         self._begin()
@@ -458,7 +512,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "class_weight='balanced' needs all rows at once: give a dict of "
                 "label to weight."
             )
-        opened = self._open(X, y, sample_weight, is_new=True, stays=True)
+        opened = self._open(X, y, sample_weight, groups, is_new=True, stays=True)
         opened = self._with_class_weights(opened)
         targets = self._learn_target(opened, classes)
         rows, _ = self._encode(opened, targets, "summed", self._request.budget())
@@ -643,7 +697,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 )
             if enough and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(
-                    rows.X, y, rows.weight, seed
+                    rows.X, y, rows.weight, seed, rows.fold
                 )
         if rows.y is not None:
             self._measure_levels(rows.X, targets(rows.y), rows.weight)
@@ -767,6 +821,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     ) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
         source = rows.source
+        splits = source.splits
+        if rows.way == "summed":
+            # Rows of parts that come later have none
+            source = source.without_splits()
         dtype = rows.dtype
         seed = rows.seed
         self.report_ = (
@@ -793,7 +851,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         chosen = False
         if choice is not None:
             held_out = None if choice.outcome is None else choice.outcome.split.held_out
-            if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
+            is_chosen = not choice.model.is_open or (
+                splits is not None and choice.model.alpha_per_weight > 0
+            )
+            if isinstance(alpha, str) and alpha == "auto" and is_chosen:
                 alpha = choice.model.alpha_per_weight * rows.weight
                 chosen = True
         asked = (
@@ -813,8 +874,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.solver_, self.solver_reason_ = chooser(
             self._request.solver_for(features), features, size
         )
+        if source.splits is not None:
+            self.solver_ = "cg"
+            self.solver_reason_ = "its rows judge by the splits that are given"
         wanted = (
-            self._request.needs_unseen,
+            self._request.needs_unseen or source.splits is not None,
             not is_classifier(self),
             self._request.wants("intervals"),
         )
@@ -893,22 +957,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _other_rows(self, rows: TrainingRows, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
-        X, content = _told_apart(rows.X)
+        rows = _told_apart(rows)
         encoder = self.encoder_
         y = targets(rows.target.y)
-        self._measure_levels(X, y, rows.weight)
+        self._measure_levels(rows.X, y, rows.weight)
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(
-                X, y, rows.weight, self._seed()
+                rows.X, y, rows.weight, self._seed(), rows.fold
             )
         return encoded_source(
             encoder,
-            X,
+            rows.X,
             rows.target.y,
             rows.weight,
             self.feature_weights_.dtype,
             targets,
-            content,
+            rows.content,
+            rows.splits,
         )
 
     def _progress(
@@ -930,11 +995,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """The parameters, by which a fit and its plan decide alike."""
         return FitRequest.of(self)
 
-    def _refusal(self, rows: str, in_parts: bool = False) -> str:
+    def _refusal(
+        self, rows: str, in_parts: bool = False, validation: Any = None
+    ) -> str:
         """What to say of rows that are not all in memory, where parameters ask for what
         needs that; else empty.
         """
         what = self._request.needs_all(in_parts)
+        what = "validation" if what is None and validation is not None else what
         if what is None:
             return ""
         return (
@@ -1241,9 +1309,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
 
 
-def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
+def _told_apart(rows: TrainingRows) -> TrainingRows:
     """Checked rows, near copies of a row as copies; and by what rows differ, where that
-    is not what they hold.
+    is not what they hold. Where it is given which rows judge which, copies are as they
+    come.
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns
@@ -1251,23 +1320,25 @@ def _told_apart(X: Any) -> tuple[Any, NDArray | None]:
     learn from, equal rows are levels that come again: to leave a level out would be to
     know nothing of it. There each row stands for itself.
     """
-    first = near_copies(X)
+    X = rows.X
+    first = None if rows.splits is not None else near_copies(X)
     if first is None:
-        return X, None
+        return rows
     different = np.unique(first)
     are_levels = 1 < len(different) < COPIED_SHARE * len(first) and (
         len(different) < POLICY.fewest_asked_rows
         or not holds_quantities(rows_of(X, different))
     )
     if not are_levels:
-        return rows_of(X, first), None
+        return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
     starts = np.flatnonzero(np.diff(first[order], prepend=-1))
     occurrence = np.empty(len(first))
     occurrence[order] = np.arange(len(first)) - np.repeat(
         starts, np.diff(starts, append=len(first))
     )
-    return X, np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
+    content = np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
+    return replace(rows, content=content)
 
 
 def hashed_columns(n_rows: int) -> int:

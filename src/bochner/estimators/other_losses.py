@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
+from bochner.data.row_splits import Fold
 from bochner.design.design import Design
 from bochner.estimators.calibration import (
     LARGEST_SCORE,
@@ -113,13 +114,13 @@ def stored_problem(
             "n_components."
         )
     source = design.source
-    masks = sets_held_out(design, task.seed, task.held_out)
+    folds = sets_held_out(design, task.seed, task.held_out)
     kept = [
-        Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype)
-        for mask in masks
+        Design(source.take(np.flatnonzero(fold.fitted)), fitted.features, design.dtype)
+        for fold in folds
     ]
     return StoredProblem(
-        ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept]
+        ridge, folds, [factorise(one, 1).coef(fitted.alpha).T for one in kept]
     )
 
 
@@ -147,7 +148,7 @@ def fit_numbers(
     spread = error_spread(fitted.held_out_predictions, fitted.coef.shape[1])
     for _ in range(MOST_SPREADS):
         loss = number_loss(name, quantile, spread)
-        problem, mean = _of_numbers(stored, loss, y, stored.masks)
+        problem, mean = _of_numbers(stored, loss, y, stored.folds)
         problem = replace(problem, budget=task.budget)
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
         if given is not None:
@@ -193,7 +194,7 @@ def fit_numbers_again(
 
 
 def _of_numbers(
-    stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArray]
+    stored: StoredProblem, loss: Loss, y: NDArray, folds: list[Fold]
 ) -> tuple[LossProblem, float]:
     """The problem for targets y, and the mean second derivative, over which
     penalties are of those of each output.
@@ -214,7 +215,7 @@ def _of_numbers(
             np.float64
         )
     return LossProblem(
-        ridge.holding(blocks), masks, loss, relative=means / means.mean()
+        ridge.holding(blocks), folds, loss, relative=means / means.mean()
     ), means.mean()
 
 
@@ -588,10 +589,10 @@ def _at_ridge(
         else fit_temperature(*by_class(seen))
     )
     slope = float(link[0]) if name == "logistic" else 1.0
-    ridge, masks, without = stored_problem(design, fitted, task)
+    ridge, folds, without = stored_problem(design, fitted, task)
     problem = LossProblem(
         ridge,
-        masks,
+        folds,
         class_loss(name, fitted.coef.shape[1]),
         task.tol,
         budget=task.budget,
@@ -650,9 +651,9 @@ def _from_prior(
     unit = _penalty_unit(stored.ridge, fitted, name)
     loss = class_loss(name, fitted.coef.shape[1])
     problem = LossProblem(
-        stored.ridge, stored.masks, loss, budget=task.budget, by_newton=by_newton
+        stored.ridge, stored.folds, loss, budget=task.budget, by_newton=by_newton
     )
-    if not problem.masks:
+    if not problem.folds:
         found = problem.fit(problem.at_prior(), (unit,))
         return _as_other(name, found, problem, stored, fitted)
     is_hopeless = None

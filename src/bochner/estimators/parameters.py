@@ -291,6 +291,9 @@ PARAMETERS = {
         "Whether days stand before months in dates that may be either.",
         ("flag", "none"),
     ),
+    "cv": Parameter(
+        "Which rows judge which: a number of folds, a splitter, or pairs of rows."
+    ),
     "bounded": Parameter(
         "Whether predictions stay near the range of the targets.", ("flag",)
     ),

@@ -170,6 +170,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         these are small, as of a clean linear trend, and hardly where they are a third
         of the deviation of the targets or more; see `bounds_`. Explanations and samples
         of functions (`sample_y`) are of the function without bounds.
+    cv : int, splitter, iterable or None, default=None
+        Which rows judge which, by scikit-learn's convention: a number of folds, a
+        splitter such as `GroupKFold`, `TimeSeriesSplit` or `PredefinedSplit`, or an
+        iterable of pairs of row numbers, to fit and to judge. All that is chosen,
+        calibrated and reported goes by these splits; the split with most rows to fit is
+        the one by which models are compared. Each row judges in the first split that
+        tests it. The model is then solved for all rows. None holds rows out by chance,
+        or whole `groups` where `fit` is given these.
 
     Attributes
     ----------
@@ -306,6 +314,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
+    __metadata_request__fit: ClassVar = {"validation": UNUSED}
     __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {
         "return_std": UNUSED,
@@ -338,6 +347,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         text_features: Any = None,
         day_first: bool | None = None,
         bounded: bool = True,
+        cv: Any = None,
     ) -> None:
         super().__init__(
             kernel,
@@ -354,6 +364,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             numeric_features,
             text_features,
             day_first,
+            cv,
         )
         self.quantile = quantile
         self.uncertainty = uncertainty
@@ -362,7 +373,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     @any_arrays
     @single_threaded_blas()
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        validation: Any = None,
     ) -> KernelMachineRegressor:
         """Fit the model.
 
@@ -379,17 +395,25 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
             is selected, only ratios of weights matter. What is learned on samples of
             the rows may differ from that of equal rows within its noise.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, such as a patient, shop or machine, or the
+            column of X that tells it, which is then no input. A row never judges a fit
+            to others of its group, so that what is chosen, calibrated and reported
+            holds for rows of new groups.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Rows in memory by which choices are made, in the place of rows held out of
+            X, and uncertainty is calibrated. The model is not fitted to them.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups, validation)
 
     @any_arrays
     @single_threaded_blas()
     def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> KernelMachineRegressor:
         """Fit the same model on other rows, without a new selection; for example on all
         rows, after scoring it.
@@ -406,6 +430,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y : array of shape (n,) or (n, K)
             As many targets as in the fit.
         sample_weight : array of shape (n,), optional
+        groups : array of shape (n,) or str, optional
+            As in `fit`; what is calibrated again goes by them.
 
         Returns
         -------
@@ -428,10 +454,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> bool(model.refit(X, y).alpha_ == alpha)
         True
         """
-        return self._refit(X, y, sample_weight)
+        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
-    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
         """Select everything but the coefficients on a sample of the rows, before
         `partial_fit` adds all rows.
 
@@ -442,7 +470,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, groups
             As in `fit`; from a source that is larger than memory a sample is drawn.
 
         Returns
@@ -470,7 +498,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> bool(model.score(X, y) > 0.99)
         True
         """
-        return self._prepare_parts(X, y, sample_weight)
+        return self._prepare_parts(X, y, sample_weight, groups)
 
     @available_if(KernelMachine._can_sum)
     @any_arrays
@@ -579,11 +607,17 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 f"The model was fitted to {K} targets, and y has shape {y.shape}."
             )
 
+    def _refuse_unlike(self, target: Target, other: Target) -> None:
+        if target.y.shape[1:] != other.y.shape[1:]:
+            raise ValueError(
+                f"y has shape {target.y.shape}, and that of validation "
+                f"{other.y.shape}: give as many targets."
+            )
+
     def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> CrossFitted | None:
         if not self.uncertainty:
             return None
-        own = prepared.source, prepared.seed, prepared.budget
-        return cross_fitted(self, rows.X, rows.target.y, rows.weight, *own)
+        return cross_fitted(self, rows, prepared.source, prepared.seed, prepared.budget)
 
     def _by_loss(
         self,
@@ -667,9 +701,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_bounds(None if bounds is None else bounds.refitted(target.bounds))
         if self.loss_ == "squared":
             crossed = (
-                cross_fitted(
-                    self, rows.X, target.y, target.weight, source, seed, Budget()
-                )
+                cross_fitted(self, rows, source, seed, Budget())
                 if spread is not None
                 else None
             )

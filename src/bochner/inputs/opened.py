@@ -148,14 +148,10 @@ class Stream:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table, but for targets and weights."""
+        """Columns of the table, but for those with a part of their own."""
         if isinstance(self.table.schema, int):
             return self.table.schema
-        return (
-            len(self.table.schema)
-            - len(self.roles.target or ())
-            - (self.roles.weight is not None)
-        )
+        return len(self.table.schema) - len(self.roles.columns)
 
     @property
     def is_small(self) -> bool:
@@ -219,10 +215,13 @@ class Given(NamedTuple):
     X: Any
     y: Any
     weight: Any
+    groups: Any = None
     stream: Stream | None = None
 
 
-def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
+def given(
+    X: Any, y: Any, sample_weight: Any, without: str = "refuse", groups: Any = None
+) -> Given:
     """Open what is to be read, and take columns that are named out of a frame; small
     tables are read at once.
 
@@ -231,12 +230,14 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     X, y, sample_weight : what `fit` takes
     without : {"refuse", "keep"}
         What becomes of rows without a target that are read; see `Roles`.
+    groups : array of shape (n,) or str, optional
+        To which group each row belongs.
 
     Raises
     ------
     TypeError
-        Where X is a place that rows are read from, and y or `sample_weight` are no
-        names of its columns.
+        Where X is a place that rows are read from, and y, `sample_weight` or `groups`
+        are no names of its columns.
     """
     if is_collection(X) or is_delayed(X):
         # Targets and weights are of Dask too, or arrays, or names of its columns
@@ -245,17 +246,17 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         table = open_collection(
             X, None if named else y, None if weighed else sample_weight
         )
-        own = roles(y if named else None, sample_weight if weighed else None)
+        own = roles(y if named else None, sample_weight if weighed else None, groups)
         if not named:
             own = replace(own, one_target=getattr(y, "ndim", 1) == 1)
         stream = Stream(table, own, active_engine())
     elif isinstance(X, TableSource) or is_streamed(X):
-        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight]
+        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
         wanted = tuple(name for name in names if isinstance(name, str))
         table = open_selected(
             X, Selection() if isinstance(X, TableSource) else Selection(named=wanted)
         )
-        own = roles(y, sample_weight)
+        own = roles(y, sample_weight, groups)
         for name in own.target or ():
             if why := why_text(table, name):
                 cure = (
@@ -269,19 +270,20 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
         stream = Stream(table, own, active_engine() if of_dask else current_engine())
     else:
-        names = [name for name in (y, sample_weight) if isinstance(name, str)]
+        beside = y, sample_weight, groups
+        names = [name for name in beside if isinstance(name, str)]
         if not names or not is_frame(X):
-            return Given(X, y, sample_weight)
+            return Given(X, *beside)
         frame = _frame_with(X, names)
         taken = [
             frame[name].to_native() if isinstance(name, str) else name
-            for name in (y, sample_weight)
+            for name in beside
         ]
         return Given(frame.drop(names).to_native(), *taken)
     stream = replace(stream, roles=replace(stream.roles, without=without))
     if stream.is_gathered:
         return Given(*stream.gather())
-    return Given(None, None, None, stream)
+    return Given(None, None, None, stream=stream)
 
 
 def _frame_with(X: Any, names: Sequence[str]) -> nw.DataFrame[Any]:
@@ -300,9 +302,10 @@ def _are_names(y: Any) -> bool:
     return isinstance(y, str) or (several and all(isinstance(name, str) for name in y))
 
 
-def roles(y: Any, sample_weight: Any = None) -> Roles:
-    """The roles of columns that are named as targets and weights."""
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
+def roles(y: Any, sample_weight: Any = None, groups: Any = None) -> Roles:
+    """The roles of columns that are named as targets, weights and groups."""
+    given_names = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    for name, value in given_names.items():
         names = value if name == "y" and isinstance(value, list | tuple) else [value]
         if not all(one is None or isinstance(one, str) for one in names):
             raise TypeError(
@@ -311,17 +314,16 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
                 f"got {type(value).__name__}."
             )
     if y is None:
-        return Roles(None, sample_weight)
-    return Roles(
-        (y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str)
-    )
+        return Roles(None, sample_weight, group=groups)
+    targets = (y,) if isinstance(y, str) else tuple(y)
+    return Roles(targets, sample_weight, isinstance(y, str), group=groups)
 
 
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """X, y and weights of rows that must fit the memory; ValueError where they are a
     larger source.
     """
-    X, y, weight, stream = given(X, y, sample_weight)
+    X, y, weight, _, stream = given(X, y, sample_weight)
     if stream is None:
         return X, y, weight
     if not stream.is_small:
@@ -329,7 +331,7 @@ def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             "partial_fit takes rows in memory, and this source is larger: use fit, "
             "which reads it in passes."
         )
-    return tuple(stream.gather())
+    return tuple(stream.gather()[:3])
 
 
 def _tables_of(source: TableSource) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from bochner.data.array_source import ArraySource, as_it_is, rows_of
 from bochner.data.columns import distinct
 from bochner.data.encodings import NumberColumns
+from bochner.data.row_splits import RowSplits
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, has_common_unit
@@ -34,6 +35,8 @@ from bochner.inputs.opened import (
     given,
     is_large,
 )
+from bochner.inputs.splits import checked_groups
+from bochner.inputs.stacked import stacked
 from bochner.kernels import Kernel
 from bochner.settings import current
 from bochner.sources.scan import TableSummary
@@ -115,6 +118,10 @@ class TrainingRows:
         Of all rows of the stream.
     content : array or None
         By what rows differ, where that is not what they hold.
+    groups : array of shape (n,) or None
+        To which group each row belongs.
+    splits : RowSplits or None
+        Which rows judge which, where that is given.
     """
 
     X: Any
@@ -122,6 +129,8 @@ class TrainingRows:
     stream: Stream | None = None
     summary: TableSummary | None = None
     content: NDArray | None = None
+    groups: Any = None
+    splits: RowSplits | None = None
 
     @classmethod
     def of(
@@ -134,8 +143,15 @@ class TrainingRows:
     ) -> Self:
         """Those of a stream, which is read once; parameters as in `Stream.scan`."""
         summary = stream.scan(seed, labels, verbose, what)
-        X, y, weight = summary.sample
-        return cls(X, Target(y, weight), stream, summary)
+        X, y, weight, groups = summary.sample
+        return cls(X, Target(y, weight), stream, summary, groups=groups)
+
+    @property
+    def fold(self) -> NDArray | None:
+        """The split in which each row judges, counted from 1, and 0 for rows that never
+        do; None where content decides.
+        """
+        return None if self.splits is None else self.splits.judged_in + 1
 
     @property
     def are_all(self) -> bool:
@@ -154,12 +170,39 @@ class TrainingRows:
 
     def take(self, rows: NDArray) -> TrainingRows:
         """Some of the rows in memory, by their numbers."""
-        y, weight, content = (
+        y, weight, content, groups = (
             None if values is None else values[rows]
-            for values in (self.y, self.weight, self.content)
+            for values in (self.y, self.weight, self.content, self.groups)
         )
-        target = self.target._replace(y=y, weight=weight)
-        return replace(self, X=rows_of(self.X, rows), target=target, content=content)
+        return replace(
+            self,
+            X=rows_of(self.X, rows),
+            target=self.target._replace(y=y, weight=weight),
+            content=content,
+            groups=groups,
+            splits=None if self.splits is None else self.splits.take(rows),
+        )
+
+    def with_validation(self, others: TrainingRows) -> TrainingRows:
+        """The rows, and other ones below them that only judge: they have no weight in
+        the fit.
+        """
+        n_rows, n_others = self.X.shape[0], others.X.shape[0]
+        is_other = np.arange(n_rows + n_others) >= n_rows
+        weight = np.zeros(len(is_other))
+        weight[~is_other] = 1.0 if self.weight is None else self.weight
+        judging = np.zeros(len(is_other))
+        judging[is_other] = 1.0 if others.weight is None else others.weight
+        y = np.concatenate([np.asarray(self.y), np.asarray(others.y)])
+        splits = RowSplits(
+            np.where(is_other, 0, -1), ~is_other[:, np.newaxis], None, judging
+        )
+        return replace(
+            self,
+            X=stacked([self.X, others.X]),
+            target=self.target._replace(y=y, weight=weight),
+            splits=splits,
+        )
 
     def label_weights(self) -> tuple[NDArray, NDArray[np.float64]]:
         """The labels that all rows have, ascending, and the weight of each."""
@@ -251,7 +294,14 @@ class TrainingRows:
         """
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
         sample = encoded_source(
-            encoder, self.X, y, self.weight, dtype, targets, self.content
+            encoder,
+            self.X,
+            y,
+            self.weight,
+            dtype,
+            targets,
+            self.content,
+            self.splits,
         )
         if self.stream is None or self.summary is None:
             if encode is not None:
@@ -292,6 +342,7 @@ def open_training(
     check: Callable[[Any, Any, Any], TrainingRows],
     *,
     seed: int,
+    groups: Any = None,
     is_new: bool = True,
     without: str = "refuse",
     refusal: str = "",
@@ -310,6 +361,8 @@ def open_training(
         Makes rows in memory such as the model takes.
     seed : int
         Of the sample.
+    groups : array of shape (n,) or str, optional
+        To which group each row belongs. Rows in memory with groups stay there.
     is_new : bool, default=True
         Whether the model takes the names of columns that are read in passes.
     without : {"refuse", "keep"}, default="refuse"
@@ -329,12 +382,14 @@ def open_training(
         Where rows are not as the model takes them, or `refusal` is given and they do
         not fit.
     """
-    X, y, weight, stream = given(X, y, sample_weight, without)
+    X, y, weight, groups, stream = given(X, y, sample_weight, without, groups)
     if stream is not None and refusal and stream.is_small:
-        X, y, weight = stream.gather()
+        X, y, weight, groups = stream.gather()
         stream = None
     if stream is None:
         rows = check(X, y, weight)
+        if groups is not None:
+            return replace(rows, groups=checked_groups(groups, rows.X))
         if refusal or stays or not is_large(rows.X):
             return rows
         stream = Stream.of_rows(rows.X, rows.y, rows.weight, without)
@@ -345,7 +400,8 @@ def open_training(
     rows = TrainingRows.of(stream, seed, is_classifier(model), model.verbose)
     # A sample that is all of a table is one in memory
     if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
-        return check(rows.X, rows.y, rows.weight)
+        checked = check(rows.X, rows.y, rows.weight)
+        return replace(checked, groups=rows.groups)
     if is_new:
         validate_data(model, rows.X, reset=True, skip_check_array=True)
     return rows
@@ -405,13 +461,13 @@ def encoded_source(
     dtype: DTypeLike,
     targets: Callable[[NDArray], NDArray],
     content: NDArray | None = None,
+    splits: RowSplits | None = None,
 ) -> ArraySource:
     """The rows of a table, encoded block by block; distinguished by their content,
     if not by what they hold.
     """
-    return ArraySource(
-        X, y, weights, partial(encoder.encode, dtype=dtype), targets, content
-    )
+    encode = partial(encoder.encode, dtype=dtype)
+    return ArraySource(X, y, weights, encode, targets, content, splits)
 
 
 def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:

@@ -45,7 +45,7 @@ class FitRequest:
     Attributes
     ----------
     kernel, features, n_components, metric, alpha, loss, solver, tol, uncertainty,
-    time_limit
+    time_limit, cv
         As of the estimators.
     classes : bool
         Whether targets are labels.
@@ -64,6 +64,7 @@ class FitRequest:
     tol: float
     uncertainty: bool | str
     time_limit: float | None
+    cv: Any
     classes: bool
     learns_from_few: bool = False
 
@@ -135,8 +136,22 @@ class FitRequest:
                 "std"
             ),
             "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
+            "cv": self.cv is not None,
         }
         return next((what for what, wanted in asked.items() if wanted), None)
+
+    def refuse_rows_alone(self) -> None:
+        """Raise ValueError where the parameters ask for a solver that leaves rows out
+        one at a time, whatever belongs together.
+        """
+        for name in ("solver", "alpha"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value in ("direct", "exact", "gcv", "loo"):
+                cure = "'auto' or 'cg'" if name == "solver" else "'auto'"
+                raise ValueError(
+                    f"{name}={value!r} judges each row by all others, also by those "
+                    f"of its group: with groups or cv use {name}={cure}."
+                )
 
     def refuse_unsummed(self) -> None:
         """Raise ValueError where the parameters do not allow partial fits."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from bochner.data.array_source import Block
 from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
@@ -45,6 +44,7 @@ from bochner.selection.learning import (
     shortened,
 )
 from bochner.selection.metric_learning import (
+    LearningRows,
     learn,
     learning_sample,
     map_schedule,
@@ -160,7 +160,7 @@ def choose(problem: Problem) -> Choice:
 
 
 def _or_with_map(
-    race: Race, known: LearnedMetrics, sample: Block, entry: CandidateResult
+    race: Race, known: LearnedMetrics, sample: LearningRows, entry: CandidateResult
 ) -> CandidateResult:
     """Bins beside Fourier features, a part of them with a linear map where that is
     better.

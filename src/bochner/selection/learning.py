@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bochner.data.array_source import Block
 from bochner.engines.local import in_threads, n_threads
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
@@ -29,6 +28,7 @@ from bochner.selection.comparison import (
     Race,
 )
 from bochner.selection.metric_learning import (
+    LearningRows,
     MetricTask,
     Schedule,
     learn,
@@ -72,7 +72,7 @@ def common_unit_kernel(race: Race) -> Stationary | None:
 
 
 def metric_tasks(
-    problem: Problem, sample: Block, common_unit: Stationary | None
+    problem: Problem, sample: LearningRows, common_unit: Stationary | None
 ) -> dict[str, MetricTask]:
     """The metrics to learn for bins and for Fourier features."""
     space = problem.space
@@ -107,7 +107,10 @@ def metric_tasks(
 
 
 def _fourier_task(
-    problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None
+    problem: Problem,
+    sample: LearningRows,
+    plan: Schedule,
+    common_unit: Stationary | None,
 ) -> MetricTask:
     """The metric to learn for Fourier features, by the distance of the kernel that
     is named.
@@ -150,7 +153,7 @@ def limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
 
 
 def learn_metrics(
-    race: Race, sample: Block, common_unit: Stationary | None
+    race: Race, sample: LearningRows, common_unit: Stationary | None
 ) -> LearnedMetrics:
     """Learn a metric for bins and one for Fourier features side by side, look at both,
     and learn what may still win.
@@ -192,7 +195,7 @@ def learn_metrics(
     )
 
 
-def linear_leads(race: Race, sample: Block) -> bool:
+def linear_leads(race: Race, sample: LearningRows) -> bool:
     """Whether a linear model of sparse columns is clearly better than bins and than
     Fourier features, whose metrics were learned in few steps.
 
@@ -252,7 +255,7 @@ def _look(
 
 
 def _more_for_bins(
-    problem: Problem, sample: Block, base: SizedMetric
+    problem: Problem, sample: LearningRows, base: SizedMetric
 ) -> dict[str, Callable[[], Any]]:
     """What else may be better for bins alone than a metric: a linear map on top, or
     random halves of the columns.

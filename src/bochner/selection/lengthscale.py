@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
+from bochner.data.row_splits import RowSplits
 from bochner.data.table_input import as_dense
 from bochner.design.design import Design
 from bochner.engines.algebra import binary_unit
@@ -44,7 +45,7 @@ from bochner.kernels.catalogue import NAMED, SEPARABLE
 from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
-from bochner.selection.split import fold_numbers
+from bochner.selection.split import fold_numbers, parts_of
 from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
@@ -109,7 +110,11 @@ class KernelScores:
         """Error of a kernel; infinite where there is no time for more of them."""
         if self.scores and self.budget.is_over:
             return np.inf
-        return self._held_out(kernel) if self.binned else self._left_out(kernel)
+        if self.binned:
+            return self._held_out(kernel)
+        if self.source.splits is not None:
+            return self._by_splits(kernel, self.source.splits)
+        return self._left_out(kernel)
 
     def _left_out(self, kernel: Stationary) -> float:
         """Leave-one-out error of Fourier features at the best alpha."""
@@ -122,6 +127,34 @@ class KernelScores:
         if self.alphas is None:
             return float(choose_alpha(factor, score)[2].min())
         return float(score(self.alphas).min())
+
+    def _by_splits(self, kernel: Stationary, splits: RowSplits) -> float:
+        """Error of Fourier features on the rows that judge in each split, at the best
+        alpha of all splits.
+        """
+        source = self.source
+        features = FourierFeatures(
+            kernel, self.n_components, random_state=self.seed
+        ).draw(len(self.spread))
+        errors: NDArray | float = 0.0
+        total = 0.0
+        for fold in splits.folds(source.weights):
+            fitted, judged = parts_of(source, fold)
+            shares = np.array(POLICY.shares)
+            n_alphas = len(shares if self.alphas is None else self.alphas)
+            factor = factorise(Design(fitted, features, np.float64), n_alphas)
+            alphas = self.alphas
+            if alphas is None:
+                alphas = shares * factor.bounds[1]
+            coefs, intercepts = zip(*map(factor.solve, alphas), strict=True)
+            predicted = Design(judged, features, np.float64).predict(
+                np.hstack(coefs), np.concatenate(intercepts)
+            )
+            _, y, weight = judged.whole()
+            squares = np.square(predicted.reshape(len(y), len(alphas), -1) - y[:, None])
+            errors = errors + weight @ squares.sum(axis=2)
+            total += weight.sum()
+        return float(np.min(errors) / total) if total else np.inf
 
     def _held_out(self, kernel: Stationary) -> float:
         """Error of bins on rows that are held out, at the best alpha."""

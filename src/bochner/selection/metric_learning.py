@@ -18,7 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
 
-from bochner.data.array_source import ArraySource, Block
+from bochner.arrays import Indices
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
@@ -228,6 +229,18 @@ class Schedule:
     early_block: int | None = None
 
 
+class LearningRows(NamedTuple):
+    """Rows to learn a metric from: X of shape (n, d), dense; standardised targets, (n,
+    K); weights, (n,); and the unit that each belongs to, (n,), of which no part judges
+    another, or None.
+    """
+
+    X: NDArray
+    y: NDArray
+    weight: NDArray
+    together: Indices | None = None
+
+
 class MinibatchSampler:
     """Blocks of rows to learn from.
 
@@ -242,6 +255,9 @@ class MinibatchSampler:
     n_pairs : int, default=0
         The first so many columns and as many after them are two rising functions of the
         same numbers.
+    together : int array of shape (n,), optional
+        The unit that each row belongs to: rows of a block are fitted and judge by
+        units.
     """
 
     def __init__(
@@ -252,8 +268,12 @@ class MinibatchSampler:
         seed: int,
         weight: NDArray | None = None,
         n_pairs: int = 0,
+        together: Indices | None = None,
     ) -> None:
         self.y = y
+        self.together = None
+        if together is not None:
+            self.together = np.unique(together, return_inverse=True)[1]
         self.schedule = schedule
         self.n_pairs = n_pairs
         self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
@@ -281,6 +301,8 @@ class MinibatchSampler:
             Of the L1 distance by which rows are near.
         """
         chosen = self._choose(kind, scales)
+        if self.together is not None:
+            chosen = self._by_units(chosen)
         return Minibatch(
             np.ascontiguousarray(self.rows[chosen].T),
             self.y[chosen],
@@ -311,6 +333,36 @@ class MinibatchSampler:
             if kind == "near"
             else self.rng.choice(near, self.size, replace=False)
         )
+
+    def _by_units(self, chosen: NDArray) -> NDArray:
+        """Rows of a block of which those that are fitted, the first ones, and those
+        that judge are of different units.
+
+        Some units, drawn at random, judge. Rows of the block come first; where too few
+        of them are of the units wanted, others of these units make up for them, some
+        twice perhaps.
+        """
+        assert self.together is not None
+        n_units = int(self.together.max()) + 1
+        n_fit = self.space.n_fit
+        n_judging = min(max(round(n_units * (1 - n_fit / self.size)), 1), n_units - 1)
+        judges = np.zeros(n_units, bool)
+        judges[self.rng.choice(n_units, n_judging, replace=False)] = True
+        sides = []
+        for side, size in ((False, n_fit), (True, self.size - n_fit)):
+            own = chosen[judges[self.together[chosen]] == side][:size]
+            if len(own) < size:
+                others = np.flatnonzero(judges[self.together] == side)
+                others = others[~np.isin(others, own)]
+                missing = size - len(own)
+                twice = missing > len(others)
+                pool = (
+                    np.flatnonzero(judges[self.together] == side) if twice else others
+                )
+                more = self.rng.choice(pool, missing, replace=twice)
+                own = np.concatenate([own, more])
+            sides.append(own)
+        return np.concatenate(sides)
 
     def _random(self, size: int) -> NDArray:
         """Rows at random, by their weights; those drawn twice make room for others."""
@@ -602,8 +654,7 @@ class MetricTask:
     Attributes
     ----------
     kernel : {"laplacian", "gaussian"}
-    sample : Block
-        As of `learning_sample`.
+    sample : LearningRows
     column_groups : int array of shape (d,)
         Columns of one number have one scale.
     schedule : Schedule
@@ -618,7 +669,7 @@ class MetricTask:
     """
 
     kernel: str
-    sample: Block
+    sample: LearningRows
     column_groups: NDArray
     schedule: Schedule
     seed: int
@@ -648,18 +699,21 @@ def map_schedule(plan: Schedule) -> Schedule:
     return replace(plan, steps=POLICY.map_steps)
 
 
-def learning_sample(source: ArraySource, seed: int) -> Block:
+def learning_sample(source: ArraySource, seed: int) -> LearningRows:
     """Draw rows to learn from, dense and each of them once, with standardised targets.
 
     With two columns of the basis for each column they make at most 30 million numbers.
     """
     width = 2 * source.X.shape[1]
     most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
-    X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
+    rows = source.sample(most, np.random.default_rng(seed)).distinct()
+    X, y, weight = rows.whole()
     mean, deviation = standardise(y, weight)
-    return Block(
-        X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight
-    )
+    together = None if rows.splits is None else rows.splits.together
+    if together is not None and not np.ptp(together):
+        together = None  # one unit, which has no other to judge it
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    return LearningRows(dense, (y - mean) / deviation, weight, together)
 
 
 def learn(task: MetricTask) -> LearnedMetric:
@@ -668,7 +722,7 @@ def learn(task: MetricTask) -> LearnedMetric:
     """
     if task.common_unit is not None:
         return learn_principal(task.sample, task.common_unit, task.schedule, task.seed)
-    X, y, weight = task.sample
+    X, y, weight, together = task.sample
     basis = Basis(X, task.column_groups, task.parts, np.random.default_rng(task.seed))
     if not basis.points.shape[1]:
         raise ValueError(
@@ -676,7 +730,7 @@ def learn(task: MetricTask) -> LearnedMetric:
             "column that varies."
         )
     blocks = MinibatchSampler(
-        basis.points, y, task.schedule, task.seed, weight, basis.n_pairs
+        basis.points, y, task.schedule, task.seed, weight, basis.n_pairs, together
     )
     log_scales, sizes = learn_scales(
         task.kernel, blocks, basis.start, basis.column_groups
@@ -693,10 +747,10 @@ def learn(task: MetricTask) -> LearnedMetric:
 
 def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> LearnedMetric:
     """Learn a linear map on top of a metric, of the coordinates of numeric columns."""
-    X, y, weight = task.sample
+    X, y, weight, together = task.sample
     U = base.metric.coordinates(X)
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
-    blocks = MinibatchSampler(U, y, plan, task.seed, weight)
+    blocks = MinibatchSampler(U, y, plan, task.seed, weight, together=together)
     linear, sizes = learn_map(task.kernel, blocks, base.n_mixed, base.sizes)
     return LearnedMetric(
         with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed
@@ -704,7 +758,7 @@ def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> Learned
 
 
 def learn_principal(
-    sample: Block, factors: NDArray, plan: Schedule, seed: int
+    sample: LearningRows, factors: NDArray, plan: Schedule, seed: int
 ) -> LearnedMetric:
     """Learn a scale for each of the first 50 principal components, for the Gaussian
     kernel; for images and the like.
@@ -730,7 +784,7 @@ def learn_principal(
     start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
     log_scales, sizes = learn_scales(
         "gaussian",
-        MinibatchSampler(U, sample.y, plan, seed),
+        MinibatchSampler(U, sample.y, plan, seed, together=sample.together),
         start,
         np.arange(len(kept)),
     )

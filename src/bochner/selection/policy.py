@@ -303,6 +303,8 @@ class Policy:
     # Distinct ones at most; of more a fifth of the rows is set aside
     crossed_rows: int = 500
     crossed_observations: int = 5_000  # rows of these, repeated measurements among them
+    # Rows up to which the fit is repeated for intervals where splits are given
+    crossed_rows_of_splits: int = 50_000
     # Of up to as many rows as are few, and of more
     crossed_folds: tuple[int, int] = (10, 5)
     crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold

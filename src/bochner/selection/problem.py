@@ -98,12 +98,12 @@ class Problem:
         return sp.issparse(self.validator.X)
 
     def of_fold(self, k: int) -> Problem | None:
-        """Copy the problem with another fifth of the rows to validate; None where
-        these tell nothing.
+        """Copy the problem with other rows to validate; None where these tell
+        nothing, or there are none.
         """
         rows = self.split.of_fold(k)
         former = self.validator
-        if not rows.out.n_rows:
+        if rows is None:
             return None
         validator = Validator(
             rows.fit.whole(),
@@ -111,6 +111,7 @@ class Problem:
             former.is_classifier,
             self.seed,
             former.budget,
+            rows.fit.splits,
         )
         return (
             replace(self, split=rows, validator=validator)
@@ -266,7 +267,10 @@ def prepare(
     if rows is None:
         return None
     trials = budget.part(POLICY.chosen_share)
-    validator = Validator(rows.fit.whole(), rows.out.whole(), classes, seed, trials)
+    fit = rows.fit
+    validator = Validator(
+        fit.whole(), rows.out.whole(), classes, seed, trials, fit.splits
+    )
     return (
         Problem(rows, validator, column_groups, column_units, space, budget, seed)
         if validator.y.any()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bochner.data.array_source import Block
 from bochner.data.table_input import as_dense
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
@@ -18,6 +17,7 @@ from bochner.selection.budget import choose_n_components, within_limit
 from bochner.selection.comparison import Maps, Race
 from bochner.selection.metric_learning import (
     LearnedMetric,
+    LearningRows,
     MetricTask,
     Schedule,
     learn_full,
@@ -170,7 +170,7 @@ def try_bins(
 
 
 def with_linear_map(
-    problem: Problem, sample: Block, plan: Schedule, base: SizedMetric
+    problem: Problem, sample: LearningRows, plan: Schedule, base: SizedMetric
 ) -> SizedMetric:
     """Learn a linear map on top of a metric, and search for its size."""
     task = MetricTask(

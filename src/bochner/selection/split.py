@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from bochner.arrays import Indices, Mask
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
+from bochner.data.row_splits import Fold, complement
 from bochner.selection.policy import POLICY
 
 
@@ -23,6 +25,16 @@ def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> Mask:
     counted = weights > 0
     share = min(1 / POLICY.n_folds, POLICY.most_held_out / max(int(counted.sum()), 1))
     return counted & (uniform(hashes, seed) < share)
+
+
+def validation_rows(source: ArraySource, hashes: NDArray, seed: int) -> Mask:
+    """The rows of a source to hold out: of its splits the one with most rows to fit,
+    or those whose content decides it; shape (n,).
+    """
+    if source.splits is None:
+        return rows_held_out(hashes, source.weights, seed)
+    split_folds = source.splits.folds(source.weights)
+    return split_folds[0].judged if split_folds else np.zeros(source.n_rows, bool)
 
 
 def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[Mask]:
@@ -68,8 +80,8 @@ class Split:
         By which the weights were divided.
     rows : ArraySource or None
         All that may be fitted or validate, where they are few.
-    fold : int array or None
-        Which fifth each of these is of; the first one validates here.
+    folds : sequence of Fold
+        Of these rows; the first one is this split.
     """
 
     held_out: Mask
@@ -80,24 +92,34 @@ class Split:
     row_weight: float
     largest_weight: float
     rows: ArraySource | None = None
-    fold: Indices | None = None
+    folds: Sequence[Fold] = ()
 
-    def of_fold(self, k: int) -> Split:
-        """Return the same with another fifth of the rows as validation rows;
-        `held_out` stays.
+    def of_fold(self, k: int) -> Split | None:
+        """Return the split with other rows as validation rows, `held_out` but stays;
+        None where there is no such fold.
         """
         assert self.rows is not None
-        assert self.fold is not None
-        fit, out = (
-            self.rows.take(np.flatnonzero(own))
-            for own in (self.fold != k, self.fold == k)
-        )
+        if k >= len(self.folds) or not self.folds[k].judged.any():
+            return None
+        fit, out = parts_of(self.rows, self.folds[k])
         return replace(self, fit=fit, out=out)
 
     @property
     def n_rows(self) -> int:
         """All rows."""
         return len(self.held_out)
+
+
+def parts_of(rows: ArraySource, fold: Fold) -> tuple[ArraySource, ArraySource]:
+    """The rows to fit, and those that judge with the weights that they have then."""
+    out = judges(rows, np.flatnonzero(fold.judged))
+    return rows.take(np.flatnonzero(fold.fitted)), out
+
+
+def judges(rows: ArraySource, some: Indices) -> ArraySource:
+    """Some rows, with the weights with which they judge a fit."""
+    out = rows.take(some)
+    return out if rows.splits is None else out.with_weights(out.judging_weights)
 
 
 def split(
@@ -110,31 +132,40 @@ def split(
     """
     X, y, weight = source.whole()
     hashes = source.row_hashes()
-    held_out = rows_held_out(hashes, weight, seed)
+    folds = [complement(rows_held_out(hashes, weight, seed))]
+    if source.splits is not None:
+        folds = source.splits.folds(weight)
+    if not folds:
+        return None
+    held_out = folds[0].judged
+    fitted = folds[0].fitted & (weight > 0)
     largest = float(weight.max())  # a common factor changes nothing
     weight = weight if largest == 1 else weight / largest
-    rows = ArraySource(X, y, weight, content=source.content)
+    rows = ArraySource(X, y, weight, content=source.content, splits=source.splits)
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)
-    distinct = int(np.count_nonzero(alone & ~held_out & (weight > 0)))
+    distinct = int(np.count_nonzero(alone & fitted))
     if distinct < fewest or not held_out.any():
         return None
-    row_weight = float(weight[~held_out].sum() / distinct)
+    row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
-    out = held_out[leads]
-    counted = np.flatnonzero(rows.weights > 0)
-    fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
-    fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
+    counted = rows.weights > 0
+    fit, out = parts_of(rows, Fold(held_out[leads], fitted[leads] & counted))
     found = Split(
         held_out,
         first_duplicate,
-        fit,
-        rows.take(np.flatnonzero(out)),
+        fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed)),
+        out,
         rows.n_rows,
         row_weight,
         largest,
     )
-    if len(counted) > POLICY.refolded_rows:
+    if np.count_nonzero(counted) > POLICY.refolded_rows:
         return found
-    fold = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]
-    return replace(found, rows=rows.take(counted), fold=fold[counted])
+    if source.splits is None:
+        fifth = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]
+        fifths = [fifth == k for k in range(POLICY.n_folds)]
+        folds = [Fold(own & counted, ~own & counted) for own in fifths]
+    else:
+        folds = [Fold(fold.judged[leads], fold.fitted[leads]) for fold in folds]
+    return replace(found, rows=rows, folds=folds)

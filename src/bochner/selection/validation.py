@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
+from bochner.data.row_splits import Fold, RowSplits, complement
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
@@ -25,7 +27,7 @@ from bochner.features.metric import Metric
 from bochner.features.stored import StoredRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
-from bochner.selection.split import folds, rows_held_out
+from bochner.selection.split import folds, judges, rows_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import best_alpha
@@ -272,6 +274,8 @@ class Validator:
     seed : int
     budget : Budget, optional
         Of all trials: iterations end with it.
+    splits : RowSplits, optional
+        Of the training rows: which of them belong together.
 
     Attributes
     ----------
@@ -283,10 +287,17 @@ class Validator:
     """
 
     def __init__(
-        self, fit: Any, out: Any, classes: bool, seed: int, budget: Budget | None = None
+        self,
+        fit: Any,
+        out: Any,
+        classes: bool,
+        seed: int,
+        budget: Budget | None = None,
+        splits: RowSplits | None = None,
     ) -> None:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
         self.seed = seed
+        self.splits = splits
         self.classes = classes
         self.is_classifier = classes
         self.targets = targets
@@ -310,7 +321,7 @@ class Validator:
     @property
     def fitted(self) -> ArraySource:
         """The rows to fit, with standardised targets."""
-        return ArraySource(self.X, self.y, self.weight)
+        return ArraySource(self.X, self.y, self.weight, splits=self.splits)
 
     def losses(self, F: NDArray) -> NDArray:
         """Loss of each validation row summed over the outputs, shape (n,), for
@@ -429,6 +440,7 @@ class Validator:
         few.X = sample.X
         few.y = sample.y
         few.weight = sample.weights
+        few.splits = sample.splits
         return few
 
 
@@ -452,13 +464,14 @@ class LeftOut(NamedTuple):
 
 class HeldOutPredictions(NamedTuple):
     """Predictions for rows that the model has not seen, their targets, both of shape
-    (n, K), and weights, (n,).
+    (n, K), weights, (n,), and groups, (n,), where rows belong to such.
     """
 
     predicted: NDArray
     targets: NDArray
     weight: NDArray
     rows: LeftOut | None = None
+    group: Indices | None = None
 
     def distinct(self) -> HeldOutPredictions:
         """Equal rows as one, of their weight and mean target: a copy is no evidence
@@ -532,8 +545,9 @@ class HeldOut:
 
     Attributes
     ----------
-    folds : list of bool arrays of shape (n,)
-        The rows that are held out at a time; empty where all rows are equal.
+    folds : list of Fold
+        The rows that judge at a time, and those that are fitted then; empty where all
+        rows are equal.
     """
 
     def __init__(
@@ -547,11 +561,11 @@ class HeldOut:
         self.budget = budget or Budget()
         self._has_plateaued = never if ridge.is_dense else has_plateaued
         self.folds = sets_held_out(ridge.design, seed, rows)
-        self._rows = [self._stored(mask) for mask in self.folds]
+        self._rows = [self._stored(fold.judged) for fold in self.folds]
 
     def _stored(self, mask: NDArray) -> StoredRows:
         design = self.ridge.design
-        X, y, weight = design.source.take(np.flatnonzero(mask)).whole()
+        X, y, weight = judges(design.source, np.flatnonzero(mask)).whole()
         return StoredRows(
             self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed),
             y,
@@ -572,7 +586,7 @@ class HeldOut:
         losses: Losses | None = None,
     ) -> Trace:
         """A trace of the rows of fold k."""
-        equations = self.ridge.equations(~self.folds[k])
+        equations = self.ridge.equations(self.folds[k].fitted)
         rows = self._rows[k]
         losses = losses or partial(squares, rows.y if mix is None else rows.y @ mix)
         return Trace(equations, rows, losses, n_candidates, steps, mix)
@@ -686,28 +700,37 @@ class HeldOut:
             for own, (_, y, weight) in zip(predicted, self._rows, strict=True)
         ]
         F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        numbers = [np.flatnonzero(mask) for mask in self.folds]
+        numbers = [np.flatnonzero(fold.judged) for fold in self.folds]
         fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
-        X = self.ridge.design.source.take(np.concatenate(numbers)).whole().X
-        return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
+        source = self.ridge.design.source.take(np.concatenate(numbers))
+        X, _, fitted = source.whole()
+        left_out = LeftOut(X, fitted, fold)
+        return HeldOutPredictions(F, y, weight, left_out, source.group)
 
 
 def sets_held_out(
     design: Design, seed: int, given: NDArray | None = None
-) -> list[NDArray[np.bool_]]:
-    """Sets of rows to hold out, each of shape (n,): those given, or about a fifth, or
-    five folds of few rows.
+) -> list[Fold]:
+    """Rows to hold out, a set at a time: by the splits of the rows; or those given, or
+    about a fifth, or five folds of few rows.
 
-    None where all rows are equal.
+    None where all rows are equal. Where rows were held out before, one split serves.
     """
-    weights = design.source.weights
+    source = design.source
+    weights = source.weights
+    is_few = source.n_counted <= POLICY.folded_rows
+    if source.splits is not None:
+        own = source.splits.folds(weights)
+        return own if given is None and is_few else own[:1]
     if given is not None:
         masks = [given]
-    elif design.source.n_counted <= POLICY.folded_rows:
+    elif is_few:
         masks = folds(design.row_hashes, weights, seed)
     else:
         masks = [rows_held_out(design.row_hashes, weights, seed)]
-    return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
+    return [
+        complement(mask) for mask in masks if mask.any() and not mask[weights > 0].all()
+    ]
 
 
 def compared(design: Design, seed: int) -> Design | None:

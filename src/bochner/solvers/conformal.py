@@ -13,7 +13,8 @@ References
 Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei, G'Sell,
 Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive Inference for
 Regression", JASA 2018. Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction
-under Covariate Shift", NeurIPS 2019 (weights).
+under Covariate Shift", NeurIPS 2019 (weights). Lee, Barber and Willett,
+"Distribution-Free Inference with Hierarchical Data", 2023 (groups).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 
 ROUNDING = 1e-9  # of ranks: (9 + 1) 0.9 is 9, whatever its last bit
 
@@ -44,12 +45,15 @@ class Scores:
     shares : array of shape (m, K)
         Share of the weight up to and with each.
     n_effective : float
-        Effective number of rows.
+        Effective number of rows, or the number of groups.
+    unit : {"rows", "groups"}
+        What is exchangeable with what is new.
     """
 
     values: Floats
     shares: Floats
     n_effective: float
+    unit: str = "rows"
 
     def quantiles(self, q: Floats) -> Floats:
         """Corrected quantiles, shape (Q, K), for q of shape (Q,), each in (0, 1).
@@ -64,7 +68,7 @@ class Scores:
             Where there are too few rows; it tells how many are needed.
         """
         for one in q:
-            require_rows(self.n_effective, float(one))
+            require_rows(self.n_effective, float(one), self.unit)
         return np.array(
             [
                 [self._quantile(float(one), k) for k in range(self.values.shape[1])]
@@ -84,15 +88,29 @@ class Scores:
         return float(values[np.searchsorted(-from_above, -wanted, side="right") - 1])
 
 
-def in_order(scores: NDArray, weight: NDArray) -> Scores:
+def in_order(scores: NDArray, weight: NDArray, group: Indices | None = None) -> Scores:
     """Sort scores of shape (m, K), of rows of positive weights of shape (m,), for
     each output by itself.
+
+    Where rows belong to groups, numbered by an array of shape (m,), the groups are
+    exchangeable and each counts as one: of G groups every one has a share of 1 / (G +
+    1), which its rows have in the ratio of their weights, and a new one the last (Lee,
+    Barber and Willett, 2023).
     """
+    n_effective, unit = effective_rows(weight), "rows"
+    if group is not None:
+        weight = weights_by_group(weight, group)
+        n_effective, unit = float(len(np.unique(group))), "groups"
     order = np.argsort(scores, axis=0, kind="stable")
     shares = np.cumsum(weight[order], axis=0) / weight.sum()
-    return Scores(
-        np.take_along_axis(scores, order, axis=0), shares, effective_rows(weight)
-    )
+    values = np.take_along_axis(scores, order, axis=0)
+    return Scores(values, shares, n_effective, unit)
+
+
+def weights_by_group(weight: NDArray, group: Indices) -> Floats:
+    """Weights of rows, shape (m,), such that those of each group have the sum 1."""
+    total = np.bincount(group, weight)[group]
+    return np.divide(weight, total, out=np.zeros(len(weight)), where=total > 0)
 
 
 def require_coverage(coverage: object) -> None:
@@ -125,21 +143,21 @@ def rows_needed(q: float) -> int:
     return int(np.ceil((1 - tail) / tail - ROUNDING / tail))
 
 
-def require_rows(n_effective: float, q: float) -> None:
-    """Raise ValueError where so few rows calibrate that a corrected quantile is
-    beyond all of their scores.
+def require_rows(n_effective: float, q: float, unit: str = "rows") -> None:
+    """Raise ValueError where so few rows, or groups, calibrate that a corrected
+    quantile is beyond all of their scores.
     """
     needed = rows_needed(q)
     if n_effective * (1 + ROUNDING) < needed:
         tail = min(q, 1 - q)
         n = int(n_effective)
+        weighted = "" if unit == "groups" else " (effectively, if they have weights)"
         raise ValueError(
-            f"A quantile of {q:g} needs {needed:,} rows that the model has not seen "
-            "(effectively, if they have "
-            f"weights), and there are {n:,}: use a coverage of at most "
+            f"A quantile of {q:g} needs {needed:,} {unit} that the model has not seen"
+            f"{weighted}, and there are {n:,}: use a coverage of at most "
             f"{max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
             f"from {1 / (n + 1):.3g} to {1 - 1 / (n + 1):.3g}, or about "
-            f"{needed / max(n, 1):.2g} times as many rows."
+            f"{needed / max(n, 1):.2g} times as many {unit}."
             if tail
             else f"A quantile of {q:g} is infinite."
         )
@@ -176,7 +194,12 @@ def mass_before(probabilities: NDArray) -> Floats:
     return scores
 
 
-def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> Floats:
+def thresholds_of(
+    probabilities: NDArray,
+    members: NDArray,
+    weight: NDArray,
+    group: Indices | None = None,
+) -> Floats:
     """Thresholds on scores, and the coverage that each of them guarantees.
 
     Parameters
@@ -188,6 +211,8 @@ def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> 
         one.
     weight : array of shape (n,)
         How much the rows count, not negative; only the ratios matter.
+    group : int array of shape (n,), optional
+        The group of each row; each group then counts as one, see `in_order`.
 
     Returns
     -------
@@ -197,13 +222,16 @@ def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> 
         rows.
     """
     counted = np.flatnonzero(weight > 0)
+    n = effective_rows(weight[counted])
+    if group is not None:
+        weight = weights_by_group(weight, group)
+        n = float(len(np.unique(group[counted])))
     shares = members[counted] * weight[counted, np.newaxis]
     own = shares > 0
     scores, where = np.unique(
         mass_before(probabilities[counted])[own], return_inverse=True
     )
     total = np.cumsum(np.bincount(where, shares[own], len(scores)))
-    n = effective_rows(weight[counted])
     return (
         np.stack([scores, total / total[-1] * (n / (n + 1))]) if n else np.empty((2, 0))
     )
@@ -239,7 +267,7 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
         needed = ceil(coverage / (1 - coverage) - 1e-6)
         raise ValueError(
             f"A coverage of {coverage:g} needs {needed:,} validation rows, and there "
-            f"were {n:,}: fit on more rows, or "
-            "use a smaller coverage."
+            f"were {n:,}: fit on more rows (or groups, where these were given, each of "
+            "which counts as one), or use a smaller coverage."
         )
     return float(scores[k])

@@ -47,11 +47,14 @@ class Batch(NamedTuple):
     y : array of b rows, or None
         Targets that came apart from X.
     weight : array of shape (b,), or None
+    group : array of shape (b,), or None
+        To which group each row belongs, where a column tells it.
     """
 
     X: Any
     y: Any = None
     weight: Any = None
+    group: Any = None
 
     def take(self, rows: slice | NDArray) -> Batch:
         """Some of the rows, by a slice, a mask or their numbers."""

@@ -55,7 +55,7 @@ class PartChecksum:
     def add(self, batch: Batch, content: bool = True) -> None:
         """Count the next rows, and take in their content where that is wanted."""
         X: Any
-        X, y, weight = batch if content else (None, None, None)
+        X, y, weight, _ = batch if content else (None, None, None, None)
         if isinstance(X, pa.Table):
             for name, column in zip(X.column_names, X.columns, strict=True):
                 start = self.n_read
@@ -124,6 +124,12 @@ class Rows(NamedTuple):
     y: NDArray | None
     weight: NDArray | None
     number: NDArray[np.int64]
+    group: NDArray | None = None
+
+    @property
+    def batch(self) -> Batch:
+        """The rows without their numbers."""
+        return Batch(self.X, self.y, self.weight, self.group)
 
     def take(self, rows: slice | NDArray) -> Rows:
         """Some of the rows, by a slice, a mask or their positions."""
@@ -141,6 +147,8 @@ class Roles:
         wanted.
     weight : str or None
         Column of weights.
+    group : str or None
+        Column that tells to which group a row belongs.
     one_target : bool
         Whether y is of shape (b,), not (b, K).
     without : {"refuse", "drop", "keep"}
@@ -152,11 +160,13 @@ class Roles:
     weight: str | None = None
     one_target: bool = True
     without: str = "refuse"
+    group: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return (*(self.target or ()), *([self.weight] if self.weight else []))
+        beside = (self.weight, self.group)
+        return (*(self.target or ()), *(name for name in beside if name))
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
         """Take targets and weights out of the table of a batch, whose first row has
@@ -178,6 +188,9 @@ class Roles:
         number = np.arange(first, first + batch.X.shape[0])
         y, bad = self._targets(batch)
         weight = self._weights(batch, first)
+        group = batch.group
+        if self.group is not None:
+            group = _column(X, self.group).to_numpy(zero_copy_only=False)
         if isinstance(X, pa.Table):
             X = X.drop_columns(list(self.columns))
         if bad is not None and self.without == "keep":
@@ -187,10 +200,10 @@ class Roles:
                 else None
             )
         if bad is None or not bad.any():
-            return Rows(X, y, weight, number)
+            return Rows(X, y, weight, number, group)
         if self.without != "drop":
             self._refuse(y, bad, first)
-        return Rows(X, y, weight, number).take(~bad)
+        return Rows(X, y, weight, number, group).take(~bad)
 
     def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
         """Targets, and which rows lack one."""

@@ -92,7 +92,7 @@ class RowSample:
             raise ValueError("No rows have been drawn.")
         if len(self._pieces) > 1 or self._count > self.size:
             self._shrink()
-        return Batch(*self._pieces[0][:3])
+        return self._pieces[0].batch
 
     def _keep(
         self, rows: Rows, hashes: NDArray[np.uint64], kept: NDArray[np.bool_]
@@ -189,7 +189,7 @@ class TableSummary:
 
     def add(self, rows: Rows, first: int) -> None:
         """Look at the next rows of a part whose first row has this number."""
-        X, y, weight, number = rows
+        X, y, weight, number, _ = rows
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
         if y is not None:
@@ -516,4 +516,4 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
             else "there are no rows"
         )
         raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
-    return Batch(*joined(pieces)[:3])
+    return joined(pieces).batch

@@ -176,7 +176,7 @@ class StreamSource:
         with closing(
             prefetched(self._rows(starts)) if self.ahead else self._rows(starts)
         ) as read:
-            for X, y, weight, number in rebatch(read, rows):
+            for X, y, weight, number, _ in rebatch(read, rows):
                 n = len(number)
                 try:
                     X = self.encode(X)

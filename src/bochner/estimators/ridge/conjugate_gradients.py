@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
+from bochner.data.row_splits import Fold
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.estimators.ridge.error_scale import (
@@ -36,7 +37,7 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.planning.cost_model import ProblemSize, by_leverage
 from bochner.selection.choose import ValidationOutcome
 from bochner.selection.policy import POLICY
-from bochner.selection.split import rows_held_out
+from bochner.selection.split import validation_rows
 from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
@@ -192,8 +193,8 @@ def _stored_problem(
     same = features is ridge.design.features or not isinstance(
         features, ConcatenatedFeatures
     )
-    masks = [] if held_out is None else held_out.folds
-    return StoredProblem(ridge if same else ridge.weighted(features), masks, without)
+    folds = [] if held_out is None else held_out.folds
+    return StoredProblem(ridge if same else ridge.weighted(features), folds, without)
 
 
 def _goes_on(problem: RidgeProblem) -> bool:
@@ -234,7 +235,7 @@ def merged(
         else isinstance(stopping, Iterations) and stopping.then_half
     )
     if by_content and (problem.merges or held_out is None):
-        held_out = rows_held_out(design.row_hashes, source.weights, problem.seed)
+        held_out = validation_rows(source, design.row_hashes, problem.seed)
     if not problem.merges or (stopping is None and not by_content):
         return design, held_out, np.arange(source.n_rows)
     if isinstance(stopping, ValidationOutcome):
@@ -382,7 +383,6 @@ def calibrate_iteratively(
     ridge = held_out.ridge
     folds = held_out.folds
     source = ridge.design.source
-    counted = source.weights > 0
     predicted = np.full((source.n_rows, source.n_outputs), np.nan)
     if run is None:
         return rows.with_predictions(predicted[number])
@@ -391,12 +391,13 @@ def calibrate_iteratively(
         return (rows.all_calibrating() if rows.few else rows).with_predictions(
             predicted[number]
         )
-    calibrating = folds[0] & counted
-    others = counted & ~folds[0]
+    calibrating = folds[0].judged & (source.judging_weights > 0)
+    others = folds[0].fitted & (source.weights > 0)
     rows = replace(rows, calibrating=calibrating[number])
     equations = ridge.equations(others)
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
-    if not rows.few:
+    # Where splits are given, halves by chance would tell one row of a group by others
+    if not rows.few and source.splits is None:
         _predict_folds(ridge, penalty, others, predicted, rows.seed, visit)
     centre = LinearPredictor(
         _of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef)
@@ -438,7 +439,7 @@ def _predict_folds(
 
 def _of_observations(
     predictions: HeldOutPredictions,
-    folds: list[NDArray[np.bool_]],
+    folds: list[Fold],
     rows: CalibrationRows,
     number: NDArray[np.intp],
 ) -> HeldOutPredictions:
@@ -446,7 +447,7 @@ def _of_observations(
     the other.
     """
     held_out = _rows_of(folds)
-    place = np.full(len(folds[0]), -1)
+    place = np.full(len(folds[0].judged), -1)
     place[held_out] = np.arange(len(held_out))
     place = place[number]
     some = np.flatnonzero(place >= 0)
@@ -459,9 +460,9 @@ def _of_observations(
     return rows.held_out(some, predictions.predicted[place], fold=fold)
 
 
-def _rows_of(folds: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
+def _rows_of(folds: list[Fold]) -> NDArray[np.intp]:
     """Numbers of the rows that were held out, one fold after the other."""
-    return np.concatenate([np.flatnonzero(mask) for mask in folds])
+    return np.concatenate([np.flatnonzero(fold.judged) for fold in folds])
 
 
 def solve_from_sample(

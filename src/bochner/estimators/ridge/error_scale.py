@@ -65,8 +65,9 @@ class Observations:
     @classmethod
     def of(cls, source: ArraySource) -> Observations:
         """Those of a source."""
-        row = np.flatnonzero(source.weights)
-        weight = np.asarray(source.weights, np.float64)[row]
+        counts = np.maximum(source.weights, source.judging_weights)
+        row = np.flatnonzero(counts)
+        weight = np.asarray(counts, np.float64)[row]
         inputs = source.row_hashes()[row]
         hashes = observation_hashes(inputs, source.y[row].reshape(len(row), -1))
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
@@ -287,6 +288,11 @@ class CalibrationRows:
         )
 
     @property
+    def row(self) -> Indices:
+        """Number of a row of the source that holds each observation, shape (m,)."""
+        return self.observations.row
+
+    @property
     def weight(self) -> Floats:
         """Weights of the observations."""
         return self.observations.weight
@@ -306,13 +312,22 @@ class CalibrationRows:
         they count, and their folds.
         """
         weight = self.weight[some]
+        group = self.source.group
         counted = weight if factors is None else weight * factors
         return HeldOutPredictions(
             predicted,
             self.targets[some],
             counted,
             LeftOut(self.rows_of(some).X, weight, fold),
+            None if group is None else group[self.row[some]],
         )
+
+    def in_order(self, scores: NDArray, some: Indices) -> Scores:
+        """The scores of some of the observations, (m, K), by which these calibrate."""
+        group = self.source.group
+        if group is not None:
+            group = group[self.row[some]]
+        return in_order(scores, self.weight[some], group)
 
     @property
     def few(self) -> bool:
@@ -355,7 +370,7 @@ def fit_error_scale(
     learned = np.flatnonzero(seen & ~rows.calibrating)
     calibrating = np.flatnonzero(seen & rows.calibrating)
     if len(learned) < FEWEST_ROWS:
-        scores = in_order(errors[calibrating], rows.weight[calibrating])
+        scores = rows.in_order(errors[calibrating], calibrating)
         return ErrorScale(
             rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed
         )
@@ -375,8 +390,8 @@ def fit_error_scale(
     predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(
         found.coef, found.intercept
     )
-    scores = in_order(
-        errors[calibrating] / scale_of(predicted, bounds), rows.weight[calibrating]
+    scores = rows.in_order(
+        errors[calibrating] / scale_of(predicted, bounds), calibrating
     )
     return ErrorScale(rows.centre, found, bounds, limits, scores, rows.seed, features)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
+from bochner.data.row_splits import Fold
 from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import LinearFeatures, SparseColumns
@@ -139,14 +140,14 @@ class StoredProblem(NamedTuple):
     ----------
     ridge : IterativeRidge
         With stored features.
-    masks : list of bool arrays of shape (n,)
+    folds : list of Fold
         Rows of its design that were held out, a set at a time.
     without : list of arrays of shape (K, D) or None
         Coefficients without the rows of each set.
     """
 
     ridge: IterativeRidge
-    masks: list[NDArray]
+    folds: list[Fold]
     without: list[NDArray] | None
 
 

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
 from bochner.data.array_source import ArraySource
+from bochner.data.row_splits import Fold
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.estimators.ridge.error_scale import LinearPredictor
 from bochner.features.base import FeatureMap, Rows
+from bochner.selection.split import judges
 from bochner.solvers.factors import FeatureFactor
 
 MOST_DIRECTIONS = 1 << 23  # numbers, 64 MB
@@ -78,19 +80,19 @@ class UnseenRows:
     def of_sets(
         cls,
         design: Design,
-        masks: list[NDArray[np.bool_]],
+        folds: list[Fold],
         functions: list[LinearPredictor],
         y: NDArray | None = None,
     ) -> UnseenRows | None:
         """Sets of rows of a design that were held out in turn, with other targets if
         given; None without sets.
         """
-        if not masks:
+        if not folds:
             return None
-        rows = np.concatenate([np.flatnonzero(mask) for mask in masks])
-        X, targets, weight = design.source.take(rows).whole()
+        rows = np.concatenate([np.flatnonzero(fold.judged) for fold in folds])
+        X, targets, weight = judges(design.source, rows).whole()
         fold = np.repeat(
-            np.arange(len(masks)), [np.count_nonzero(mask) for mask in masks]
+            np.arange(len(folds)), [np.count_nonzero(fold.judged) for fold in folds]
         )
         source = ArraySource(X, targets if y is None else y[rows], weight)
         return cls(source, design.features, design.dtype, functions, fold)

@@ -1,0 +1,110 @@
+"""Which rows judge a fit, and which of the others it is fitted to, where the user says
+so: by groups, by splits or by rows that only validate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.arrays import Floats, Indices, Mask
+from bochner.data.hashes import mixed, row_hashes
+
+
+class Fold(NamedTuple):
+    """Rows that judge a fit, and rows that it is fitted to; masks of shape (n,)."""
+
+    judged: Mask
+    fitted: Mask
+
+
+def complement(judged: Mask) -> Fold:
+    """A fold that is fitted to all rows that do not judge it."""
+    return Fold(judged, ~judged)
+
+
+@dataclass(frozen=True)
+class RowSplits:
+    """The split in which each row judges, and those in which it is fitted.
+
+    Attributes
+    ----------
+    judged_in : int array of shape (n,)
+        Number of a split; -1 for rows that never judge.
+    fitted_in : bool array of shape (n, S)
+    group : int array of shape (n,) or None
+        Rows of one number belong together.
+    judging_weight : array of shape (n,) or None
+        Weights of the rows that judge, where these are never fitted and so have no
+        weight in the fit.
+    """
+
+    judged_in: Indices
+    fitted_in: NDArray[np.bool_]
+    group: Indices | None = None
+    judging_weight: Floats | None = None
+
+    def take(self, rows: slice | Indices) -> RowSplits:
+        """The splits of some of the rows."""
+        return RowSplits(
+            self.judged_in[rows],
+            self.fitted_in[rows],
+            None if self.group is None else self.group[rows],
+            None if self.judging_weight is None else self.judging_weight[rows],
+        )
+
+    @property
+    def together(self) -> Indices:
+        """Number of the unit that each row belongs to, shape (n,), of which no part is
+        to judge another: its group, or else the split in which it judges.
+        """
+        return self.judged_in if self.group is None else self.group
+
+    def weights(self, weights: NDArray) -> NDArray:
+        """Weights with which rows judge, of those with which they are fitted."""
+        return weights if self.judging_weight is None else self.judging_weight
+
+    def folds(self, weights: NDArray) -> list[Fold]:
+        """The splits that have rows of positive weight to judge and to fit; that of
+        most rows to fit is the first.
+        """
+        counts = self.weights(weights) > 0
+        folds = list[tuple[int, Fold]]()
+        for k in range(self.fitted_in.shape[1]):
+            judged = (self.judged_in == k) & counts
+            fitted = self.fitted_in[:, k] & (weights > 0)
+            if judged.any() and fitted.any():
+                folds.append((int(np.count_nonzero(fitted)), Fold(judged, fitted)))
+        return [fold for _, fold in sorted(folds, key=lambda pair: -pair[0])]
+
+    def folds_like_all(self, weights: NDArray) -> list[Fold]:
+        """The splits that are fitted to about as many rows as the largest one: where
+        they grow, as by time, the last ones.
+        """
+        folds = self.folds(weights)
+        counts = [np.count_nonzero(fold.fitted) for fold in folds]
+        largest = max(counts, default=0)
+        return [
+            fold
+            for fold, count in zip(folds, counts, strict=True)
+            if count >= LIKE_ALL * largest
+        ]
+
+    def told_apart(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Hashes of rows that are equal only for rows of one group and the same
+        splits.
+        """
+        parts = [self.judged_in[:, np.newaxis], self.fitted_in, self.together[:, None]]
+        if self.judging_weight is not None:
+            # Rows that only judge have no weight that copies could add up
+            number = np.where(self.judging_weight > 0, np.arange(len(hashes)), -1)
+            parts.append(number[:, np.newaxis])
+        return mixed(hashes ^ row_hashes(np.hstack(parts).astype(np.float64)))
+
+
+# Of the rows of the largest split, that another one is fitted to at the least, where
+# both are about as good as the fit of all rows
+LIKE_ALL = 0.75

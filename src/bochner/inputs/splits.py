@@ -1,0 +1,147 @@
+"""Which rows judge which, as users say it: by groups, or by splits as scikit-learn
+makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.arrays import Indices
+from bochner.data.columns import is_missing
+from bochner.data.row_splits import RowSplits
+from bochner.selection.policy import POLICY
+
+# Splits that are as they are given, of rows each of which judges once
+MOST_SPLITS = 10
+# Groups that are shared out among folds by their classes; of more, chance does it
+MOST_STRATIFIED = 5_000
+
+
+def checked_groups(groups: Any, X: Any) -> NDArray:
+    """To which group each row belongs, shape (n,); ValueError where there is not one
+    for each row, or one is missing.
+    """
+    if isinstance(groups, str):
+        raise ValueError(
+            f"groups={groups!r} names a column, and X is an array, whose columns have "
+            "no names: give a data frame, or one value for each row."
+        )
+    values = np.asarray(groups)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or len(values) != X.shape[0]:
+        raise ValueError(
+            f"groups must be one value for each of the {X.shape[0]:,} rows, or the "
+            f"name of a column of X; got shape {values.shape}."
+        )
+    if values.dtype.kind == "O":
+        missing = np.array([is_missing(value) for value in values.tolist()], bool)
+    else:
+        missing = values != values
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise ValueError(
+            f"groups are missing for {np.count_nonzero(missing):,} rows (row {row} is "
+            "the first): give each of them a group of its own if it belongs to none."
+        )
+    return values
+
+
+def group_numbers(groups: NDArray) -> Indices:
+    """Number of the group of each row, shape (n,)."""
+    if groups.dtype.kind == "O":
+        groups = np.array([str(value) for value in groups.tolist()])
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> RowSplits:
+    """The splits of the rows.
+
+    Groups alone make five folds of whole groups, or as many as there are groups; of
+    many rows as many as hold some 10,000 rows each. Of classes the folds have about
+    equal shares, by `StratifiedGroupKFold`. More than ten splits that are each fitted
+    to all rows but those that they judge, as of `LeaveOneGroupOut`, become five, which
+    judge those of several: a single group tells little.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of pairs of row numbers, or None
+        As scikit-learn's `check_cv` takes it.
+    y : array of shape (n,) or (n, K)
+    groups : array of shape (n,) or None
+    labels : bool
+        Whether targets are classes.
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer than two groups, splits are empty, name rows that there
+        are not, or judge rows that they fit.
+    """
+    # Of 2 MB, and only where rows are split
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
+
+    n_rows = len(y)
+    group = None if groups is None else group_numbers(groups)
+    n_groups = 0 if group is None else int(group.max()) + 1
+    if group is not None and n_groups < 2:
+        raise ValueError(
+            "groups has the same value for all rows, so that no group can judge a fit "
+            "to others: give a column with two groups or more, or leave groups out."
+        )
+    is_number = cv is None or isinstance(cv, int | np.integer)
+    if group is not None and is_number:
+        n_splits = max(POLICY.n_folds, n_rows // POLICY.most_held_out)
+        n_splits = min(n_splits if cv is None else int(cv), n_groups)
+        stratified = labels and n_groups <= MOST_STRATIFIED
+        splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits)
+    else:
+        splitter = check_cv(cv, y, classifier=labels)
+    try:
+        pairs = list(splitter.split(np.zeros((n_rows, 1)), y, group))
+    except ValueError as error:
+        cure = (
+            "" if group is not None else " If it splits by groups, pass fit(groups=)."
+        )
+        raise ValueError(f"cv cannot split the rows: {error}{cure}") from error
+    if not pairs:
+        raise ValueError("cv yields no split: give one with rows to fit and to judge.")
+    judged_in = np.full(n_rows, -1)
+    fitted_in = np.zeros((n_rows, len(pairs)), bool)
+    for k, (fitted, judged) in enumerate(pairs):
+        fitted = _row_mask(fitted, n_rows, k)
+        judged = _row_mask(judged, n_rows, k)
+        if (fitted & judged).any():
+            raise ValueError(f"Split {k} of cv judges rows that it is fitted to.")
+        fitted_in[:, k] = fitted
+        judged_in[judged & (judged_in < 0)] = k
+    judges = np.arange(len(pairs)) == judged_in[:, np.newaxis]
+    are_single = cv is not None and len(pairs) > MOST_SPLITS
+    if are_single and (fitted_in != judges).all():
+        judged_in = judged_in * POLICY.n_folds // len(pairs)
+        fitted_in = np.arange(POLICY.n_folds) != judged_in[:, np.newaxis]
+    return RowSplits(judged_in, fitted_in, group)
+
+
+def _row_mask(rows: Any, n_rows: int, k: int) -> NDArray[np.bool_]:
+    """The rows of a split, given by their numbers or as a mask."""
+    rows = np.asarray(rows)
+    mask = np.zeros(n_rows, bool)
+    if rows.dtype.kind not in "biu" or rows.ndim != 1 or not len(rows):
+        raise ValueError(
+            f"Split {k} of cv must be two arrays of row numbers, neither of them empty."
+        )
+    if rows.dtype.kind == "b" and len(rows) != n_rows:
+        raise ValueError(
+            f"Split {k} of cv is a mask of {len(rows):,} rows; there are {n_rows:,}."
+        )
+    if rows.dtype.kind != "b" and not (0 <= rows.min() <= rows.max() < n_rows):
+        raise ValueError(
+            f"Split {k} of cv names row {rows.max()}; rows are numbered from 0 to "
+            f"{n_rows - 1}."
+        )
+    mask[rows] = True
+    return mask
