@@ -158,6 +158,8 @@ def fit(
     time_limit: options.Limit = None,
     uncertainty: options.Uncertainty = False,
     unbounded: options.Unbounded = False,
+    group: options.Group = None,
+    time: options.Time = None,
     exclude: options.Exclude = None,
     numeric: options.Numeric = None,
     text: options.AsText = None,
@@ -170,7 +172,8 @@ def fit(
 ) -> None:
     """Fit a model to a table, score it on a test split, and save it.
 
-    A fifth of the rows is the test split. The saved model is refitted on all rows.
+    A fifth of the rows is the test split, drawn by chance, as whole groups (--group)
+    or the latest (--time). The saved model is refitted on all rows.
 
     \b
     Examples:

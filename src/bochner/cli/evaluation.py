@@ -414,6 +414,7 @@ def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
         numbers,
         _share(truth, n_rows),
         lines,
+        saved.rows_held_out,
     )
     with errors_of(data):
         write_report(saved.model, X, truth.values, out, origin)

@@ -19,25 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
+from bochner.cli.hold_out import Split, facts_of_split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
-from bochner.cli.tables import (
-    drawn_rows,
-    fitted_encoder,
-    open_table,
-    refuse_infinite,
-    scored_share,
-)
+from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
 from bochner.cli.target import (
-    Target,
     TargetSummary,
     kind_of_type,
     learned_task,
-    read_target,
     score,
-    split_rows,
     summary_of_target,
-    with_target,
     with_target_read,
 )
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
@@ -45,7 +36,6 @@ from bochner.loops.clock import CLOCK
 from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
-from bochner.sources.hash_split import HashSplit, filter_rows
 
 TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
@@ -56,8 +46,6 @@ CODE = (
     "bochner.loops.trig",
 )
 FEW_ROWS, DISTINCT = 20, 0.9
-FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
-TEXT = {"text", "category"}
 
 
 @dataclass(frozen=True)
@@ -134,6 +122,8 @@ class Fit:
         Whether the model is to know intervals and standard deviations.
     unbounded : bool
         Whether predictions may go beyond the range of the target.
+    group, time : str or None
+        Columns that tell which rows belong together, or come later.
     run : Run
     """
 
@@ -147,6 +137,8 @@ class Fit:
     test_size: float = 0.0
     uncertainty: bool = False
     unbounded: bool = False
+    group: str | None = None
+    time: str | None = None
 
     @property
     def options(self) -> list[str]:
@@ -155,6 +147,7 @@ class Fit:
         """
         values = dict(self.parameters)
         values["seed"] = values.pop("seed")  # behind what the model is made of
+        values |= {"group": self.group, "time": self.time}
         values["memory_limit"] = self.run.memory_limit
         values |= {key: getattr(self.run, key) for key in ("sample", "dask", "device")}
         values |= {} if self.test_size == TEST_SIZE else {"test_size": self.test_size}
@@ -202,6 +195,10 @@ def estimator_of(arguments: Fit, task: str) -> Any:
     parameters |= asked_of_text(parameters)
     for option in ("text", "dates"):
         parameters.pop(option, None)
+    if arguments.time is not None:
+        from sklearn.model_selection import TimeSeriesSplit
+
+        parameters["cv"] = TimeSeriesSplit()
     if task == "classification":
         return KernelMachineClassifier(**parameters)
     if parameters["loss"] == "auto":
@@ -213,28 +210,6 @@ def estimator_of(arguments: Fit, task: str) -> Any:
     )
 
 
-@dataclass(frozen=True)
-class Split:
-    """Rows to learn from, and rows that are held out of them.
-
-    Attributes
-    ----------
-    train, all_rows : tuple
-        Arguments of the estimator's `fit`: for the rows that are not held out, and for
-        all rows with a target.
-    test : tuple of rows and Target, or None
-        The rows that are held out.
-    train_target, target : TargetSummary
-        Of the rows that are not held out, and of all.
-    """
-
-    train: tuple[Any, ...]
-    all_rows: tuple[Any, ...]
-    test: tuple[Any, Target] | None
-    train_target: TargetSummary
-    target: TargetSummary
-
-
 def fit(
     data: Path,
     target: str,
@@ -243,6 +218,8 @@ def fit(
     test_size: float,
     uncertainty: bool,
     unbounded: bool,
+    group: str | None,
+    time: str | None,
     exclude: list[str] | None,
     memory_limit: str | None,
     sample: int | None,
@@ -263,6 +240,8 @@ def fit(
         test_size,
         uncertainty,
         unbounded,
+        group,
+        time,
     )
     with run.applied():
         return _fitted(arguments)
@@ -300,12 +279,13 @@ def _fitted(arguments: Fit) -> Facts:
         "rows_without_target": target.missing,
         "columns": table.schema
         if isinstance(table.schema, int)
-        else len(table.schema) - 1,
+        else len(table.schema) - 1 - (arguments.group is not None),
         "target": target.name,
         "task": task,
         "task_inferred_because": reason or None,
         "task_can_change": target.kind in ("integer", "boolean"),
         "seed": arguments.parameters["seed"],
+        "split": facts_of_split(arguments, split),
         **report,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes + report["notes"],
@@ -323,95 +303,39 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
         check_output(arguments.out, path)
     if name in arguments.exclude:
         raise CommandError(f"column '{name}' is the target; it cannot be excluded")
+    if arguments.group is not None and arguments.time is not None:
+        raise CommandError(
+            "--group and --time say two things of the rows held out: leave one out"
+        )
+    beside = [one for one in (arguments.group, arguments.time) if one is not None]
+    for one in beside:
+        if one == name or one in arguments.exclude:
+            what = "the target" if one == name else "excluded"
+            raise CommandError(f"column '{one}' is {what}; name another one")
     table = open_table(
-        path, notes.append, (), arguments.run.sample, arguments.exclude, [name]
+        path,
+        notes.append,
+        (),
+        arguments.run.sample,
+        arguments.exclude,
+        [name, *beside],
     )
+    if beside and not isinstance(table.schema, pa.Schema):
+        raise CommandError(
+            f"{path}: its columns have no names; leave out --group and --time"
+        )
     if isinstance(table.schema, pa.Schema):
         names = table.schema.names
-        if name not in names:
-            raise missing_column(name, names, path)
-        if names == [name]:
+        for one in (name, *beside):
+            if one not in names:
+                raise missing_column(one, names, path)
+        if names == [name] or {*names} == {name, arguments.group}:
             raise CommandError(
                 f"{path}: no column to learn from: there is none besides the target"
             )
         table, note = with_target_read(table, name, asked, path)
         notes += [note] if note else []
     return table
-
-
-def hold_out(
-    table: pa.Table | TableSource,
-    target: TargetSummary,
-    task: str,
-    arguments: Fit,
-    notes: list[str],
-) -> Split:
-    """Hold out a share of the rows that have a target, so that rows with equal features
-    stay together: of a table in memory with as much of each class as there is in all
-    rows, else by a hash of the content of each row.
-    """
-    if isinstance(table, TableSource):
-        return _hold_out_by_content(table, target, task, arguments)
-    own = read_target(table, target.name, arguments.data)
-    own = own.as_numbers(arguments.data) if task == "regression" else own
-    X = table.drop_columns([target.name])
-    X = X.take(pa.array(own.rows)) if own.missing else X
-    every = (X, own.values)
-    whole = TargetSummary.of(own)
-    if not arguments.test_size:
-        return Split(every, every, None, whole, whole)
-    if X.num_rows < FEWEST_SPLIT:
-        found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
-        raise CommandError(
-            f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or "
-            "use --test-size 0"
-        )
-    train, test = split_rows(
-        X, own, task, arguments.test_size, arguments.parameters["seed"], notes
-    )
-    part = (X.take(pa.array(train)), own.values[train])
-    return Split(
-        part,
-        every,
-        (X.take(pa.array(test)), own.take(test)),
-        TargetSummary.of(own.take(train)),
-        whole,
-    )
-
-
-def _hold_out_by_content(
-    source: TableSource, target: TargetSummary, task: str, arguments: Fit
-) -> Split:
-    """As `hold_out`, of a table that stays where it is; no more rows are held out
-    than tell the score.
-    """
-    path = arguments.data
-    name = target.name
-    seed = arguments.parameters["seed"]
-    if task == "regression" and target.kind in TEXT:
-        raise CommandError(
-            f"{path}: column '{name}' holds text; regression needs numbers: use "
-            "--task classification"
-        )
-    names = () if source.names is None else (name,)
-    every = (
-        filter_rows(source, HashSplit(0.0, 1.0, seed, name))
-        if target.missing
-        else source,
-        *names,
-    )
-    if not arguments.test_size:
-        return Split(every, every, None, target, target)
-    share = scored_share(source, target.n_known, arguments.test_size)
-    drawn = drawn_rows(source, share, seed, name)
-    if drawn is None:
-        raise CommandError(
-            f"{path}: the test split has no rows; give more rows, or a larger "
-            "--test-size"
-        )
-    X, test = with_target(drawn, name, task, path)
-    train = filter_rows(source, HashSplit(share, 1.0, seed, name))
-    return Split((train, *names), every, (X, test), target.without(test), target)
 
 
 def _scored_and_saved(arguments: Fit, split: Split, task: str) -> Facts:
@@ -449,6 +373,7 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> Facts:
     return {
         "rows_train": split.train_target.n_known,
         "rows_test": 0 if split.test is None else len(split.test[1].values),
+        "rows_test_are": split.said or None,
         "scores": scored,
         "references": others,
         "baseline": split.train_target.described_baseline(task),
@@ -540,7 +465,8 @@ def _check_columns(
     There are none on columns whose being text is explained in `notes`, nor on usual
     targets.
     """
-    X = table.drop_columns([target.name])
+    beside = [arguments.group] if arguments.group else []
+    X = table.drop_columns([target.name, *beside])
     if not any(column.null_count < len(column) for column in X.columns):
         raise CommandError(
             f"{arguments.data}: no column to learn from: every column but the target "

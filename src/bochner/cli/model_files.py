@@ -66,6 +66,18 @@ class SavedModel:
     description: Facts
 
     @property
+    def rows_held_out(self) -> str:
+        """What the rows are that `fit` held out, where chance did not draw them."""
+        options = self.options or []
+        for option, words in (
+            ("--group", "whole groups of '{}'"),
+            ("--time", "the latest by '{}'"),
+        ):
+            if option in options[:-1]:
+                return words.format(options[options.index(option) + 1])
+        return ""
+
+    @property
     def columns(self) -> list[str] | None:
         """Names of the columns that the model needs, None where it was fitted on a
         nameless array.

@@ -226,6 +226,24 @@ DayOrMonth = Annotated[
         "be either.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        autocompletion=_columns,
+        help="A column of groups, such as patients: rows of a group are never on both "
+        "sides of a split, and it is no input.",
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        autocompletion=_columns,
+        help="A column of dates or numbers: the latest rows are the test split, and "
+        "earlier ones never judge later ones.",
+    ),
+]
 TestSize = Annotated[
     float,
     typer.Option(

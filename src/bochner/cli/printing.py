@@ -191,6 +191,14 @@ def _fit(console: Console, report: Facts) -> None:
     _facts(console, facts.items())
 
 
+def _test_rows(report: Facts) -> str:
+    """How many rows were held out, and which."""
+    if not report["rows_test"]:
+        return "no rows, so there is no score"
+    which = report["rows_test_are"]
+    return f"{report['rows_test']:,} rows" + (f", {cut(which)}" if which else "")
+
+
 def _fit_details(console: Console, report: Facts) -> None:
     """All that is known of a fit."""
     facts = {
@@ -199,9 +207,7 @@ def _fit_details(console: Console, report: Facts) -> None:
         "task": _task(report),
         **model_lines(report["model"]),
         "training": f"{report['rows_train']:,} rows",
-        "test": f"{report['rows_test']:,} rows"
-        if report["rows_test"]
-        else "no rows, so there is no score",
+        "test": _test_rows(report),
     }
     _facts(console, facts.items())
     _candidates(console, report["model"])
@@ -271,6 +277,8 @@ def _score_lines(report: Facts) -> dict[str, str]:
         ]
         more = "; ".join(part for part in beside if part)
         where = "" if lines else f" on {report['rows_test']:,} test rows"
+        which = report.get("rows_test_are")
+        where += f", {cut(which)}" if which and not lines else ""
         lines[NAMES[key]] = f"{value}{asked}{where}" + (f" ({more})" if more else "")
     return lines
 

@@ -119,12 +119,12 @@ def _learned_rows(
 ) -> tuple[Any, Any]:
     """A share of the training rows and their targets, drawn by chance."""
     if isinstance(train[0], TableSource):
-        source, *names = train
+        source, *names = train[:2]
         drawn = read_rows(filter_rows(source, HashSplit(0.0, share, 1, *names)))
         assert drawn is not None
         X, target = with_target(drawn, names[0] if names else "target", task, path)
         return X, target.values
-    X, y = train
+    X, y = train[:2]
     if share == 1:
         return X, y
     rows = np.sort(

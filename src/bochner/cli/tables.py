@@ -152,12 +152,16 @@ def scored_share(source: TableSource, n_rows: int, share: float) -> float:
 
 
 def drawn_rows(
-    source: TableSource, share: float, seed: int, target: str | None
+    source: TableSource,
+    share: float,
+    seed: int,
+    target: str | None,
+    group: str | None = None,
 ) -> Batch | None:
-    """A share of the rows, drawn by a hash of their content, of those that have a
-    target; None where there are none.
+    """A share of the rows, drawn by a hash of their content, or of their group, of
+    those that have a target; None where there are none.
     """
-    return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target)))
+    return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target, group)))
 
 
 def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:

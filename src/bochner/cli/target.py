@@ -48,6 +48,8 @@ class Target:
         Where they are in the table.
     missing : int
         Rows without a value.
+    group : array of shape (n,) or None
+        Of rows that belong together.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Target:
     values: NDArray
     rows: NDArray
     missing: int
+    group: NDArray | None = None
 
     def take(self, positions: NDArray) -> Target:
         """Some of the values."""
@@ -581,7 +584,7 @@ def score(
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)
     scored = scores.regression(
-        target.values, _finite_predictions(model.predict(X)), baseline
+        target.values, _finite_predictions(model.predict(X)), baseline, target.group
     )
     if not getattr(model, "uncertainty", False):
         return scored, []
@@ -592,7 +595,8 @@ def score(
         if coverage is not None:
             raise
         return scored, [f"Intervals are not scored: {error}"]
-    return scored | scores.intervals(target.values, interval, asked), []
+    ends = scores.intervals(target.values, interval, asked, target.group)
+    return scored | ends, []
 
 
 def _score_classes(
@@ -610,7 +614,11 @@ def _score_classes(
         )
     predicted = np.searchsorted(model.classes_, model.predict(X))
     scored = scores.classification(
-        labels, predicted, _finite_predictions(model.predict_proba(X)), baseline
+        labels,
+        predicted,
+        _finite_predictions(model.predict_proba(X)),
+        baseline,
+        target.group,
     )
     unknown = len(labels) - len(known)
     some = (

@@ -306,7 +306,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
         some = drawn(counted)
-        values_of_some = np.column_stack(list(self._values(X, index, some)))
+        values_of_some = np.column_stack(list(self.values_of(X, index, some)))
         low, high = farthest_fences(values_of_some)
         for j, values, *ends in zip(index, values_of_some.T, low, high, strict=True):
             stand_in = stand_in_for_missing(values)
@@ -325,7 +325,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         summary = self.statistic_.summary
         reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
         far = np.flatnonzero(reaches).tolist()
-        columns = self._values(X, [index[i] for i in far])
+        columns = self.values_of(X, [index[i] for i in far])
         for i, (values,) in zip(far, (own.T for own in columns), strict=True):
             j = index[i]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
@@ -386,7 +386,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         own = _in_distinct_rows(None if weight is None else weight[some], hashes)
         numeric = [j for j in numbers[0].index.tolist() if j not in refused]
         alike = dict[tuple[float, ...], dict[int, OrderTest]]()
-        for j, values in zip(numeric, self._values(few, numeric), strict=True):
+        for j, values in zip(numeric, self.values_of(few, numeric), strict=True):
             if (used := few_integers(values[:, 0])) is not None:
                 tests = alike.setdefault(tuple(used), {})
                 tests[j] = order_test(values[:, 0], targets, own)
@@ -397,7 +397,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for j in tests
         ]
         codes = dict[str, NDArray]()
-        for j, values in zip(chosen, self._values(X, chosen), strict=True):
+        for j, values in zip(chosen, self.values_of(X, chosen), strict=True):
             found = np.unique(values[~np.isnan(values)])
             codes |= {str(j): found} if len(found) <= MOST_CODES else {}
         return self._but(_codes=codes)._settled_again() if codes else self
@@ -441,7 +441,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         weight, fold = _weight_and_folds(X, weight, seed)
         left_out = list[str]()
-        columns = self._values(X, [column.index for column in tested])
+        columns = self.values_of(X, [column.index for column in tested])
         for column, (codes, _) in zip(tested, columns, strict=True):
             enough = INTERACTING_CODED if column.coded else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
@@ -553,7 +553,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             known = column.means
             if known is None if again else not column.coded:
                 continue
-            ((codes, labels),) = self._values(X, [column.index])
+            ((codes, labels),) = self.values_of(X, [column.index])
             directions = None if known is None else known.directions
             pair = level_means(codes, labels, fold, y, weight, directions)
             if pair is not None:
@@ -897,7 +897,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             require_names(self.statistic_.names, X)
         return X
 
-    def _values(
+    def values_of(
         self, X: Any, columns: Sequence[int], rows: Any = slice(None)
     ) -> Iterator[Any]:
         """Yield the values of some columns, of which the statistic knows the kind."""

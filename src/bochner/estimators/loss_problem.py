@@ -318,7 +318,7 @@ class LossProblem:
         losses = [
             self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)
         ]
-        gain, noise = mean_and_error(losses[0] - losses[1], first.weight)
+        gain, noise = mean_and_error(losses[0] - losses[1], first.weight, first.group)
         return gain > POLICY.clear * noise
 
     def predictions_at(self, start: WarmStart) -> HeldOutPredictions:

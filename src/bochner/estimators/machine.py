@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.table import TableEncoder
@@ -275,6 +276,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Rows with the weights that parameters give them."""
         return rows
 
+    def _counts_groups(self) -> bool:
+        """Whether what refit calibrates again counts groups."""
+        return False
+
     def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
         """Predictions for all rows by machines without their fold; None where none
         are wanted.
@@ -360,6 +365,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         targets = self._learn_target(rows)
         rows = self._timely(rows, targets(rows.target.y[:1]).shape[1], budget)
         prepared, _ = self._encode(rows, targets, "whole", budget)
+        self._note_rows_that_belong_together(rows, targets)
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
         crossed = self._cross_fit(rows, prepared)
@@ -378,6 +384,31 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, prepared, design)
         return self._measured((found or solution).unseen, prepared)
+
+    def _note_rows_that_belong_together(
+        self, rows: TrainingRows, targets: Targets
+    ) -> None:
+        """Say where rows that judge the fit may be much like those that it is fitted
+        to, unless it is given which do.
+        """
+        is_judged = self._request.learnable() or self._request.needs_unseen
+        if rows.splits is not None or rows.y is None or not is_judged:
+            return
+        if name := column_of_groups(self.encoder_, rows.X, self._seed()):
+            warn(
+                f"Rows that share a value of {name!r} are much alike in the other "
+                "columns. If new rows come with new values of it, pass this column as "
+                f"groups= (--group {name!r} in the command): else rows are judged by "
+                "others like them, and scores and intervals promise too much."
+            )
+        if name := column_of_time(self.encoder_, rows.X, targets(rows.y)):
+            warn(
+                f"Targets of neighbours in {name!r} are much alike. If new rows are "
+                f"later ones, sort the rows by {name!r} and pass "
+                f"cv=TimeSeriesSplit() (--time {name!r} in the command): else rows "
+                "are judged by their neighbours on both sides, and scores and "
+                "intervals promise too much."
+            )
 
     def _measured(self, unseen: Any, prepared: Prepared) -> Self:
         """The model, with the importance of the columns by errors of rows left out."""
@@ -416,6 +447,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         prepared, source = self._encode(
             rows, self._learn_target(rows), "streamed", budget
         )
+        self._note_rows_that_belong_together(rows, self._known_targets())
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
         with self._progress(prepared) as advance:
@@ -439,6 +471,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         stays that of the fit.
         """
         check_is_fitted(self)
+        if groups is None and self._counts_groups():
+            raise ValueError(
+                "The intervals of this model hold for new groups: pass groups= to "
+                "refit too, or fit again without groups."
+            )
         self._outdate_importance()
         needs_all = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
         refusal = (

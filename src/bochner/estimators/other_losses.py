@@ -727,7 +727,7 @@ def _gain_of_both(
     before = before.distinct()
     one = log_losses(before, link_of(before, max(before.targets.shape[1], 2)))
     two = log_losses(stacked, np.array([1.0, 0.0]), np.inf)
-    gain, noise = mean_and_error(one - two, before.weight)
+    gain, noise = mean_and_error(one - two, before.weight, before.group)
     share = before.weight / before.weight.sum()
     text = (
         f"at first sight the log loss is {share @ one:.4f}, and {share @ two:.4f} with "
@@ -950,9 +950,9 @@ def _better(squared: ClassFit, other: ClassFit, worthwhile: float) -> ClassFit:
     one = log_losses(before, squared.link, squared.largest)
     two = log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
-    gain, noise = mean_and_error(one - two, before.weight)
+    gain, noise = mean_and_error(one - two, before.weight, before.group)
     missed, missed_noise = mean_and_error(
-        _misses(after) - _misses(before), before.weight
+        _misses(after) - _misses(before), before.weight, before.group
     )
     name = "both losses" if other.stack is not None else "the logistic loss"
     text = (

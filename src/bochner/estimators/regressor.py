@@ -614,6 +614,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 f"{other.y.shape}: give as many targets."
             )
 
+    def _counts_groups(self) -> bool:
+        spread = vars(self).get("spread_")
+        return spread is not None and spread.scores.unit == "groups"
+
     def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> CrossFitted | None:
         if not self.uncertainty:
             return None

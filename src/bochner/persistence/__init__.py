@@ -94,7 +94,8 @@ def save(
 
     The file replaces `path` only once it is complete. The same model gives the same
     bytes. A NumPy generator as `random_state` is saved as None, because what was drawn
-    with it is saved too.
+    with it is saved too. Splits as `cv` are saved as None, because they belong to the
+    rows of the fit; a number of folds stays.
 
     Parameters
     ----------

@@ -211,6 +211,8 @@ class Encoder:
                 item, np.random.Generator | np.random.RandomState
             ):
                 item = None
+            if name == "cv" and not isinstance(item, int):
+                item = None  # which belongs to the rows of the fit
             state[name] = self.node(item, f"{path}.{name}")
         return state
 

@@ -177,6 +177,8 @@ class Origin:
         Numbers of the rows in their table, where it is known.
     lines : tuple of str
         What makes the page again; empty for Python's lines.
+    rows_held_out : str
+        What the rows are that the fit held out, where chance did not draw them.
     """
 
     target: str | None = None
@@ -188,6 +190,7 @@ class Origin:
     numbers: NDArray | None = None
     share: float = 1.0
     lines: tuple[str, ...] = ()
+    rows_held_out: str = ""
 
 
 @dataclass(frozen=True)

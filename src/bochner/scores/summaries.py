@@ -81,6 +81,7 @@ def classification(
     predicted: NDArray,
     proba: NDArray,
     baseline: ArrayLike | None = None,
+    group: NDArray | None = None,
 ) -> dict[str, Any]:
     """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of
     equal counts.
@@ -99,6 +100,8 @@ def classification(
     baseline : array of shape (K,), optional
         Shares of the classes in training, or else in these rows: the baseline predicts
         the most frequent one, with these probabilities.
+    group : int array of shape (n,), optional
+        Of rows that belong together; errors are then those of groups.
     """
     n = len(labels)
     right = predicted == labels
@@ -116,12 +119,15 @@ def classification(
         p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean())
     )
     accuracy["interval"] = wilson_interval(p, n).tolist()
+    if group is not None:
+        accuracy |= _share_of_groups(right, group)
+    known_group = None if group is None else group[known]
     given = (proba[known], np.tile(shares, (len(rows), 1)))
     calibration = [_calibration_error(rows, p) if len(rows) else None for p in given]
     return {
         "accuracy": accuracy,
-        "log_loss": _mean(loss, plain),
-        "brier": _mean(*(_squares(rows, p) for p in given)),
+        "log_loss": _mean(loss, plain, known_group),
+        "brier": _mean(_squares(rows, given[0]), _squares(rows, given[1]), known_group),
         "calibration_error": _score(calibration[0], None, calibration[1]),
     }
 
@@ -137,7 +143,9 @@ def _calibration_error(rows: NDArray, proba: NDArray) -> float:
     return expected_calibration_error(*judged_event(rows, np.clip(proba, 0, 1)))
 
 
-def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
+def intervals(
+    y: NDArray, interval: NDArray, coverage: float, group: NDArray | None = None
+) -> dict[str, Any]:
     """Coverage, mean width and Winkler's interval score, which have no baseline.
 
     Parameters
@@ -146,23 +154,33 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
     interval : array of shape (n, 2)
     coverage : float
         That was requested.
+    group : int array of shape (n,), optional
+        Of rows that belong together; errors are then those of groups.
     """
     covered = interval_coverage(y, interval)
     widths = np.diff(interval)[:, 0]
     losses = interval_losses(y, interval, coverage)
     shares = _score(covered, math.sqrt(covered * (1 - covered) / len(y)), None)
     shares["interval"] = wilson_interval(covered, len(y)).tolist()
+    if group is not None:
+        inside = (interval[:, 0] <= y) & (y <= interval[:, 1])
+        shares |= _share_of_groups(inside, group)
     return {
         "interval_coverage": shares | {"asked_for": coverage},
         "interval_width": _score(
-            interval_width(interval), _standard_error(widths), None, low=0.0
+            interval_width(interval), _standard_error(widths, group), None, low=0.0
         ),
-        "interval_score": _score(losses.mean(), _standard_error(losses), None, low=0.0),
+        "interval_score": _score(
+            losses.mean(), _standard_error(losses, group), None, low=0.0
+        ),
     }
 
 
 def regression(
-    y: NDArray, predicted: NDArray, baseline: float | None = None
+    y: NDArray,
+    predicted: NDArray,
+    baseline: float | None = None,
+    group: NDArray | None = None,
 ) -> dict[str, Any]:
     """R^2 and the root of the mean squared error (RMSE).
 
@@ -175,6 +193,8 @@ def regression(
     y, predicted : arrays of shape (n,)
     baseline : float, optional
         What the baseline predicts: the mean of the target in training, or else of y.
+    group : int array of shape (n,), optional
+        Of rows that belong together; errors are then those of groups.
     """
     mean = y.mean() if baseline is None else baseline
     errors = (y - predicted) ** 2
@@ -182,7 +202,7 @@ def regression(
     spread = (y - y.mean()) ** 2
     rmse = math.sqrt(errors.mean())
     total = spread.mean()
-    error = _standard_error(errors)
+    error = _standard_error(errors, group)
     se = None if error is None else error / (2 * rmse) if rmse else 0.0
     scores = {
         "r2": _score(None, None, None),
@@ -190,22 +210,46 @@ def regression(
     }
     if total > 0:
         ratio = errors.mean() / total
-        spread_of = _standard_error(errors - ratio * spread)
+        spread_of = _standard_error(errors - ratio * spread, group)
         se = None if spread_of is None else spread_of / total
         scores["r2"] = _score(1 - ratio, se, 1 - plain.mean() / total, high=1.0)
     return scores
 
 
-def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:
+def _mean(
+    values: NDArray, plain: NDArray, group: NDArray | None = None
+) -> dict[str, Any]:
     if not len(values):
         return _score(None, None, None)
-    return _score(values.mean(), _standard_error(values), plain.mean(), low=0.0)
+    error = _standard_error(values, group)
+    return _score(values.mean(), error, plain.mean(), low=0.0)
 
 
-def _standard_error(values: NDArray) -> float | None:
+def _standard_error(values: NDArray, group: NDArray | None = None) -> float | None:
+    """Standard error of the mean of rows; where these belong to groups, that of a ratio
+    of sums over groups (Cochran, 1977). None for one row or group.
+    """
+    if group is not None:
+        _, number = np.unique(group, return_inverse=True)
+        sums = np.bincount(number, values - values.mean())
+        n_groups = len(sums)
+        spread = np.square(sums).sum() * n_groups / max(n_groups - 1, 1)
+        return float(math.sqrt(spread) / len(values)) if n_groups > 1 else None
     if len(values) > 1:
         return float(values.std(ddof=1) / math.sqrt(len(values)))
     return None
+
+
+def _share_of_groups(are_right: NDArray, group: NDArray) -> dict[str, Any]:
+    """Standard error and interval of a share of rows that belong to groups: Wilson's,
+    of as many independent rows as have that error, or of one a group.
+    """
+    error = _standard_error(are_right.astype(np.float64), group)
+    share = float(are_right.mean())
+    n_groups = len(np.unique(group))
+    n = share * (1 - share) / error**2 if error else n_groups
+    interval = wilson_interval(share, min(n, len(group)))
+    return {"standard_error": error, "interval": interval.tolist()}
 
 
 def _score(

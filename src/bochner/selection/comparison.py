@@ -111,6 +111,7 @@ class Race:
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         self.weight_out = self.validator.weight_out
+        self.group_out = self.validator.group_out
         self.first_fold: Race | None = None
 
     @contextmanager
@@ -217,6 +218,8 @@ class Race:
             for one in near
         ]
         self.weight_out = np.concatenate([race.weight_out for race in races])
+        if self.group_out is not None:
+            self.group_out = np.concatenate([race.group_out for race in races])
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
@@ -244,10 +247,9 @@ class Race:
 
         sizes = [max(n // 4, 1), max(n // 2, 1), n]
         found = in_threads(losses, sizes)
-        means, errors = zip(
-            *(mean_and_error(one, validator.weight_out) for one in found), strict=True
-        )
-        gain, error = mean_and_error(found[1] - found[2], validator.weight_out)
+        out = validator.weight_out, validator.group_out
+        means, errors = zip(*(mean_and_error(one, *out) for one in found), strict=True)
+        gain, error = mean_and_error(found[1] - found[2], *out)
         scale = means[1] if 0 < means[1] < np.inf else np.inf
         return RowsCurve(sizes, list(means), list(errors), gain / scale, error / scale)
 
@@ -291,7 +293,7 @@ class Race:
         """
         gain = other - one
         return average(gain, self.weight_out) > clear * standard_error(
-            gain, self.weight_out
+            gain, self.weight_out, self.group_out
         )
 
     def report(self, chosen: str, reason: str) -> Report:
@@ -341,8 +343,10 @@ class Race:
 
     def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
         """A candidate for the report, and how it compares with the chosen one."""
-        noise = standard_error(one.trial.losses, self.weight_out)
-        behind, error = mean_and_error(one.losses - best.losses, self.weight_out)
+        noise = standard_error(one.trial.losses, self.weight_out, self.group_out)
+        behind, error = mean_and_error(
+            one.losses - best.losses, self.weight_out, self.group_out
+        )
         lost = "as good within the noise"
         if behind >= POLICY.clear * error:
             where = " at a small size" if one.larger else ""

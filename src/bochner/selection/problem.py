@@ -112,6 +112,7 @@ class Problem:
             self.seed,
             former.budget,
             rows.fit.splits,
+            rows.out.group,
         )
         return (
             replace(self, split=rows, validator=validator)
@@ -267,9 +268,9 @@ def prepare(
     if rows is None:
         return None
     trials = budget.part(POLICY.chosen_share)
-    fit = rows.fit
+    fit, out = rows.fit, rows.out
     validator = Validator(
-        fit.whole(), rows.out.whole(), classes, seed, trials, fit.splits
+        fit.whole(), out.whole(), classes, seed, trials, fit.splits, out.group
     )
     return (
         Problem(rows, validator, column_groups, column_units, space, budget, seed)

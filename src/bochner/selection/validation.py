@@ -55,15 +55,24 @@ def average(losses: NDArray, weight: NDArray) -> float:
     return mean if np.isfinite(mean) else np.inf
 
 
-def standard_error(losses: NDArray, weight: NDArray) -> float:
-    """Standard error of the weighted mean."""
+def standard_error(
+    losses: NDArray, weight: NDArray, group: Indices | None = None
+) -> float:
+    """Standard error of the weighted mean; that of sums over groups, where the rows of
+    a group, (n,), are alike.
+    """
     share = weight / weight.sum()
-    return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
+    deviations = share * (losses - share @ losses)
+    if group is not None:
+        deviations = np.bincount(group, deviations)
+    return float(np.sqrt(np.square(deviations).sum()))
 
 
-def mean_and_error(losses: NDArray, weight: NDArray) -> tuple[float, float]:
+def mean_and_error(
+    losses: NDArray, weight: NDArray, group: Indices | None = None
+) -> tuple[float, float]:
     """Weighted mean, and its standard error."""
-    return float(weight / weight.sum() @ losses), standard_error(losses, weight)
+    return float(weight / weight.sum() @ losses), standard_error(losses, weight, group)
 
 
 def never(least: NDArray) -> bool:
@@ -276,6 +285,8 @@ class Validator:
         Of all trials: iterations end with it.
     splits : RowSplits, optional
         Of the training rows: which of them belong together.
+    group_out : int array, optional
+        Groups of the validation rows.
 
     Attributes
     ----------
@@ -294,10 +305,12 @@ class Validator:
         seed: int,
         budget: Budget | None = None,
         splits: RowSplits | None = None,
+        group_out: Indices | None = None,
     ) -> None:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
         self.seed = seed
         self.splits = splits
+        self.group_out = group_out
         self.classes = classes
         self.is_classifier = classes
         self.targets = targets
@@ -350,7 +363,7 @@ class Validator:
 
     def standard_error(self, losses: NDArray) -> float:
         """Standard error of the weighted mean loss."""
-        return standard_error(losses, self.weight_out)
+        return standard_error(losses, self.weight_out, self.group_out)
 
     def iterate(
         self, features: FeatureMap, penalties: NDArray, steps: int, clear: float = 0.0
@@ -376,7 +389,7 @@ class Validator:
         trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
         best = int(np.argmin(trace.least))
         gains = (
-            mean_and_error(losses - trace.losses[best], self.weight_out)
+            mean_and_error(losses - trace.losses[best], self.weight_out, self.group_out)
             for losses in trace.losses
         )
         k = next(
@@ -491,7 +504,8 @@ class HeldOutPredictions(NamedTuple):
         )
         targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
         targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
-        return HeldOutPredictions(self.predicted[first], targets, total)
+        groups = None if self.group is None else self.group[first]
+        return HeldOutPredictions(self.predicted[first], targets, total, group=groups)
 
 
 class HeldOutRun(NamedTuple):

@@ -29,12 +29,15 @@ class HashSplit:
     seed : int
     target : str or None
         Column that is no part of the content, and must have a value.
+    group : str or None
+        Column that alone decides, so that rows with one value go together.
     """
 
     low: float = 0.0
     high: float = 1.0
     seed: int = 0
     target: str | None = None
+    group: str | None = None
 
     def rows(self, batch: Batch) -> NDArray[np.bool_]:
         """Which rows of a batch are kept, shape (b,)."""
@@ -43,6 +46,8 @@ class HashSplit:
         if self.target is not None and isinstance(X, pa.Table):
             kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
             X = X.drop_columns([self.target])
+        if self.group is not None:
+            X = X.select([self.group])
         if self.low > 0 or self.high < 1:
             numbers = uniform(row_hashes(X), self.seed)
             kept = kept & (numbers >= self.low) & (numbers < self.high)

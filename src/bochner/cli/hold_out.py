@@ -1,0 +1,247 @@
+"""Rows that a fit of the command learns from, and rows that are held out of it: by
+chance, whole groups, or the latest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bochner.cli.failures import CommandError, Facts
+from bochner.cli.tables import drawn_rows, fitted_encoder, scored_share
+from bochner.cli.target import (
+    Target,
+    TargetSummary,
+    read_target,
+    split_rows,
+    with_target,
+)
+from bochner.data.encodings import TextColumn
+from bochner.sources.base import TableSource
+from bochner.sources.hash_split import HashSplit, filter_rows
+
+if TYPE_CHECKING:
+    from bochner.cli.fitting import Fit
+
+FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
+# One to test, and two of which one can judge a fit to the other
+FEWEST_GROUPS = 3
+TEXT = {"text", "category"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to learn from, and rows that are held out of them.
+
+    Attributes
+    ----------
+    train, all_rows : tuple
+        Arguments of the estimator's `fit`: for the rows that are not held out, and for
+        all rows with a target.
+    test : tuple of rows and Target, or None
+        The rows that are held out.
+    train_target, target : TargetSummary
+        Of the rows that are not held out, and of all.
+    said : str
+        What the rows held out are, where these are not drawn by chance.
+    """
+
+    train: tuple[Any, ...]
+    all_rows: tuple[Any, ...]
+    test: tuple[Any, Target] | None
+    train_target: TargetSummary
+    target: TargetSummary
+    said: str = ""
+
+
+def hold_out(
+    table: pa.Table | TableSource,
+    target: TargetSummary,
+    task: str,
+    arguments: Fit,
+    notes: list[str],
+) -> Split:
+    """Hold out a share of the rows that have a target.
+
+    Rows with equal features stay together: of a table in memory with as much of each
+    class as there is in all rows, else by a hash of the content of each row. Where
+    groups are named, whole ones are held out; where time is, the latest rows.
+    """
+    if isinstance(table, TableSource):
+        return _hold_out_by_content(table, target, task, arguments)
+    own = read_target(table, target.name, arguments.data)
+    own = own.as_numbers(arguments.data) if task == "regression" else own
+    X = table.drop_columns([target.name])
+    X = X.take(pa.array(own.rows)) if own.missing else X
+    if arguments.time is not None:
+        order = _order_in_time(X, arguments)
+        X = X.take(pa.array(order))
+        own = own.take(order)
+    groups = None
+    if arguments.group is not None:
+        groups = _groups(X, arguments)
+        X = X.drop_columns([arguments.group])
+    size = arguments.test_size
+    if size and X.num_rows < FEWEST_SPLIT:
+        found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
+        raise CommandError(
+            f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or "
+            "use --test-size 0"
+        )
+
+    def given(rows: NDArray | slice) -> tuple[Any, ...]:
+        some = X if isinstance(rows, slice) else X.take(pa.array(rows))
+        beside = () if groups is None else (None, groups[rows])
+        return some, own.values[rows], *beside
+
+    every = given(slice(None))
+    whole = TargetSummary.of(own)
+    if not size:
+        return Split(every, every, None, whole, whole)
+    said = ""
+    seed = arguments.parameters["seed"]
+    if groups is not None:
+        train, test = _split_groups(groups, own, task, size, seed, arguments)
+        n_groups = len(set(groups[test].tolist()))
+        said = f"{n_groups:,} whole groups of '{arguments.group}'"
+    elif arguments.time is not None:
+        train, test = np.split(
+            np.arange(X.num_rows), [X.num_rows - math.ceil(size * X.num_rows)]
+        )
+        said = f"the latest by '{arguments.time}'"
+    else:
+        train, test = split_rows(X, own, task, size, seed, notes)
+    return Split(
+        given(train),
+        every,
+        (X.take(pa.array(test)), _in_groups(own.take(test), groups, test)),
+        TargetSummary.of(own.take(train)),
+        whole,
+        said,
+    )
+
+
+def _in_groups(target: Target, groups: NDArray | None, rows: NDArray) -> Target:
+    """Targets of some rows, with the groups of these."""
+    return target if groups is None else replace(target, group=groups[rows])
+
+
+def facts_of_split(arguments: Fit, split: Split) -> Facts:
+    """By what rows were held out, for the report."""
+    by = "group" if arguments.group else "time" if arguments.time else "chance"
+    return {"by": by, "column": arguments.group or arguments.time}
+
+
+def _groups(X: pa.Table, arguments: Fit) -> NDArray:
+    """To which group each row belongs."""
+    column = X[arguments.group]
+    if column.null_count:
+        raise CommandError(
+            f"{arguments.data}: column '{arguments.group}' is missing in "
+            f"{column.null_count:,} rows: give each a group, of its own if it belongs "
+            "to none"
+        )
+    return column.to_numpy()
+
+
+def _split_groups(
+    groups: NDArray,
+    target: Target,
+    task: str,
+    size: float,
+    seed: int,
+    arguments: Fit,
+) -> tuple[NDArray, NDArray]:
+    """Whole groups to learn and to test, of classes with about equal shares."""
+    from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
+
+    n_groups = len(set(groups.tolist()))
+    if n_groups < FEWEST_GROUPS:
+        raise CommandError(
+            f"{arguments.data}: column '{arguments.group}' has {n_groups} "
+            f"group{'s' * (n_groups > 1)}, and a score needs {FEWEST_GROUPS}: use "
+            "--test-size 0, or leave out --group"
+        )
+    n_folds = min(max(round(1 / size), 2), n_groups)
+    splitter: Any = GroupShuffleSplit(1, test_size=size, random_state=seed)
+    if task == "classification" and size <= 1 / 2:
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+    train, test = next(splitter.split(target.values, target.values, groups))
+    return np.sort(train), np.sort(test)
+
+
+def _order_in_time(X: pa.Table, arguments: Fit) -> NDArray:
+    """Numbers of the rows from the earliest to the latest."""
+    from bochner.cli.fitting import asked_of_text
+
+    column = X.select([arguments.time])
+    how_text_is_read = asked_of_text(arguments.parameters) | {"text_features": None}
+    encoder = fitted_encoder(column, lambda note: None, how_text_is_read)
+    place = f"{arguments.data}: column '{arguments.time}'"
+    if any(isinstance(one, TextColumn) for one in encoder.columns_):
+        raise CommandError(
+            f"{place} holds text that is not read as dates; --time needs dates or "
+            "numbers"
+        )
+    (values,) = encoder.values_of(column, [0])
+    time = np.asarray(values, np.float64).reshape(len(values), -1)[:, 0]
+    missing = np.isnan(time)
+    if missing.any():
+        raise CommandError(
+            f"{place} is missing in {np.count_nonzero(missing):,} rows; --time needs "
+            "one for each row"
+        )
+    return np.argsort(time, kind="stable")
+
+
+def _hold_out_by_content(
+    source: TableSource, target: TargetSummary, task: str, arguments: Fit
+) -> Split:
+    """As `hold_out`, of a table that stays where it is; no more rows are held out
+    than tell the score.
+    """
+    path = arguments.data
+    name = target.name
+    group = arguments.group
+    seed = arguments.parameters["seed"]
+    if task == "regression" and target.kind in TEXT:
+        raise CommandError(
+            f"{path}: column '{name}' holds text; regression needs numbers: use "
+            "--task classification"
+        )
+    if arguments.time is not None:
+        raise CommandError(
+            f"{path}: --time sorts the rows in memory, and these are too many, or "
+            "--sample is given: give fewer rows, or leave out --time"
+        )
+    names = () if source.names is None else (name,)
+    beside = () if group is None else (None, group)
+    with_a_target = source
+    if target.missing:
+        with_a_target = filter_rows(source, HashSplit(0.0, 1.0, seed, name))
+    every = (with_a_target, *names, *beside)
+    if not arguments.test_size:
+        return Split(every, every, None, target, target)
+    share = scored_share(source, target.n_known, arguments.test_size)
+    drawn = drawn_rows(source, share, seed, name, group)
+    if drawn is None:
+        raise CommandError(
+            f"{path}: the test split has no rows; give more rows, or a larger "
+            "--test-size"
+        )
+    X, test = with_target(drawn, name, task, path)
+    said = ""
+    if group is not None:
+        groups = X[group].to_numpy()
+        test = _in_groups(test, groups, test.rows)
+        said = f"{len(set(groups.tolist())):,} whole groups of '{group}'"
+        X = X.drop_columns([group])
+    train = filter_rows(source, HashSplit(share, 1.0, seed, name, group))
+    return Split(
+        (train, *names, *beside), every, (X, test), target.without(test), target, said
+    )
