@@ -33,6 +33,7 @@ from conformal import adaptive_sets, fitted_and_held_out, least_sets, quantile_i
 from coverage_levels import coverage
 from datasets import Split, categorised, load
 from forest import LENGTHSCALES
+from groups import grouped
 from report import Row
 from runner import QUICK, elapsed, repeats, run, size
 
@@ -447,6 +448,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "sets covtype": lambda: sets("covtype, seven types", forest(), **LARGE_TREES),
     "sets mnist": lambda: sets("mnist", prepared("mnist")),
     "logistic": logistic,
+    "groups": grouped,
 }
 
 
