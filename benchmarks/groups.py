@@ -127,8 +127,12 @@ def in_sets(knows: bool, seed: int) -> list[float]:
     model = KernelMachineClassifier(random_state=seed).fit(table.X, labels, **given)
     found = [np.nan, np.nan]
     for level in LEVELS:
-        sets = model.predict_set(table.X_new, level)
-        found.append(sets[np.arange(len(new)), new].mean())
+        try:
+            sets = model.predict_set(table.X_new, level)
+        except ValueError:
+            found.append(np.nan)
+        else:
+            found.append(sets[np.arange(len(new)), new].mean())
     return found
 
 

@@ -444,3 +444,18 @@ def test_the_reported_loss_is_that_of_cross_validation():
     assert abs(chosen.loss - by_group.mean() / scale) < 3 * error
     by_chance = KernelMachineRegressor(random_state=0).fit(rows, y).report_
     assert min(one.loss for one in by_chance.candidates) < 0.2 * by_group.mean() / scale
+
+
+def test_the_report_says_what_judged(fitted, tmp_path):
+    """And the page does not judge sizes by rows that chance draws."""
+    assert "validation rows, whole groups." in str(fitted[0].report_)
+    assert "whole groups" in fitted[0].report_._repr_html_()
+    page = fitted[0].report_html(X, Y, out=tmp_path / "page.html").read_text()
+    assert "compared on 120 validation rows, whole groups" in page.replace("240", "120")
+    assert "no curve against features: the fit was judged by whole groups" in page
+    known = GROUP < 30
+    one = KernelMachineRegressor(random_state=0, time_limit=1.0)
+    one.fit(X[known], Y[known], validation=(X[~known], Y[~known]))
+    assert one.report_.judged_by == "rows that only judge"
+    assert one.set_params(cv=3).fit(X, Y).report_.judged_by == "splits of cv"
+    assert one.set_params(cv=None).fit(X, Y).report_.judged_by == ""

@@ -109,6 +109,34 @@ def test_values_left_out_are_those_of_other_fits(way, weight):
         assert_allclose(found[i], (graph.labelled @ again.fit(other).v)[i], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "weight", [None, RNG.uniform(0.1, 3, N)], ids=["equal", "weighted"]
+)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_groups_left_out_are_those_of_other_fits(way, weight):
+    """The values of each group by a fit to the other groups alone; groups of one row
+    are rows.
+    """
+    graph, _ = graph_with(weight=weight)
+    alone = left_out(graph, way.fit(graph), graph.targets)
+    graph.belong_to(np.arange(N))
+    assert_allclose(left_out(graph, way.fit(graph), graph.targets), alone, atol=1e-8)
+    graph.belong_to(np.arange(N) % 7)
+    found = left_out(graph, way.fit(graph), graph.targets)
+    assert len(np.unique(graph.group)) > 2
+    other, _ = graph_with(weight=weight)
+    for k in np.unique(graph.group):
+        kept = graph.group != k
+        other.labelled, other.targets, other.weight = (
+            part[kept] for part in (graph.labelled, graph.targets, graph.weight)
+        )
+        vars(other).pop("back", None)
+        penalty = graph.weight.sum() / other.weight.sum()
+        again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
+        wanted = (graph.labelled @ again.fit(other).v)[~kept]
+        assert_allclose(found[~kept], wanted, atol=1e-6)
+
+
 def test_one_place_with_a_target_has_nothing_left():
     targets = np.zeros((N, K))
     targets[0, 0] = 1

@@ -18,6 +18,7 @@ from bochner import (
     SemiSupervisedClassifier,
     SemiSupervisedRegressor,
     load,
+    open_source,
     save,
     settings,
 )
@@ -362,3 +363,33 @@ def test_text_of_marks_and_mixed_labels_are_named():
 def test_more_refusals(model, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(MOONS, y)
+
+
+@pytest.mark.parametrize("model", [SemiSupervisedRegressor, SemiSupervisedClassifier])
+def test_groups_choose_and_are_no_input(model, tmp_path):
+    """A named column is as an array; losses are of whole groups, and larger."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(40), 10)
+    X = rng.normal(size=(40, 3))[group] + 0.05 * rng.normal(size=(400, 3))
+    y = X[:, 0] + 2 * rng.normal(size=40)[group]
+    y = y if model is SemiSupervisedRegressor else np.digitize(y, [-1, 1])
+    known = np.where(
+        rng.uniform(size=400) < 0.5, y, -1 if y.dtype.kind == "i" else np.nan
+    )
+    alone = model(random_state=0).fit(X, known)
+    together = model(random_state=0).fit(X, known, groups=group)
+    assert min(together.method_scores_.values()) > 2 * min(
+        alone.method_scores_.values()
+    )
+    frame = pd.DataFrame(X, columns=list("abc")).assign(patient=group, y=known)
+    named = model(random_state=0).fit(frame, "y", groups="patient")
+    assert named.feature_names_in_.tolist() == list("abc")
+    np.testing.assert_allclose(
+        [*named.method_scores_.values()], [*together.method_scores_.values()], rtol=1e-6
+    )
+    with pytest.raises(ValueError, match="one value for each of the 400 rows"):
+        model().fit(X, known, groups=group[:3])
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    with pytest.raises(ValueError, match="groups need all rows in memory"):
+        model().fit(open_source(path, sample=100), "y", groups="patient")

@@ -47,6 +47,13 @@ class RowSplits:
     group: Indices | None = None
     judging_weight: Floats | None = None
 
+    @property
+    def what_judges(self) -> str:
+        """What the rows are that judge, in words."""
+        if self.judging_weight is not None:
+            return "rows that only judge"
+        return "splits of cv" if self.group is None else "whole groups"
+
     def take(self, rows: slice | Indices) -> RowSplits:
         """The splits of some of the rows."""
         return RowSplits(

@@ -872,6 +872,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 codes=self.encoder_.codes,
                 written=self.encoder_.written,
                 left_out=self.encoder_.left_out,
+                judged_by="" if splits is None else splits.what_judges,
             )
         )
         features = self._features(rows) if choice is None else choice.model.features

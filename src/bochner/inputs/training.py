@@ -60,6 +60,8 @@ class TrainingSet(NamedTuple):
     n_rows : int
     engine : Engine
         What runs the passes.
+    group : int array of shape (n,) or None
+        The group of each row, where all are in memory and belong to such.
     """
 
     encoder: TableEncoder
@@ -67,6 +69,7 @@ class TrainingSet(NamedTuple):
     sample: ArraySource
     n_rows: int
     engine: Engine = LOCAL
+    group: NDArray | None = None
 
     def drawn(self, features: Map, seed: int) -> Map:
         """Draw a map for the encoded columns, and show it a sample of the rows; the

@@ -84,8 +84,11 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
 
     What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000
     are drawn, and dense maps have 2,000 features at most, so that all fits together
-    take seconds.
+    take seconds. There is none where the user says which rows judge, as here chance
+    would.
     """
+    if model.report_ is not None and model.report_.judged_by:
+        return None, ""
     drawn = rows.some(HELD_OUT + LEARNED, 1)
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would

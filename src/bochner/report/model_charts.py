@@ -83,7 +83,7 @@ def choice(report: Any) -> dict[str, Markup] | None:
         for one in ranked
     ]
     display = SizeDisplay((), ranked, report.chosen, criterion=report.criterion)
-    caption = f"Candidates, compared on {report.rows_held_out:,} validation rows"
+    caption = f"Candidates, compared on {report.validation_rows}"
     return {
         "chart": display_chart("candidates", "Candidates and their losses", display),
         "table": table(caption, head, rows),

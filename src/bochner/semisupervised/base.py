@@ -64,13 +64,15 @@ class SemiSupervised(RowModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit_graph(self, X: Any, y: Any, sample_weight: Any) -> Graph:
+    def _fit_graph(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any = None
+    ) -> Graph:
         """Find landmarks, and the graph of all rows."""
         self._begin()
         seed = self._seed()
         few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
         dtype = np.dtype(np.float64 if few else np.float32)
-        rows = self._open(X, sample_weight, seed, dtype, y=y)
+        rows = self._open(X, sample_weight, seed, dtype, y=y, groups=groups)
         # Landmarks are found in a sample of the rows
         features = self.features
         if isinstance(features, str):
@@ -91,6 +93,8 @@ class SemiSupervised(RowModel):
         with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
             design = rows.design(self.features_, dtype, advance=advance, fixed=True)
             graph = graph_of(design, rows.source.n_outputs)
+        if rows.group is not None:
+            graph.belong_to(rows.group)
         self.n_labelled_ = len(graph.number)
         return graph
 

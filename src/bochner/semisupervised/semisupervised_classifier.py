@@ -162,7 +162,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     @any_arrays
     @single_threaded_blas()
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> SemiSupervisedClassifier:
         """Fit the model.
 
@@ -174,12 +174,16 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             without one, as in scikit-learn.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, or the column of X that tells it, for rows
+            in memory: the targets of a group are left out together where a method is
+            chosen, so that it suits rows of new groups.
 
         Returns
         -------
         self
         """
-        graph = self._fit_graph(X, y, sample_weight)
+        graph = self._fit_graph(X, y, sample_weight, groups)
         members = graph.targets
         factors = self._factors(graph)
         graph.change_targets(lambda targets: targets * factors)

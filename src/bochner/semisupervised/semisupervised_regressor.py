@@ -108,7 +108,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     @any_arrays
     @single_threaded_blas()
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> SemiSupervisedRegressor:
         """Fit the model.
 
@@ -120,12 +120,16 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             targets counts as without.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, or the column of X that tells it, for rows
+            in memory: the targets of a group are left out together where a method is
+            chosen, so that it suits rows of new groups.
 
         Returns
         -------
         self
         """
-        graph = self._fit_graph(X, y, sample_weight)
+        graph = self._fit_graph(X, y, sample_weight, groups)
         Y = graph.targets[:, :-1]
         weight = graph.weight
         self.mean_ = np.average(Y, axis=0, weights=weight)

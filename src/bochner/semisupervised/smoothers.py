@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
@@ -97,7 +97,11 @@ class Graph(AnchorGraph):
         Targets of these.
     labelled, targets, weight : sparse array (k, m), arrays (k, K) and (k,)
         Rows of A, mean targets and weights of the distinct ones.
+    group : int array of shape (k,) or None
+        Of these, where rows belong to groups.
     """
+
+    group: Indices | None = None
 
     def __init__(self, sums: LabelledSums, dtype: DTypeLike) -> None:
         super().__init__(sums)
@@ -121,6 +125,13 @@ class Graph(AnchorGraph):
         self.targets = (sums_of @ targets) / self.weight[:, np.newaxis]
         self.given = targets
         self.labelled = sp.csr_array(rows[first] @ sp.diags_array(self.root))
+
+    def belong_to(self, group: Indices) -> None:
+        """Take the groups of all rows, (n,): values of a group are then left out
+        together.
+        """
+        # Of equal rows the first one's
+        self.group = group[self.number[np.unique(self.of, return_index=True)[1]]]
 
     def change_targets(self, change: Callable[[NDArray], NDArray]) -> None:
         """Put what ``change`` makes of arrays of targets, row by row, in their
@@ -214,6 +225,8 @@ class Smooth(NamedTuple):
         Mean of the targets where these are taken from it.
     reach : array of shape (l,) or None
         Sum over j of d f_i / d Y_j at a fixed origin, where the targets have one.
+    influences : array of shape (l, l) or None
+        d f_i / d Y_j of all pairs, where values are left out by groups.
     """
 
     v: Floats
@@ -222,6 +235,7 @@ class Smooth(NamedTuple):
     shrinks: bool
     origin: Floats | float = 0.0
     reach: Floats | None = None
+    influences: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -239,7 +253,8 @@ class Spreading:
     def fit(self, graph: Graph) -> Smooth:
         """The function of the targets of a graph."""
         v = self.alpha * graph.spread(self.alpha, graph.back)
-        return Smooth(v, 1.0, _influence(graph, self.alpha)[0], shrinks=False)
+        own, _, pairs = _influence(graph, self.alpha)
+        return Smooth(v, 1.0, own, shrinks=False, influences=pairs)
 
 
 @dataclass(frozen=True)
@@ -259,8 +274,8 @@ class Poisson:
         mean = np.average(graph.targets, axis=0, weights=graph.weight)
         back = graph.back - np.outer(graph.labelled.T @ graph.weight, mean)
         v = self.alpha * graph.spread(self.alpha, back)
-        influence, reach = _influence(graph, self.alpha)
-        return Smooth(v, 1.0, influence, False, mean, reach)
+        influence, reach, pairs = _influence(graph, self.alpha)
+        return Smooth(v, 1.0, influence, False, mean, reach, pairs)
 
 
 @dataclass(frozen=True)
@@ -288,29 +303,34 @@ class SmoothRidge:
         ) + self.penalty * weight.sum() * np.diag(roughness)
         inverse = np.linalg.inv(system)
         c = inverse @ (B.T @ (graph.targets * weight[:, np.newaxis]))
-        return Smooth(
-            V @ c, 0.0, weight * np.einsum("ij,jk,ik->i", B, inverse, B), shrinks=True
-        )
+        own = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
+        pairs = None
+        if graph.group is not None and len(weight) <= MOST_INFLUENCES:
+            pairs = B @ inverse @ B.T * weight
+        return Smooth(V @ c, 0.0, own, shrinks=True, influences=pairs)
 
 
 Smoother = Spreading | Poisson | SmoothRidge
 
 
-def _influence(graph: Graph, alpha: float) -> tuple[Floats | None, Floats | None]:
-    """Derivatives of the values of rows with a target by that of each, and their
-    sums over all targets.
+def _influence(
+    graph: Graph, alpha: float
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Derivatives of the values of rows with a target by that of each, their sums over
+    all targets, and those of all pairs where rows belong to groups.
     """
     rows = graph.labelled
     if rows.shape[0] > MOST_INFLUENCES:
-        return None, None
+        return None, None, None
     found = alpha * graph.spread(alpha, rows.T.toarray())
     own: Floats = np.ravel(rows.multiply(found.T).sum(axis=1))
-    return graph.weight * own, rows @ (found @ graph.weight)
+    pairs = None if graph.group is None else (rows @ found) * graph.weight
+    return graph.weight * own, rows @ (found @ graph.weight), pairs
 
 
 def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
-    """What the function would be in each row with a target, without this target; of
-    shape (l, K).
+    """What the function would be in each row with a target, without this target, or
+    those of its group; of shape (l, K).
 
     Exactly, with the ridge penalty as it is. By Poisson learning, f_i = sum_j G_ij (y_j
     - m) with G = a A M A'diag(w), the mean of the others is m' = m - w_i (y_i - m) /
@@ -319,6 +339,8 @@ def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
         sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i)
         G_ij.
     """
+    if graph.group is not None:
+        return _groups_left_out(graph, smooth, targets)
     if smooth.influence is None:
         return None
     f = graph.labelled @ smooth.v
@@ -334,4 +356,34 @@ def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
         found += (
             np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
         )
+    return found
+
+
+def _groups_left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
+    """As `left_out`, without the targets of the whole group of each row.
+
+    With H the derivatives by these targets: y - (I - H)^-1 (y - f) in least squares,
+    and f - H y otherwise; by Poisson learning y is less the mean of the other groups.
+    """
+    H = smooth.influences
+    if H is None or graph.group is None:
+        return None
+    f = graph.labelled @ smooth.v
+    e = targets - smooth.origin
+    weight = graph.weight
+    found = np.empty_like(e)
+    for k in np.unique(graph.group):
+        own = np.flatnonzero(graph.group == k)
+        block = H[np.ix_(own, own)]
+        if smooth.shrinks:
+            left = np.eye(len(own)) - block
+            errors = np.linalg.lstsq(left, targets[own] - f[own], rcond=1e-9)[0]
+            found[own] = targets[own] - errors
+            continue
+        found[own] = f[own] - block @ e[own]
+        others = weight.sum() - weight[own].sum()
+        if smooth.reach is not None and others > 0:
+            moved = (weight[own] @ e[own]) / others
+            rest = smooth.reach[own] - block.sum(axis=1)
+            found[own] += np.outer(rest, moved)
     return found

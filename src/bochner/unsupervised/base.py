@@ -21,6 +21,7 @@ from bochner.features.leaves import LeafMap, is_dense, seeded
 from bochner.features.nystroem import has_exact_kernel
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.estimator import BaseKernelEstimator
+from bochner.inputs.splits import group_numbers
 from bochner.inputs.training import (
     Target,
     TrainingRows,
@@ -66,6 +67,7 @@ class RowModel(BaseKernelEstimator):
         seed: int,
         dtype: DTypeLike = np.float32,
         y: Any = None,
+        groups: Any = None,
     ) -> TrainingSet:
         """Rows of any kind to learn from: arrays, frames, sparse matrices, files,
         collections.
@@ -80,12 +82,22 @@ class RowModel(BaseKernelEstimator):
             Of the encoded rows.
         y : array or name of a column, optional
             Targets, for models that have them in some rows.
+        groups : array of shape (n,) or name of a column, optional
+            To which group each row belongs.
         """
         own = X, y, sample_weight, self._checked
-        rows = open_training(self, *own, seed=seed, without="keep")
+        rows = open_training(self, *own, seed=seed, groups=groups, without="keep")
+        if groups is not None and not rows.are_all:
+            raise ValueError(
+                "groups need all rows in memory, and these are read in passes: leave "
+                "groups out, or give fewer rows."
+            )
         targets = self._targets_of(rows.summary or rows.y)
         self.encoder_ = rows.encoder(self.standardize)
-        return rows.encoded(self.encoder_, dtype, targets)
+        found = rows.encoded(self.encoder_, dtype, targets)
+        if groups is None:
+            return found
+        return found._replace(group=group_numbers(rows.groups))
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Rows in memory, checked."""
