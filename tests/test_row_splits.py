@@ -1,5 +1,7 @@
 """Groups, splits of scikit-learn's convention, and rows that only validate."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -75,11 +77,12 @@ class TestSplits:
         assert found.fitted_in.shape[1] == 12
 
     def test_a_row_judges_once(self):
-        """Where tests overlap, in the first split that has the row."""
+        """Where tests overlap, in the split that is fitted to most rows."""
         pairs = [(np.arange(5, 10), np.arange(5)), (np.arange(5), np.arange(3, 10)[2:])]
         pairs.append((np.arange(2, 10), np.array([0, 1])))
         found = row_splits(pairs, np.zeros(10), None, labels=False)
-        assert found.judged_in.tolist() == [0] * 5 + [1] * 5
+        assert found.judged_in.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2]
+        assert found.fitted_in.sum(axis=0).tolist() == [8, 5, 5]
 
     def test_single_groups_judge_together(self):
         found = row_splits(LeaveOneGroupOut(), Y, GROUP, labels=False)
@@ -108,8 +111,12 @@ class TestSplits:
             ([([0, 1], [9])], None, "names row 9; rows are numbered from 0 to 8"),
             ([([0, 1], [])], None, "neither of them empty"),
             ([([True, False], [2])], None, "a mask of 2 rows; there are 9"),
-            (GroupKFold(3), None, r"should not be None.*pass fit\(groups=\)"),
+            (GroupKFold(3), None, r"should not be None.* Pass fit\(groups=\)"),
             ("time", None, "Got time"),
+            ([([0, 1], [-1])], None, "names row -1"),
+            ([([0.0, 1.0], [2])], None, "whole row numbers"),
+            ([([0], [1], [2])], None, "too many values to unpack"),
+            (KFold(3), np.arange(9) % 2, "rows of one group on both sides"),
         ],
     )
     def test_what_is_refused(self, cv, groups, message):
@@ -368,6 +375,90 @@ def test_labels_of_rows_that_judge_are_known():
         KernelMachineClassifier().fit(X, LABELS, validation=(X, other))
 
 
+def test_copies_judge_by_their_own_targets():
+    """A fifth of the rows or more are copies, which the fit takes for one."""
+    rng = np.random.default_rng(1)
+    rows = np.repeat(rng.normal(size=(600, 3)), 2, axis=0)
+    y = rows[:, 0] + 0.3 * rng.normal(size=1200)
+    model = KernelMachineRegressor(random_state=1)
+    model.fit(rows[300:], y[300:], validation=(rows[:300], y[:300]))
+    assert model.score(rows, y) > 0.9
+
+
+@pytest.mark.parametrize("features", ["auto", "binning"])
+@pytest.mark.parametrize("model", [KernelMachineRegressor, KernelMachineClassifier])
+def test_copies_within_groups(model, features):
+    rng = np.random.default_rng(1)
+    rows = np.repeat(rng.normal(size=(600, 3)), 2, axis=0)
+    y = rows[:, 0] + rng.normal(size=1200)
+    y = y if model is KernelMachineRegressor else y > 0
+    one = model(random_state=1, features=features)
+    one.fit(rows, y, groups=np.arange(1200) // 4)
+    assert one.report_.rows_held_out >= 240
+
+
+def test_columns_of_rows_that_judge_are_of_the_same_kind():
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=Y)
+    other = frame.assign(a=frame.a.astype(str))
+    with pytest.raises(ValueError, match="Column 'a' of validation has the type"):
+        KernelMachineRegressor().fit(frame, "y", validation=(other, "y"))
+
+
+def test_weights_of_classes_are_those_of_rows_that_judge_too():
+    """With validation rows as with the same rows as a split."""
+    known = GROUP < 30
+    weights = {"high": 1.0, "low": 5.0}
+    one = KernelMachineClassifier(random_state=0, class_weight=weights)
+    one.fit(X[known], LABELS[known], validation=(X[~known], LABELS[~known]))
+    plain = clone(one).set_params(class_weight=None)
+    plain.fit(X[known], LABELS[known], validation=(X[~known], LABELS[~known]))
+    split = [(np.flatnonzero(known), np.flatnonzero(~known))]
+    other = clone(one).set_params(cv=split).fit(X, LABELS)
+    np.testing.assert_allclose(one.link_, other.link_, rtol=0.01)
+    assert abs(plain.link_[0] - one.link_[0]) > 1
+
+
+def test_few_classes_of_few_rows_have_groups():
+    labels = np.array(list("abcde") * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KernelMachineClassifier().fit(X[:150:15], labels, groups=np.arange(10))
+    assert model.classes_.tolist() == list("abcde")
+
+
+def test_levels_that_only_groups_explain_say_nothing():
+    """A value for two rows of a group each cannot come again in a new one."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(60), 10)
+    frame = pd.DataFrame({"x": rng.normal(size=600)})
+    frame["v"] = [f"v{k}" for k in np.arange(600) // 2]
+    y = rng.normal(size=60)[group] + 0.1 * rng.normal(size=600)
+    model = KernelMachineRegressor(random_state=0).fit(frame, y, groups=group)
+    assert model.encoder_.left_out == ["v"]
+
+
+@pytest.mark.parametrize("way", ["validation", "loaded"])
+def test_refit_says_what_it_does_not_have(way, tmp_path):
+    features = FourierFeatures(Gaussian(2.0), 30, random_state=0)
+    model = KernelMachineRegressor(features=features, uncertainty="intervals")
+    if way == "validation":
+        model.fit(X[:400], Y[:400], validation=(X[400:], Y[400:]))
+    else:
+        model.set_params(cv=KFold(3)).fit(X, Y)
+        save(model, tmp_path / "model.safetensors")
+        model = load(tmp_path / "model.safetensors")
+    with pytest.warns(UserWarning, match="calibrated by rows held out by chance"):
+        model.refit(X, Y)
+
+
+def test_a_generator_of_splits_is_read_once():
+    model = KernelMachineRegressor(cv=KFold(3).split(X), uncertainty="intervals")
+    model.set_params(features=FourierFeatures(Gaussian(2.0), 30, random_state=0))
+    assert len(model.fit(X, Y).spread_.scores.values) == len(Y)
+    with pytest.raises(ValueError, match="read once alone: give a list"):
+        model.fit(X, Y)
+
+
 def test_prepared_models_choose_by_groups(fitted):
     """Sums know no groups: they are those of all rows."""
     model = KernelMachineRegressor(random_state=0).prepare(X, Y, groups=GROUP)
@@ -399,7 +490,8 @@ def test_refit_asks_for_groups_where_intervals_count_them():
 def test_files_hold_no_splits(cv, tmp_path):
     """But a number of folds."""
     features = FourierFeatures(Gaussian(2.0), 30, random_state=0)
-    model = KernelMachineRegressor(features=features, cv=cv).fit(X, Y, groups=GROUP)
+    given = {"groups": GROUP} if isinstance(cv, GroupKFold) else {}
+    model = KernelMachineRegressor(features=features, cv=cv).fit(X, Y, **given)
     save(model, tmp_path / "model.safetensors")
     loaded = load(tmp_path / "model.safetensors")
     assert loaded.cv == (3 if cv == 3 else None)

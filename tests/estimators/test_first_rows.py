@@ -83,7 +83,7 @@ def test_types_that_widen(table):
     once = KernelMachineRegressor(**FAST).partial_fit(pd.DataFrame(joined), Y[:40])
     np.testing.assert_allclose(model.predict(rows), once.predict(rows), rtol=1e-6)
     with pytest.raises(
-        ValueError, match=r"columns of the batches differ|holds number values"
+        ValueError, match=r"columns of the tables differ|holds number values"
     ):
         model.partial_fit(table({"a": values[2], "b": values[2]}), Y[:20])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 # One to test, and two of which one can judge a fit to the other
 FEWEST_GROUPS = 3
+# Earlier rows, of which the later ones judge fits to the others in turn
+FEWEST_IN_TIME = 12
 TEXT = {"text", "category"}
 
 
@@ -108,11 +111,15 @@ def hold_out(
     if groups is not None:
         train, test = _split_groups(groups, own, task, size, seed, arguments)
         n_groups = len(set(groups[test].tolist()))
-        said = f"{n_groups:,} whole groups of '{arguments.group}'"
+        said = _whole_groups(n_groups, arguments.group)
     elif arguments.time is not None:
-        train, test = np.split(
-            np.arange(X.num_rows), [X.num_rows - math.ceil(size * X.num_rows)]
-        )
+        n_train = X.num_rows - math.ceil(size * X.num_rows)
+        if n_train < FEWEST_IN_TIME:
+            raise CommandError(
+                f"{arguments.data}: --time leaves {n_train} rows to learn from, and "
+                f"needs {FEWEST_IN_TIME}: give more rows, or a smaller --test-size"
+            )
+        train, test = np.split(np.arange(X.num_rows), [n_train])
         said = f"the latest by '{arguments.time}'"
     else:
         train, test = split_rows(X, own, task, size, seed, notes)
@@ -124,6 +131,10 @@ def hold_out(
         whole,
         said,
     )
+
+
+def _whole_groups(n_groups: int, name: Any) -> str:
+    return f"{n_groups:,} whole group{'s' * (n_groups > 1)} of '{name}'"
 
 
 def _in_groups(target: Target, groups: NDArray | None, rows: NDArray) -> Target:
@@ -140,11 +151,11 @@ def facts_of_split(arguments: Fit, split: Split) -> Facts:
 def _groups(X: pa.Table, arguments: Fit) -> NDArray:
     """To which group each row belongs."""
     column = X[arguments.group]
-    if column.null_count:
+    n_missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py()
+    if n_missing:
         raise CommandError(
             f"{arguments.data}: column '{arguments.group}' is missing in "
-            f"{column.null_count:,} rows: give each a group, of its own if it belongs "
-            "to none"
+            f"{n_missing:,} rows: give each a group, of its own if it belongs to none"
         )
     return column.to_numpy()
 
@@ -172,6 +183,11 @@ def _split_groups(
     if task == "classification" and size <= 1 / 2:
         splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
     train, test = next(splitter.split(target.values, target.values, groups))
+    if len(set(groups[train].tolist())) < FEWEST_GROUPS - 1:
+        raise CommandError(
+            f"{arguments.data}: a test split of {100 * size:g} % leaves one group to "
+            "learn from: use a smaller --test-size"
+        )
     return np.sort(train), np.sort(test)
 
 
@@ -237,9 +253,9 @@ def _hold_out_by_content(
     X, test = with_target(drawn, name, task, path)
     said = ""
     if group is not None:
-        groups = X[group].to_numpy()
+        groups = _groups(X, arguments)
         test = _in_groups(test, groups, test.rows)
-        said = f"{len(set(groups.tolist())):,} whole groups of '{group}'"
+        said = _whole_groups(len(set(groups.tolist())), group)
         X = X.drop_columns([group])
     train = filter_rows(source, HashSplit(share, 1.0, seed, name, group))
     return Split(

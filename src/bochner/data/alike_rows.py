@@ -138,7 +138,8 @@ def _are_whole(numbers: Floats, rising: bool = False) -> bool:
     """Whether all numbers, (n, 1), are integers, each larger than the one before if
     that is asked.
     """
-    are_whole = bool((numbers == np.rint(numbers)).all())
+    known = numbers[np.isfinite(numbers)]
+    are_whole = bool(len(known) and (known == np.rint(known)).all())
     return are_whole and (not rising or bool((np.diff(numbers[:, 0]) > 0).all()))
 
 

@@ -255,8 +255,12 @@ class ArraySource:
             return self, np.ones(self.n_rows, bool)
         group = (np.cumsum(leads) - 1)[first_duplicate]
         total = np.bincount(group, self.weights)
-        sums = group_sums(group, self.targets(self.y), self.weights)
+        targets = self.targets(self.y)
+        sums = group_sums(group, targets, self.weights)
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
+        if self.splits is not None:
+            # Rows without weight may judge, by their own targets
+            mean = np.where(total[:, np.newaxis] > 0, mean, targets[leads])
         rows = self.take(np.flatnonzero(leads))
         return rows._but(y=mean, weights=total, targets=as_it_is), leads
 

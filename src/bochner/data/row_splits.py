@@ -4,7 +4,7 @@ so: by groups, by splits or by rows that only validate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,8 @@ def complement(judged: Mask) -> Fold:
 
 @dataclass(frozen=True)
 class RowSplits:
-    """The split in which each row judges, and those in which it is fitted.
+    """The split in which each row judges, and those in which it is fitted; the splits
+    that are fitted to most rows come first.
 
     Attributes
     ----------
@@ -70,22 +71,26 @@ class RowSplits:
         """
         return self.judged_in if self.group is None else self.group
 
+    def weighted(self, factors: NDArray) -> RowSplits:
+        """The splits, weights of rows that only judge times these factors."""
+        if self.judging_weight is None:
+            return self
+        return replace(self, judging_weight=self.judging_weight * factors)
+
     def weights(self, weights: NDArray) -> NDArray:
         """Weights with which rows judge, of those with which they are fitted."""
         return weights if self.judging_weight is None else self.judging_weight
 
     def folds(self, weights: NDArray) -> list[Fold]:
-        """The splits that have rows of positive weight to judge and to fit; that of
-        most rows to fit is the first.
+        """The splits that have rows of positive weight to judge and to fit, in their
+        order; the first one compares candidates.
         """
         counts = self.weights(weights) > 0
-        folds = list[tuple[int, Fold]]()
-        for k in range(self.fitted_in.shape[1]):
-            judged = (self.judged_in == k) & counts
-            fitted = self.fitted_in[:, k] & (weights > 0)
-            if judged.any() and fitted.any():
-                folds.append((int(np.count_nonzero(fitted)), Fold(judged, fitted)))
-        return [fold for _, fold in sorted(folds, key=lambda pair: -pair[0])]
+        every = (
+            Fold((self.judged_in == k) & counts, self.fitted_in[:, k] & (weights > 0))
+            for k in range(self.fitted_in.shape[1])
+        )
+        return [fold for fold in every if fold.judged.any() and fold.fitted.any()]
 
     def folds_like_all(self, weights: NDArray) -> list[Fold]:
         """The splits that are fitted to about as many rows as the largest one: where

@@ -415,7 +415,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def without_noise(
-        self, X: Any, y: NDArray, weight: NDArray | None, seed: int
+        self,
+        X: Any,
+        y: NDArray,
+        weight: NDArray | None,
+        seed: int,
+        fold: NDArray | None = None,
     ) -> TableEncoder:
         """Leave out the levels of a column where there are many for the rows, and their
         mean targets do not differ by more than chance.
@@ -431,6 +436,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         seed : int
             Of the folds of rows.
+        fold : int array of shape (n,), optional
+            In the place of those that the content of the rows decides.
         """
         tested = [
             column
@@ -439,7 +446,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         if not tested:
             return self
-        weight, fold = _weight_and_folds(X, weight, seed)
+        hashes = row_hashes(X)
+        fold = _folds(hashes, seed) if fold is None else fold
+        weight = _in_distinct_rows(weight, hashes)
         left_out = list[str]()
         columns = self.values_of(X, [column.index for column in tested])
         for column, (codes, _) in zip(tested, columns, strict=True):
@@ -952,14 +961,6 @@ def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
     """Weights of rows, whose sum is the number of distinct ones."""
     weight = np.ones(len(hashes)) if weight is None else weight
     return weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
-
-
-def _weight_and_folds(
-    X: Any, weight: NDArray | None, seed: int
-) -> tuple[NDArray, NDArray]:
-    """Weights of rows as of `_in_distinct_rows`, and folds as of `_folds`."""
-    hashes = row_hashes(X)
-    return _in_distinct_rows(weight, hashes), _folds(hashes, seed)
 
 
 class FoldOfHash(NamedTuple):

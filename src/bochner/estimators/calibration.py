@@ -18,7 +18,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
@@ -68,6 +68,7 @@ def curve_if_better(
     weight: NDArray,
     probabilities: NDArray,
     most: float = MOST_SCORES,
+    group: Indices | None = None,
 ) -> Floats | None:
     """A curve, where its log loss on rows that it was not fitted to is clearly less;
     else None.
@@ -80,6 +81,8 @@ def curve_if_better(
         Those of the link, which the curve is to be better than.
     most : float
         Scores, of more of which there is none.
+    group : int array of shape (n,), optional
+        Groups of the rows, which are not torn apart.
     """
     counted = np.flatnonzero(weight > 0)
     if len(counted) < FEWEST_ROWS or scores.size > most:
@@ -87,7 +90,13 @@ def curve_if_better(
     scores = scores[counted]
     members = members[counted]
     weight = weight[counted]
-    fold = np.random.default_rng(0).permutation(len(counted)) % FOLDS
+    units = np.arange(len(counted))
+    if group is not None:
+        group = group[counted]
+        units = np.unique(group, return_inverse=True)[1]
+    fold = (np.random.default_rng(0).permutation(units.max() + 1) % FOLDS)[units]
+    if len(np.unique(fold)) < FOLDS:
+        return None
     found = np.empty_like(scores)
     for k in range(FOLDS):
         others = fold != k
@@ -98,7 +107,7 @@ def curve_if_better(
     gain = (
         members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))
     ).sum(axis=1)
-    mean, noise = mean_and_error(gain, weight)
+    mean, noise = mean_and_error(gain, weight, group)
     return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
 
 
@@ -263,7 +272,8 @@ def curve_of(
     """
     if n_classes < 2 or predictions is None:
         return None
-    scores, targets, weight = by_class(predictions.distinct())
+    predictions = predictions.distinct()
+    scores, targets, weight = by_class(predictions)
     most = min(POLICY.timed_scores * limit, MOST_SCORES)
     return curve_if_better(
         scores,
@@ -271,6 +281,7 @@ def curve_of(
         weight,
         probabilities(scores, link, largest=largest),
         most,
+        predictions.group,
     )
 
 

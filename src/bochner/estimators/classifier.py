@@ -167,9 +167,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         splitter such as `GroupKFold`, `TimeSeriesSplit` or `PredefinedSplit`, or an
         iterable of pairs of row numbers, to fit and to judge. All that is chosen,
         calibrated and reported goes by these splits; the split with most rows to fit is
-        the one by which models are compared. Each row judges in the first split that
-        tests it. The model is then solved for all rows. None holds rows out by chance,
-        or whole `groups` where `fit` is given these.
+        the one by which models are compared. Each row judges once, of several splits in
+        that with most rows to fit. The model is then solved for all rows. None holds
+        rows out by chance, or whole `groups` where `fit` is given these.
 
     Attributes
     ----------

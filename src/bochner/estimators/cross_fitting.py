@@ -149,7 +149,7 @@ def _cv_of_parts(cv: Any) -> Any:
     """The splitter for a part of the rows: none where it knows only all of them."""
     from sklearn.model_selection import PredefinedSplit
 
-    is_general = isinstance(cv, int) or hasattr(cv, "split")
+    is_general = isinstance(cv, int | np.integer) or hasattr(cv, "split")
     return cv if is_general and not isinstance(cv, PredefinedSplit) else None
 
 

@@ -170,6 +170,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     class_weight: Any = None
     _sums: PartialFitState | None = None
     _learns_from_few: bool = False
+    _judged_by: str = ""
 
     def __init__(
         self,
@@ -275,6 +276,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _with_class_weights(self, rows: TrainingRows) -> TrainingRows:
         """Rows with the weights that parameters give them."""
         return rows
+
+    def _loses_splits(self) -> bool:
+        """Whether what refit calibrates again was calibrated by rows that it does not
+        have.
+        """
+        is_lost = self._judged_by == "rows that only judge" or (
+            self._judged_by == "splits of cv" and self.cv is None
+        )
+        return is_lost and bool(self.uncertainty)
 
     def _counts_groups(self) -> bool:
         """Whether what refit calibrates again counts groups."""
@@ -475,6 +485,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             raise ValueError(
                 "The intervals of this model hold for new groups: pass groups= to "
                 "refit too, or fit again without groups."
+            )
+        if self._loses_splits():
+            warn(
+                f"This model was judged by {self._judged_by}, which refit does not "
+                "have: intervals and deviations are now calibrated by rows held out "
+                "by chance. Fit again where that is not what new rows are like."
             )
         self._outdate_importance()
         needs_all = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
@@ -726,7 +742,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             y = targets(rows.y)
             if rows.X.shape[0] >= POLICY.fewest_rows:
                 self.encoder_ = encoder = encoder.without_noise(
-                    rows.X, y, rows.weight, seed
+                    rows.X, y, rows.weight, seed, rows.fold
                 )
             if enough:
                 self.encoder_ = encoder = encoder.with_codes(
@@ -864,6 +880,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             source = source.without_splits()
         dtype = rows.dtype
         seed = rows.seed
+        self._judged_by = "" if splits is None else splits.what_judges
         self.report_ = (
             None
             if choice is None
@@ -872,7 +889,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 codes=self.encoder_.codes,
                 written=self.encoder_.written,
                 left_out=self.encoder_.left_out,
-                judged_by="" if splits is None else splits.what_judges,
+                judged_by=self._judged_by,
             )
         )
         features = self._features(rows) if choice is None else choice.model.features
@@ -1334,7 +1351,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         **parameters
             In the place of those of this machine.
         """
-        part = clone(self).set_params(**parameters)
+        # Splits belong to all rows, and generators of such cannot be copied
+        plain = copy(self).set_params(cv=None)
+        part = clone(plain).set_params(**parameters)
         part._learns_from_few = bool(self.report_ and self.report_.candidates)
         return part
 

@@ -4,6 +4,7 @@ makes them.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Indices
 from bochner.data.columns import is_missing
-from bochner.data.row_splits import RowSplits
+from bochner.data.row_splits import Fold, RowSplits
 from bochner.selection.policy import POLICY
 
 # Splits that are as they are given, of rows each of which judges once
@@ -79,7 +80,7 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     ------
     ValueError
         Where there are fewer than two groups, splits are empty, name rows that there
-        are not, or judge rows that they fit.
+        are not, judge rows that they fit, or tear groups apart.
     """
     # Of 2 MB, and only where rows are split
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
@@ -96,34 +97,56 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     if group is not None and is_number:
         n_splits = max(POLICY.n_folds, n_rows // POLICY.most_held_out)
         n_splits = min(n_splits if cv is None else int(cv), n_groups)
-        stratified = labels and n_groups <= MOST_STRATIFIED
+        largest = np.unique(y, return_counts=True)[1].max() if labels else 0
+        stratified = n_splits <= largest and n_groups <= MOST_STRATIFIED
         splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits)
     else:
         splitter = check_cv(cv, y, classifier=labels)
-    try:
-        pairs = list(splitter.split(np.zeros((n_rows, 1)), y, group))
-    except ValueError as error:
-        cure = (
-            "" if group is not None else " If it splits by groups, pass fit(groups=)."
-        )
-        raise ValueError(f"cv cannot split the rows: {error}{cure}") from error
-    if not pairs:
-        raise ValueError("cv yields no split: give one with rows to fit and to judge.")
+    folds = _folds_of(splitter, y, group)
+    # Those of most rows to fit first, as by time the last one is
+    folds.sort(key=lambda fold: -int(np.count_nonzero(fold.fitted)))
     judged_in = np.full(n_rows, -1)
-    fitted_in = np.zeros((n_rows, len(pairs)), bool)
-    for k, (fitted, judged) in enumerate(pairs):
-        fitted = _row_mask(fitted, n_rows, k)
-        judged = _row_mask(judged, n_rows, k)
-        if (fitted & judged).any():
-            raise ValueError(f"Split {k} of cv judges rows that it is fitted to.")
-        fitted_in[:, k] = fitted
-        judged_in[judged & (judged_in < 0)] = k
-    judges = np.arange(len(pairs)) == judged_in[:, np.newaxis]
-    are_single = cv is not None and len(pairs) > MOST_SPLITS
+    for k, fold in enumerate(folds):
+        judged_in[fold.judged & (judged_in < 0)] = k
+    fitted_in = np.stack([fold.fitted for fold in folds], axis=1)
+    judges = np.arange(len(folds)) == judged_in[:, np.newaxis]
+    are_single = cv is not None and len(folds) > MOST_SPLITS
     if are_single and (fitted_in != judges).all():
-        judged_in = judged_in * POLICY.n_folds // len(pairs)
+        judged_in = judged_in * POLICY.n_folds // len(folds)
         fitted_in = np.arange(POLICY.n_folds) != judged_in[:, np.newaxis]
     return RowSplits(judged_in, fitted_in, group)
+
+
+def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:
+    """The splits of a splitter; ValueError where they are none that can judge."""
+    n_rows = len(y)
+    try:
+        with warnings.catch_warnings():
+            # Of classes with few rows; and that groups are ignored, which is refused
+            warnings.simplefilter("ignore", UserWarning)
+            pairs = list(splitter.split(np.zeros((n_rows, 1)), y, group))
+    except ValueError as error:
+        cure = " Pass fit(groups=)." if "groups" in str(error) else ""
+        if "unpack" in str(error):
+            cure = " Each split is a pair of arrays of row numbers."
+        raise ValueError(f"cv cannot split the rows: {error}{cure}") from error
+    if not pairs:
+        raise ValueError(
+            "cv yields no split: give one with rows to fit and to judge. A generator "
+            "can be read once alone: give a list."
+        )
+    folds = []
+    for k, pair in enumerate(pairs):
+        fitted, judged = (_row_mask(rows, n_rows, k) for rows in pair)
+        if (fitted & judged).any():
+            raise ValueError(f"Split {k} of cv judges rows that it is fitted to.")
+        if group is not None and np.isin(group[fitted], group[judged]).any():
+            raise ValueError(
+                f"Split {k} of cv has rows of one group on both sides: use a splitter "
+                "that keeps groups whole, such as GroupKFold, or leave groups out."
+            )
+        folds.append(Fold(judged, fitted))
+    return folds
 
 
 def _row_mask(rows: Any, n_rows: int, k: int) -> NDArray[np.bool_]:
@@ -132,16 +155,18 @@ def _row_mask(rows: Any, n_rows: int, k: int) -> NDArray[np.bool_]:
     mask = np.zeros(n_rows, bool)
     if rows.dtype.kind not in "biu" or rows.ndim != 1 or not len(rows):
         raise ValueError(
-            f"Split {k} of cv must be two arrays of row numbers, neither of them empty."
+            f"Split {k} of cv must be two arrays of whole row numbers, or masks, "
+            "neither of them empty."
         )
     if rows.dtype.kind == "b" and len(rows) != n_rows:
         raise ValueError(
             f"Split {k} of cv is a mask of {len(rows):,} rows; there are {n_rows:,}."
         )
-    if rows.dtype.kind != "b" and not (0 <= rows.min() <= rows.max() < n_rows):
+    outside = (rows < 0) | (rows >= n_rows)
+    if rows.dtype.kind != "b" and outside.any():
         raise ValueError(
-            f"Split {k} of cv names row {rows.max()}; rows are numbered from 0 to "
-            f"{n_rows - 1}."
+            f"Split {k} of cv names row {rows[outside][0]}; rows are numbered from 0 "
+            f"to {n_rows - 1}."
         )
     mask[rows] = True
     return mask

@@ -12,6 +12,30 @@ from bochner.data.table_input import is_frame
 from bochner.sources.rows import concat
 
 
+def refuse_other_kinds(X: Any, other: Any, name: str) -> None:
+    """Raise ValueError where a column of a second table, which has a name, is of
+    another kind than that of the first.
+    """
+    if not (is_frame(X) and is_frame(other)):
+        return
+    first, second = (nw.from_native(one, eager_only=True).schema for one in (X, other))
+    for column, kind in first.items():
+        if _kind(kind) != _kind(second.get(column, kind)):
+            raise ValueError(
+                f"Column {column!r} of {name} has the type {second[column]}, and that "
+                f"of X {kind}: give both the same."
+            )
+
+
+def _kind(kind: Any) -> str:
+    """What a type holds: numbers, text, or what its name says."""
+    if kind.is_numeric() or kind == nw.Boolean:
+        return "numbers"
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return "text"
+    return type(kind).__name__ if isinstance(kind, nw.dtypes.DType) else str(kind)
+
+
 def stacked(tables: Sequence[Any]) -> Any:
     """Tables one below the other: of frames a frame, a sparse matrix where one is,
     else an array; ValueError for frames beside arrays.
@@ -47,6 +71,6 @@ def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
         )  # without an index of pandas
     except pa.ArrowException as error:
         raise ValueError(
-            f"The columns of the batches differ ({error}); give all batches the same "
+            f"The columns of the tables differ ({error}); give all of them the same "
             "types."
         ) from error

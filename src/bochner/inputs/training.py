@@ -36,7 +36,7 @@ from bochner.inputs.opened import (
     is_large,
 )
 from bochner.inputs.splits import checked_groups
-from bochner.inputs.stacked import stacked
+from bochner.inputs.stacked import refuse_other_kinds, stacked
 from bochner.kernels import Kernel
 from bochner.settings import current
 from bochner.sources.scan import TableSummary
@@ -190,6 +190,7 @@ class TrainingRows:
         """The rows, and other ones below them that only judge: they have no weight in
         the fit.
         """
+        refuse_other_kinds(self.X, others.X, "validation")
         n_rows, n_others = self.X.shape[0], others.X.shape[0]
         is_other = np.arange(n_rows + n_others) >= n_rows
         weight = np.zeros(len(is_other))
@@ -229,7 +230,9 @@ class TrainingRows:
         weight = factor if self.weight is None else self.weight * factor
         if self.stream is None or self.summary is None:
             weight = checked_weight(weight, self.X)
-            return replace(self, target=self.target._replace(weight=weight))
+            target = self.target._replace(weight=weight)
+            splits = None if self.splits is None else self.splits.weighted(factor)
+            return replace(self, target=target, splits=splits)
         roles = ClassWeighted.of(self.stream.roles, labels, factors)
         return replace(
             self,
@@ -404,7 +407,11 @@ def open_training(
     # A sample that is all of a table is one in memory
     if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
         checked = check(rows.X, rows.y, rows.weight)
-        return replace(checked, groups=rows.groups)
+        if rows.groups is None:
+            return checked
+        return replace(checked, groups=checked_groups(rows.groups, checked.X))
+    if rows.groups is not None:
+        rows = replace(rows, groups=checked_groups(rows.groups, rows.X))
     if is_new:
         validate_data(model, rows.X, reset=True, skip_check_array=True)
     return rows

@@ -211,7 +211,7 @@ class Encoder:
                 item, np.random.Generator | np.random.RandomState
             ):
                 item = None
-            if name == "cv" and not isinstance(item, int):
+            if name == "cv" and not isinstance(item, int | np.integer):
                 item = None  # which belongs to the rows of the fit
             state[name] = self.node(item, f"{path}.{name}")
         return state

@@ -150,7 +150,7 @@ class FitRequest:
                 cure = "'auto' or 'cg'" if name == "solver" else "'auto'"
                 raise ValueError(
                     f"{name}={value!r} judges each row by all others, also by those "
-                    f"of its group: with groups or cv use {name}={cure}."
+                    f"of its group: with groups, cv or validation use {name}={cure}."
                 )
 
     def refuse_unsummed(self) -> None:
