@@ -59,6 +59,32 @@ def test_constant_attributes_of_a_group_are_alike():
     assert asked(frame, rng.normal(size=len(number)))[0] == "patient"
 
 
+def test_a_day_may_be_a_group():
+    """Hours of a day, whose weather is much the same."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(90), 24)
+    frame = pd.DataFrame(
+        {"day": pd.Timestamp("2020-01-01") + pd.to_timedelta(day, "D")}
+    )
+    for name in ("warm", "wet", "windy"):
+        frame[name] = rng.normal(size=90)[day] + 0.1 * rng.normal(size=len(day))
+    assert asked(frame, rng.normal(size=len(day)))[0] == "day"
+
+
+def test_gaps_in_the_column_of_groups():
+    frame, number, y = patients()
+    frame["patient"] = np.where(np.arange(len(y)) % 50 == 0, np.nan, number)
+    assert asked(frame, y)[0] == "patient"
+
+
+def test_functions_of_a_number_are_no_groups():
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, 900)
+    frame = pd.DataFrame({"age": age, "age2": age**2, "log": np.log(age)})
+    frame["x"] = rng.normal(size=900)
+    assert asked(frame, rng.normal(size=900))[0] is None
+
+
 @pytest.mark.parametrize("near", [2.0, 1.0])
 def test_rows_that_differ_within_groups_are_not_alike(near):
     frame, number, y = patients(near=near)

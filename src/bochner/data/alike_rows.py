@@ -55,9 +55,10 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
         used, level = np.unique(values[some], return_inverse=True)
         if len(used) < FEWEST_VALUES or len(some) < ROWS_A_VALUE * len(used):
             continue
-        shares = _shares_between(encoder.encode(rows_of(X, some), np.float64), level)
+        Z = encoder.encode(rows_of(X, some), np.float64)
+        shares = _shares_between(Z, level)
         sources = encoder.sources()
-        varies = np.isfinite(shares) & (sources != j)
+        varies = np.isfinite(shares) & (sources != j) & ~_follow_order(Z, values[some])
         others = np.unique(sources[varies])
         if len(others) < FEWEST_OTHERS:
             continue
@@ -95,8 +96,8 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
 
 
 def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, Indices]]:
-    """Columns of text, and of whole numbers, with numbers for the values of the rows,
-    (n,), and enough rows of each.
+    """Columns of text, dates and whole numbers, with numbers in order for the values
+    of the rows, (n,), and enough rows of each.
     """
     found = list[tuple[int, Indices]]()
     n_rows = X.shape[0]
@@ -110,6 +111,9 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, Indices]
         if isinstance(column, TextColumn):
             ((codes, _),) = encoder.values_of(X, [column.index])
             add(column.index, codes)
+        elif isinstance(column, TimeColumn):
+            (parts,) = encoder.values_of(X, [column.index])
+            add(column.index, parts.reshape(n_rows, -1)[:, 0])
         elif isinstance(column, NumberColumns):
             first = drawn(np.arange(n_rows), EXAMINED_ROWS)
             for j in _whole_columns(encoder, X, column, first):
@@ -171,6 +175,16 @@ def _shares_between(Z: Floats, level: Indices) -> Floats:
     total = between + (size - 1) * within
     varies = np.ptp(Z, axis=0) > 0
     return np.where(varies, (between - within) / np.where(varies, total, 1.0), np.nan)
+
+
+def _follow_order(Z: Floats, number: Indices) -> NDArray[np.bool_]:
+    """Which columns are rising or falling functions of a number, (p,): that number once
+    more, as an age is its logarithm, and no sign of anything shared.
+    """
+    steps = np.diff(Z[np.argsort(number, kind="stable")], axis=0)
+    same = np.diff(np.sort(number)) == 0
+    is_function = (steps[same] == 0).all(axis=0)
+    return is_function & ((steps >= 0).all(axis=0) | (steps <= 0).all(axis=0))
 
 
 def _follow_neighbours(y: NDArray) -> bool:
