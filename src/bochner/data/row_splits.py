@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from bochner.arrays import Floats, Indices, Mask
 from bochner.data.hashes import mixed, row_hashes
 
+# Of the rows of the largest split, that another one is fitted to at the least, where
+# both are about as good as the fit of all rows
+LIKE_ALL = 0.75
+
 
 class Fold(NamedTuple):
     """Rows that judge a fit, and rows that it is fitted to; masks of shape (n,)."""
@@ -115,8 +119,3 @@ class RowSplits:
             number = np.where(self.judging_weight > 0, np.arange(len(hashes)), -1)
             parts.append(number[:, np.newaxis])
         return mixed(hashes ^ row_hashes(np.hstack(parts).astype(np.float64)))
-
-
-# Of the rows of the largest split, that another one is fitted to at the least, where
-# both are about as good as the fit of all rows
-LIKE_ALL = 0.75
