@@ -33,6 +33,7 @@ def path(request, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_whole_groups_are_held_out(path, tmp_path, done, run):
     """The score is that of a fit to the other groups; the column is no input."""
     out = tmp_path / "model.safetensors"

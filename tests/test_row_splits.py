@@ -302,6 +302,7 @@ def test_a_named_column_is_no_input(tmp_path, fitted):
         clone(model).fit(path, "y", groups=GROUP)
 
 
+@pytest.mark.slow
 def test_a_table_in_passes_has_groups(tmp_path):
     """The rows of the sample judge by them; those of a group lie in several parts."""
     rows, y, group = grouped(60, 40)
@@ -538,6 +539,7 @@ def test_the_reported_loss_is_that_of_cross_validation():
     assert min(one.loss for one in by_chance.candidates) < 0.2 * by_group.mean() / scale
 
 
+@pytest.mark.slow
 def test_the_report_says_what_judged(fitted, tmp_path):
     """And the page does not judge sizes by rows that chance draws."""
     assert "validation rows, whole groups." in str(fitted[0].report_)

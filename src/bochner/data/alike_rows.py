@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bochner.arrays import Floats, Indices
 from bochner.data.array_source import rows_of
 from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import row_hashes, uniform
 from bochner.data.outliers import drawn
 from bochner.data.table import TableEncoder
 
@@ -23,7 +23,7 @@ FEWEST_VALUES, ROWS_A_VALUE = 10, 2.0
 # the median column
 FEWEST_OTHERS, ALIKE = 2, 0.8
 # Rows that tell it, and columns that are asked
-EXAMINED_ROWS, MOST_ASKED = 4_000, 20
+EXAMINED_ROWS, MOST_ASKED = 2_000, 8
 # Columns of numbers, of more of which none is asked
 MOST_NUMBERS = 200
 # Rows from which on neighbours tell of time, and the least correlation of their targets
@@ -46,16 +46,18 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
     """
     if sp.issparse(X) or encoder.n_features_in_ <= FEWEST_OTHERS:
         return None
-    rng = np.random.default_rng(seed)
     best: tuple[float, str | None] = ALIKE, None
     for j, values in _discrete_columns(encoder, X)[:MOST_ASKED]:
-        some = _rows_of_some_values(values, rng)
-        few = rows_of(X, some)
-        some = some[np.sort(np.unique(row_hashes(few), return_index=True)[1])]
+        some = _rows_of_some_values(values, seed)
+        if len(some) < ROWS_A_VALUE * len(np.unique(values[some])):
+            continue
+        # Copies of a row tell nothing of rows that are alike
+        Z = encoder.encode(rows_of(X, some), np.float64)
+        distinct = np.unique(row_hashes(Z), return_index=True)[1]
+        Z, some = Z[distinct], some[distinct]
         used, level = np.unique(values[some], return_inverse=True)
         if len(used) < FEWEST_VALUES or len(some) < ROWS_A_VALUE * len(used):
             continue
-        Z = encoder.encode(rows_of(X, some), np.float64)
         shares = _shares_between(Z, level)
         sources = encoder.sources()
         varies = np.isfinite(shares) & (sources != j) & ~_follow_order(Z, values[some])
@@ -95,32 +97,27 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
     return None
 
 
-def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, Indices]]:
-    """Columns of text, dates and whole numbers, with numbers in order for the values
-    of the rows, (n,), and enough rows of each.
+def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray]]:
+    """Columns of text, dates and whole numbers, with a number for the value of each
+    row, (n,); those of most values first.
     """
-    found = list[tuple[int, Indices]]()
+    found = list[tuple[int, NDArray]]()
     n_rows = X.shape[0]
-
-    def add(j: int, values: NDArray) -> None:
-        used, number = np.unique(values, return_inverse=True)
-        if FEWEST_VALUES <= len(used) <= n_rows / ROWS_A_VALUE:
-            found.append((j, number))
-
+    first = drawn(np.arange(n_rows), EXAMINED_ROWS)
     for column in encoder.columns_:
         if isinstance(column, TextColumn):
             ((codes, _),) = encoder.values_of(X, [column.index])
-            add(column.index, codes)
+            found.append((column.index, codes))
         elif isinstance(column, TimeColumn):
             (parts,) = encoder.values_of(X, [column.index])
-            add(column.index, parts.reshape(n_rows, -1)[:, 0])
+            found.append((column.index, parts.reshape(n_rows, -1)[:, 0]))
         elif isinstance(column, NumberColumns):
-            first = drawn(np.arange(n_rows), EXAMINED_ROWS)
             for j in _whole_columns(encoder, X, column, first):
                 (numbers,) = encoder.values_of(X, [j])
-                if _are_whole(numbers):
-                    add(j, numbers[:, 0])
-    return sorted(found, key=lambda pair: -len(np.unique(pair[1][:EXAMINED_ROWS])))
+                found.append((j, numbers[:, 0]))
+    n_values = [len(np.unique(values[first])) for _, values in found]
+    order = np.argsort(n_values, kind="stable")[::-1]
+    return [found[k] for k in order if n_values[k] >= FEWEST_VALUES]
 
 
 def _whole_columns(
@@ -147,16 +144,18 @@ def _are_whole(numbers: Floats, rising: bool = False) -> bool:
     return are_whole and (not rising or bool((np.diff(numbers[:, 0]) > 0).all()))
 
 
-def _rows_of_some_values(values: Indices, rng: np.random.Generator) -> Indices:
-    """All rows of as many values, drawn by chance, as have some 4,000 rows."""
-    if len(values) <= EXAMINED_ROWS:
-        return np.arange(len(values))
-    counts = np.bincount(values)
-    order = rng.permutation(len(counts))
-    n_taken = max(int(np.searchsorted(np.cumsum(counts[order]), EXAMINED_ROWS)), 1)
-    taken = np.zeros(len(counts), bool)
-    taken[order[:n_taken]] = True
-    return np.flatnonzero(taken[values])[: 2 * EXAMINED_ROWS]
+def _rows_of_some_values(values: NDArray, seed: int) -> Indices:
+    """All rows of some values that chance draws, about 2,000 rows; or some rows of
+    these, where the values have more.
+    """
+    n_rows = len(values)
+    if n_rows <= EXAMINED_ROWS:
+        return np.arange(n_rows)
+    # A hash of each value draws it, without a look at how many there are
+    n_seen = len(np.unique(values[drawn(np.arange(n_rows), EXAMINED_ROWS)]))
+    share = max(EXAMINED_ROWS / n_rows, min(2 * FEWEST_VALUES / n_seen, 1.0))
+    place = uniform(row_hashes(values.astype(np.float64)[:, np.newaxis]), seed)
+    return drawn(np.flatnonzero(place < share), 2 * EXAMINED_ROWS)
 
 
 def _shares_between(Z: Floats, level: Indices) -> Floats:
@@ -166,8 +165,9 @@ def _shares_between(Z: Floats, level: Indices) -> Floats:
     """
     counts = np.bincount(level).astype(np.float64)
     n, n_levels = len(level), len(counts)
-    sums = np.zeros((n_levels, Z.shape[1]))
-    np.add.at(sums, level, Z)
+    order = np.argsort(level, kind="stable")
+    starts = np.cumsum(counts[:-1], dtype=np.intp)
+    sums = np.add.reduceat(Z[order], np.append(0, starts), axis=0)
     means = sums / counts[:, np.newaxis]
     within = np.square(Z - means[level]).sum(axis=0) / (n - n_levels)
     between = counts @ np.square(means - Z.mean(axis=0)) / (n_levels - 1)
