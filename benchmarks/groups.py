@@ -73,7 +73,7 @@ def later(kind: str, seed: int) -> Table:
     return Table(X[:1000], y[:1000], {}, options, X[1000:], y[1000:])
 
 
-def judged(table: Table, knows: bool, seed: int) -> list[float]:
+def validated(table: Table, knows: bool, seed: int) -> list[float]:
     """R2 on the rows to come, that which validation told, and shares within intervals
     of each level; NaN where a level is refused.
     """
@@ -157,7 +157,7 @@ def grouped() -> list[Row]:
         for knows in (True, False):
             told_of = "cv=TimeSeriesSplit()" if "later" in what else "groups="
             known = f"{'with' if knows else 'without'} {told_of}"
-            jobs = [delayed(judged)(make(seed), knows, seed) for seed in seeds]
+            jobs = [delayed(validated)(make(seed), knows, seed) for seed in seeds]
             bar = "88 - 93 at 90 %" if knows and "later" not in what else ""
             rows.append(_row(f"{what}, {known}", np.array(_all(jobs)), bar))
     if QUICK:

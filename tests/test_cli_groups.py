@@ -115,7 +115,10 @@ def test_groups_of_a_table_in_passes(tmp_path, done):
         (["--group", "patient", "--time", "day"], "leave one out"),
         (["--time", "day", "--sample", "100"], "--time sorts the rows in memory"),
         (["--group", "kind"], "has 2 groups, and a score needs 3: use --test-size 0"),
-        (["--group", "patient", "--solver", "exact"], "judges each row by all others"),
+        (
+            ["--group", "patient", "--solver", "exact"],
+            "validates each row by all others",
+        ),
     ],
 )
 def test_what_is_refused(path, options, message, run):

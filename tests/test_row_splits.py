@@ -60,15 +60,17 @@ class TestSplits:
         y = LABELS if labels else Y
         found = row_splits(None, y, GROUP, labels)
         splitter = StratifiedGroupKFold(5) if labels else GroupKFold(5)
-        for k, (fitted, judged) in enumerate(splitter.split(X, y, GROUP)):
-            np.testing.assert_array_equal(np.flatnonzero(found.judged_in == k), judged)
+        for k, (fitted, held_out) in enumerate(splitter.split(X, y, GROUP)):
+            np.testing.assert_array_equal(
+                np.flatnonzero(found.held_out_in == k), held_out
+            )
             np.testing.assert_array_equal(np.flatnonzero(found.fitted_in[:, k]), fitted)
 
     def test_names_of_groups_do_not_matter(self):
         names = np.array([f"patient {k:02d}" for k in GROUP], dtype=object)
         found = row_splits(None, Y, names, labels=False)
         np.testing.assert_array_equal(
-            found.judged_in, row_splits(None, Y, GROUP, labels=False).judged_in
+            found.held_out_in, row_splits(None, Y, GROUP, labels=False).held_out_in
         )
 
     def test_of_many_rows_a_fold_holds_some_ten_thousand(self):
@@ -81,22 +83,22 @@ class TestSplits:
         pairs = [(np.arange(5, 10), np.arange(5)), (np.arange(5), np.arange(3, 10)[2:])]
         pairs.append((np.arange(2, 10), np.array([0, 1])))
         found = row_splits(pairs, np.zeros(10), None, labels=False)
-        assert found.judged_in.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2]
+        assert found.held_out_in.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2]
         assert found.fitted_in.sum(axis=0).tolist() == [8, 5, 5]
 
     def test_single_groups_judge_together(self):
         found = row_splits(LeaveOneGroupOut(), Y, GROUP, labels=False)
         assert found.fitted_in.shape[1] == 5
         for k in range(5):
-            judged = set(GROUP[found.judged_in == k])
-            assert len(judged) == N_GROUPS // 5
-            assert not judged & set(GROUP[found.fitted_in[:, k]])
+            held_out = set(GROUP[found.held_out_in == k])
+            assert len(held_out) == N_GROUPS // 5
+            assert not held_out & set(GROUP[found.fitted_in[:, k]])
 
     def test_splits_of_time_stay_as_they_are(self):
         found = row_splits(TimeSeriesSplit(12), Y, None, labels=False)
         assert found.fitted_in.shape[1] == 12
         first = found.folds(np.ones(len(Y)))[0]
-        assert np.flatnonzero(first.judged).min() > np.flatnonzero(first.fitted).max()
+        assert np.flatnonzero(first.held_out).min() > np.flatnonzero(first.fitted).max()
         assert first.fitted.sum() == max(found.fitted_in.sum(axis=0))
         last = found.folds_like_all(np.ones(len(Y)))
         assert [fold.fitted.sum() >= 0.75 * first.fitted.sum() for fold in last]
@@ -107,7 +109,7 @@ class TestSplits:
         [
             (None, np.zeros(9), "same value for all rows"),
             ([], None, "yields no split"),
-            ([([0, 1], [1, 2])], None, "judges rows that it is fitted to"),
+            ([([0, 1], [1, 2])], None, "validates rows that it is fitted to"),
             ([([0, 1], [9])], None, "names row 9; rows are numbered from 0 to 8"),
             ([([0, 1], [])], None, "neither of them empty"),
             ([([True, False], [2])], None, "a mask of 2 rows; there are 9"),
@@ -149,7 +151,7 @@ def test_rows_are_not_left_out_alone(parameters, way):
     model = KernelMachineRegressor(**parameters, cv=3 if way == "cv" else None)
     given = {"groups": GROUP} if way == "groups" else {}
     given = {"validation": (X, Y)} if way == "validation" else given
-    with pytest.raises(ValueError, match="judges each row by all others"):
+    with pytest.raises(ValueError, match="validates each row by all others"):
         model.fit(X, Y, **given)
 
 
@@ -161,10 +163,10 @@ class TestRowsApart:
         splits = row_splits(None, Y, GROUP, labels=False)
         return ArraySource(X, Y[:, np.newaxis], splits=splits)
 
-    def test_candidates_are_judged_by_other_groups(self, source):
+    def test_candidates_are_validated_on_other_groups(self, source):
         rows = split(source, 20, seed=0)
-        judged = set(GROUP[rows.held_out])
-        assert len(judged) == N_GROUPS // 5
+        held_out = set(GROUP[rows.held_out])
+        assert len(held_out) == N_GROUPS // 5
         for k in range(1, 5):
             own = rows.of_fold(k)
             assert not set(own.fit.group) & set(own.out.group)
@@ -198,7 +200,7 @@ class TestRowsApart:
         )
         y = rng.normal(size=400)[level][:, np.newaxis]
         encoder = TableEncoder().fit(table)
-        fold = row_splits(None, y[:, 0], level, labels=False).judged_in + 1
+        fold = row_splits(None, y[:, 0], level, labels=False).held_out_in + 1
         _, for_these = encoder.with_level_means(table, y, None, 0, fold)
         others, _ = encoder.with_level_means(table, y, None, 0)
         means = for_these.encode(table, np.float64)[:, -1]
@@ -304,7 +306,7 @@ def test_a_named_column_is_no_input(tmp_path, fitted):
 
 @pytest.mark.slow
 def test_a_table_in_passes_has_groups(tmp_path):
-    """The rows of the sample judge by them; those of a group lie in several parts."""
+    """The rows of the sample validate by them; those of a group lie in several parts."""
     rows, y, group = grouped(60, 40)
     order = np.random.default_rng(0).permutation(len(y))
     frame = pd.DataFrame(rows, columns=list("abcd")).assign(g=group, y=y).iloc[order]
@@ -326,7 +328,7 @@ def test_a_table_in_passes_has_groups(tmp_path):
 
 
 def test_splits_that_say_the_same_give_the_same(fitted):
-    folds = row_splits(None, Y, GROUP, labels=False).judged_in
+    folds = row_splits(None, Y, GROUP, labels=False).held_out_in
     for cv, given in (
         (GroupKFold(5), {"groups": GROUP}),
         (PredefinedSplit(folds), {}),
@@ -515,7 +517,9 @@ def test_groups_are_routed():
         )
     assert len(found["test_score"]) == 3
     for one in found["estimator"]:
-        assert one[-1].solver_reason_ == "its rows judge by the splits that are given"
+        assert (
+            one[-1].solver_reason_ == "its rows validate by the splits that are given"
+        )
 
 
 @pytest.mark.slow
@@ -541,15 +545,15 @@ def test_the_reported_loss_is_that_of_cross_validation():
 
 @pytest.mark.slow
 def test_the_report_says_what_judged(fitted, tmp_path):
-    """And the page does not judge sizes by rows that chance draws."""
-    assert "validation rows, whole groups." in str(fitted[0].report_)
+    """And the page does not validate sizes by rows that chance draws."""
+    assert " rows, whole groups." in str(fitted[0].report_)
     assert "whole groups" in fitted[0].report_._repr_html_()
     page = fitted[0].report_html(X, Y, out=tmp_path / "page.html").read_text()
     assert "compared on 120 validation rows, whole groups" in page.replace("240", "120")
-    assert "no curve against features: the fit was judged by whole groups" in page
+    assert "no curve against features: the fit was validated on whole groups" in page
     known = GROUP < 30
     one = KernelMachineRegressor(random_state=0, time_limit=1.0)
     one.fit(X[known], Y[known], validation=(X[~known], Y[~known]))
-    assert one.report_.judged_by == "rows that only judge"
-    assert one.set_params(cv=3).fit(X, Y).report_.judged_by == "splits of cv"
-    assert one.set_params(cv=None).fit(X, Y).report_.judged_by == ""
+    assert one.report_.validated_on == "rows that only validate"
+    assert one.set_params(cv=3).fit(X, Y).report_.validated_on == "splits of cv"
+    assert one.set_params(cv=None).fit(X, Y).report_.validated_on == ""

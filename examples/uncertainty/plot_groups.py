@@ -2,8 +2,8 @@
 Intervals for new patients
 ==========================
 
-Rows of one patient are alike. If some of them judge a fit to the others, they are nearly known, and intervals are far
-too narrow for anybody new. With ``groups=`` no patient is on both sides, and each counts as one in the intervals.
+Rows of one patient are alike. If some of them validate a fit to the others, they are nearly known, and intervals are
+far too narrow for anybody new. With ``groups=`` no patient is on both sides, and each counts as one in the intervals.
 
 See also :doc:`/guide/splits`.
 """

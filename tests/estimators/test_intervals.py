@@ -310,7 +310,7 @@ def test_who_has_none():
 
 
 @pytest.mark.slow
-def test_few_rows_are_judged_by_machines_that_chose_without_them():
+def test_few_rows_are_validated_on_machines_that_chose_without_them():
     """Scores are errors of fits without a fold, from the encoding to the penalty;
     copies are in one fold.
     """

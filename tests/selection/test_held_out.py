@@ -62,9 +62,9 @@ def matrix(ridge):
     return np.vstack([block.features.forward(identity).T for block in ridge.blocks])
 
 
-def judged(held):
+def validated(held):
     """Masks of the rows that are held out at a time."""
-    return [fold.judged for fold in held.folds]
+    return [fold.held_out for fold in held.folds]
 
 
 @pytest.fixture
@@ -76,15 +76,15 @@ class TestFolds:
     @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 11, 300])
     def test_few_rows_are_all_held_out_in_turn(self, n):
         held = held_on(FOURIER, *rows(n))
-        np.testing.assert_array_equal(np.sum(judged(held), axis=0), 1)
-        sizes = [mask.sum() for mask in judged(held)]
+        np.testing.assert_array_equal(np.sum(validated(held), axis=0), 1)
+        sizes = [mask.sum() for mask in validated(held)]
         assert len(sizes) <= 5
         assert max(sizes) <= -(-n // 5)
 
     @pytest.mark.parametrize(("n", "size"), [(5_001, 1_000), (60_000, 10_000)])
     def test_of_many_rows_a_fifth_and_about_10000_at_most(self, n, size):
         held = held_on(LinearFeatures(), *rows(n))
-        (mask,) = judged(held)
+        (mask,) = validated(held)
         assert abs(mask.sum() - size) < 4 * np.sqrt(size)
         assert len(held._rows[0].y) == mask.sum()
 
@@ -104,7 +104,7 @@ class TestFolds:
     def test_a_seed_holds_out_its_own_rows(self, one_fold):
         X, Y = rows()
         ridge = ridge_on(FOURIER, X, Y)
-        masks = [judged(HeldOut(ridge, seed))[0] for seed in range(3)]
+        masks = [validated(HeldOut(ridge, seed))[0] for seed in range(3)]
         for seed, mask in enumerate(masks):
             np.testing.assert_array_equal(
                 mask, rows_held_out(row_hashes(X), np.ones(N), seed)
@@ -118,14 +118,14 @@ class TestFolds:
         for few in (5_000, 0):
             policy(folded_rows=few)
             held = held_on(FOURIER, np.tile(X, (copies, 1)), np.tile(Y, (copies, 1)))
-            for mask in judged(held):
+            for mask in validated(held):
                 np.testing.assert_array_equal(
                     mask.reshape(copies, 100), np.tile(mask[:100], (copies, 1))
                 )
             assert (
-                judged(held)[0].sum() == 20 * copies
+                validated(held)[0].sum() == 20 * copies
                 if few
-                else 5 * copies <= judged(held)[0].sum() <= 40 * copies
+                else 5 * copies <= validated(held)[0].sum() <= 40 * copies
             )
 
     def test_all_rows_equal(self):
@@ -149,7 +149,7 @@ class TestFolds:
             held_on(FOURIER, X, Y, weight),
             held_on(FOURIER, X[kept], Y[kept], weight[kept]),
         )
-        for mask, expected in zip(judged(held), judged(alone), strict=True):
+        for mask, expected in zip(validated(held), validated(alone), strict=True):
             assert not mask[~kept].any()
             np.testing.assert_array_equal(mask[kept], expected)
 
@@ -199,7 +199,7 @@ class TestScores:
         n_iter, held_out_predictions, separate, _, error, _ = held.solve(penalty, 1e-12)
         coefs = []
         start = 0
-        for mask in judged(held):
+        for mask in validated(held):
             coef, intercept = exact.ridge(Z, Y, 0.5, w * ~mask)
             coefs.append(coef.T)
             part = slice(start, start + mask.sum())
@@ -237,7 +237,7 @@ class TestScores:
         )
         for alpha, root in zip(alphas, found, strict=True):
             squares, bound = 0.0, 0.0
-            for mask in judged(held):
+            for mask in validated(held):
                 coef, intercept = exact.ridge(Z, Y, alpha, (~mask).astype(float))
                 squares += ((Z[mask] @ coef + intercept - Y[mask]) ** 2).sum()
                 size = np.sqrt((Y[~mask] ** 2).sum() / alpha) * 1e-3
@@ -255,7 +255,7 @@ class TestScores:
         policy(patience=POLICY.traced_iterations)
         X, Y = rows()
         held = held_on(features, X, Y)
-        ridge, (mask,), Z = held.ridge, judged(held), matrix(held.ridge)
+        ridge, (mask,), Z = held.ridge, validated(held), matrix(held.ridge)
         alpha = 1e-3  # so small that it pays to stop early
         n_iter, held_out_predictions, *_ = held.trace(
             np.full(len(ridge.maps), alpha), 0.0
@@ -278,7 +278,7 @@ class TestScores:
 
     def test_iterations_of_several_folds_are_their_median(self):
         ridge = ridge_on(BINS, *rows())
-        folds, penalty = judged(HeldOut(ridge, 0)), np.array([1e-3])
+        folds, penalty = validated(HeldOut(ridge, 0)), np.array([1e-3])
         each = [HeldOut(ridge, 0, mask).trace(penalty, 0.0).n_iter for mask in folds]
         found = HeldOut(ridge, 0).trace(penalty, 0.0).n_iter
         assert found == sorted(each)[2]
@@ -287,7 +287,7 @@ class TestScores:
     def test_folds_count_by_their_weight(self):
         """One fold has nearly all of it, whose score is then that of all."""
         X, Y = rows()
-        heavy = judged(held_on(FOURIER, X, Y))[3]
+        heavy = validated(held_on(FOURIER, X, Y))[3]
         ridge = ridge_on(FOURIER, X, Y, np.where(heavy, 1.0, 1e-6))
         penalties = np.array([[1e-7], [1e-5]])
         alone = HeldOut(ridge, 0, heavy).scores(penalties)

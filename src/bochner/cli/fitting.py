@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
-from bochner.cli.hold_out import Split, facts_of_split, hold_out
+from bochner.cli.hold_out import Split, TestRows, facts_of_split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
@@ -139,6 +139,18 @@ class Fit:
     unbounded: bool = False
     group: str | None = None
     time: str | None = None
+
+    @property
+    def test_rows(self) -> TestRows:
+        """Which rows are to be held out."""
+        return TestRows(
+            self.data,
+            self.test_size,
+            self.parameters["seed"],
+            self.group,
+            self.time,
+            asked_of_text(self.parameters),
+        )
 
     @property
     def options(self) -> list[str]:
@@ -267,7 +279,7 @@ def _fitted(arguments: Fit) -> Facts:
             )
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
-        split = hold_out(table, target, task, arguments, notes)
+        split = hold_out(table, target, task, arguments.test_rows, notes)
         with warnings.catch_warnings():
             # The notes have it already
             for note in notes:
@@ -285,7 +297,7 @@ def _fitted(arguments: Fit) -> Facts:
         "task_inferred_because": reason or None,
         "task_can_change": target.kind in ("integer", "boolean"),
         "seed": arguments.parameters["seed"],
-        "split": facts_of_split(arguments, split),
+        "split": facts_of_split(arguments.test_rows),
         **report,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes + report["notes"],

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +27,37 @@ from bochner.data.encodings import TextColumn
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
 
-if TYPE_CHECKING:
-    from bochner.cli.fitting import Fit
-
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
-# One to test, and two of which one can judge a fit to the other
+# One to test, and two of which one can validate a fit to the other
 FEWEST_GROUPS = 3
-# Earlier rows, of which the later ones judge fits to the others in turn
+# Earlier rows, of which the later ones validate fits to the others in turn
 FEWEST_IN_TIME = 12
 TEXT = {"text", "category"}
+
+
+@dataclass(frozen=True)
+class TestRows:
+    """Which rows are to be held out.
+
+    Attributes
+    ----------
+    data : Path
+        Of the table, for messages.
+    size : float
+        Their share.
+    seed : int
+    group, time : str or None
+        Columns that tell which rows belong together, or come later.
+    how_text_is_read : dict
+        Parameters of the encoder.
+    """
+
+    data: Path
+    size: float
+    seed: int
+    group: str | None
+    time: str | None
+    how_text_is_read: Facts
 
 
 @dataclass(frozen=True)
@@ -66,7 +89,7 @@ def hold_out(
     table: pa.Table | TableSource,
     target: TargetSummary,
     task: str,
-    arguments: Fit,
+    asked: TestRows,
     notes: list[str],
 ) -> Split:
     """Hold out a share of the rows that have a target.
@@ -76,20 +99,20 @@ def hold_out(
     groups are named, whole ones are held out; where time is, the latest rows.
     """
     if isinstance(table, TableSource):
-        return _hold_out_by_content(table, target, task, arguments)
-    own = read_target(table, target.name, arguments.data)
-    own = own.as_numbers(arguments.data) if task == "regression" else own
+        return _hold_out_by_content(table, target, task, asked)
+    own = read_target(table, target.name, asked.data)
+    own = own.as_numbers(asked.data) if task == "regression" else own
     X = table.drop_columns([target.name])
     X = X.take(pa.array(own.rows)) if own.missing else X
-    if arguments.time is not None:
-        order = _order_in_time(X, arguments)
+    if asked.time is not None:
+        order = _order_in_time(X, asked)
         X = X.take(pa.array(order))
         own = own.take(order)
     groups = None
-    if arguments.group is not None:
-        groups = _groups(X, arguments)
-        X = X.drop_columns([arguments.group])
-    size = arguments.test_size
+    if asked.group is not None:
+        groups = _groups(X, asked)
+        X = X.drop_columns([asked.group])
+    size = asked.size
     if size and X.num_rows < FEWEST_SPLIT:
         found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
         raise CommandError(
@@ -107,20 +130,20 @@ def hold_out(
     if not size:
         return Split(every, every, None, whole, whole)
     said = ""
-    seed = arguments.parameters["seed"]
+    seed = asked.seed
     if groups is not None:
-        train, test = _split_groups(groups, own, task, size, seed, arguments)
+        train, test = _split_groups(groups, own, task, size, seed, asked)
         n_groups = len(set(groups[test].tolist()))
-        said = _whole_groups(n_groups, arguments.group)
-    elif arguments.time is not None:
+        said = _whole_groups(n_groups, asked.group)
+    elif asked.time is not None:
         n_train = X.num_rows - math.ceil(size * X.num_rows)
         if n_train < FEWEST_IN_TIME:
             raise CommandError(
-                f"{arguments.data}: --time leaves {n_train} rows to learn from, and "
+                f"{asked.data}: --time leaves {n_train} rows to learn from, and "
                 f"needs {FEWEST_IN_TIME}: give more rows, or a smaller --test-size"
             )
         train, test = np.split(np.arange(X.num_rows), [n_train])
-        said = f"the latest by '{arguments.time}'"
+        said = f"the latest by '{asked.time}'"
     else:
         train, test = split_rows(X, own, task, size, seed, notes)
     return Split(
@@ -142,19 +165,19 @@ def _in_groups(target: Target, groups: NDArray | None, rows: NDArray) -> Target:
     return target if groups is None else replace(target, group=groups[rows])
 
 
-def facts_of_split(arguments: Fit, split: Split) -> Facts:
+def facts_of_split(asked: TestRows) -> Facts:
     """By what rows were held out, for the report."""
-    by = "group" if arguments.group else "time" if arguments.time else "chance"
-    return {"by": by, "column": arguments.group or arguments.time}
+    by = "group" if asked.group else "time" if asked.time else "chance"
+    return {"by": by, "column": asked.group or asked.time}
 
 
-def _groups(X: pa.Table, arguments: Fit) -> NDArray:
+def _groups(X: pa.Table, asked: TestRows) -> NDArray:
     """To which group each row belongs."""
-    column = X[arguments.group]
+    column = X[asked.group]
     n_missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py()
     if n_missing:
         raise CommandError(
-            f"{arguments.data}: column '{arguments.group}' is missing in "
+            f"{asked.data}: column '{asked.group}' is missing in "
             f"{n_missing:,} rows: give each a group, of its own if it belongs to none"
         )
     return column.to_numpy()
@@ -166,7 +189,7 @@ def _split_groups(
     task: str,
     size: float,
     seed: int,
-    arguments: Fit,
+    asked: TestRows,
 ) -> tuple[NDArray, NDArray]:
     """Whole groups to learn and to test, of classes with about equal shares."""
     from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
@@ -174,7 +197,7 @@ def _split_groups(
     n_groups = len(set(groups.tolist()))
     if n_groups < FEWEST_GROUPS:
         raise CommandError(
-            f"{arguments.data}: column '{arguments.group}' has {n_groups} "
+            f"{asked.data}: column '{asked.group}' has {n_groups} "
             f"group{'s' * (n_groups > 1)}, and a score needs {FEWEST_GROUPS}: use "
             "--test-size 0, or leave out --group"
         )
@@ -185,20 +208,18 @@ def _split_groups(
     train, test = next(splitter.split(target.values, target.values, groups))
     if len(set(groups[train].tolist())) < FEWEST_GROUPS - 1:
         raise CommandError(
-            f"{arguments.data}: a test split of {100 * size:g} % leaves one group to "
+            f"{asked.data}: a test split of {100 * size:g} % leaves one group to "
             "learn from: use a smaller --test-size"
         )
     return np.sort(train), np.sort(test)
 
 
-def _order_in_time(X: pa.Table, arguments: Fit) -> NDArray:
+def _order_in_time(X: pa.Table, asked: TestRows) -> NDArray:
     """Numbers of the rows from the earliest to the latest."""
-    from bochner.cli.fitting import asked_of_text
-
-    column = X.select([arguments.time])
-    how_text_is_read = asked_of_text(arguments.parameters) | {"text_features": None}
+    column = X.select([asked.time])
+    how_text_is_read = asked.how_text_is_read | {"text_features": None}
     encoder = fitted_encoder(column, lambda note: None, how_text_is_read)
-    place = f"{arguments.data}: column '{arguments.time}'"
+    place = f"{asked.data}: column '{asked.time}'"
     if any(isinstance(one, TextColumn) for one in encoder.columns_):
         raise CommandError(
             f"{place} holds text that is not read as dates; --time needs dates or "
@@ -216,21 +237,21 @@ def _order_in_time(X: pa.Table, arguments: Fit) -> NDArray:
 
 
 def _hold_out_by_content(
-    source: TableSource, target: TargetSummary, task: str, arguments: Fit
+    source: TableSource, target: TargetSummary, task: str, asked: TestRows
 ) -> Split:
     """As `hold_out`, of a table that stays where it is; no more rows are held out
     than tell the score.
     """
-    path = arguments.data
+    path = asked.data
     name = target.name
-    group = arguments.group
-    seed = arguments.parameters["seed"]
+    group = asked.group
+    seed = asked.seed
     if task == "regression" and target.kind in TEXT:
         raise CommandError(
             f"{path}: column '{name}' holds text; regression needs numbers: use "
             "--task classification"
         )
-    if arguments.time is not None:
+    if asked.time is not None:
         raise CommandError(
             f"{path}: --time sorts the rows in memory, and these are too many, or "
             "--sample is given: give fewer rows, or leave out --time"
@@ -241,9 +262,9 @@ def _hold_out_by_content(
     if target.missing:
         with_a_target = filter_rows(source, HashSplit(0.0, 1.0, seed, name))
     every = (with_a_target, *names, *beside)
-    if not arguments.test_size:
+    if not asked.size:
         return Split(every, every, None, target, target)
-    share = scored_share(source, target.n_known, arguments.test_size)
+    share = scored_share(source, target.n_known, asked.size)
     drawn = drawn_rows(source, share, seed, name, group)
     if drawn is None:
         raise CommandError(
@@ -253,7 +274,7 @@ def _hold_out_by_content(
     X, test = with_target(drawn, name, task, path)
     said = ""
     if group is not None:
-        groups = _groups(X, arguments)
+        groups = _groups(X, asked)
         test = _in_groups(test, groups, test.rows)
         said = _whole_groups(len(set(groups.tolist())), group)
         X = X.drop_columns([group])

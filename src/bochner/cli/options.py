@@ -241,7 +241,7 @@ Time = Annotated[
         metavar="COL",
         autocompletion=_columns,
         help="A column of dates or numbers: the latest rows are the test split, and "
-        "earlier ones never judge later ones.",
+        "earlier ones never validate later ones.",
     ),
 ]
 TestSize = Annotated[

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Indices, Mask
 from bochner.data.hashes import row_hashes
-from bochner.data.row_splits import RowSplits
+from bochner.data.row_splits import Fold, RowSplits
 from bochner.data.weights import (
     are_one,
     draw_rows,
@@ -88,7 +88,7 @@ class ArraySource:
         The rows as they came, where X is what has become of them; they are
         distinguished by their values.
     splits : RowSplits, optional
-        Which rows judge which, where that is given.
+        Which rows validate which, where that is given.
 
     Attributes
     ----------
@@ -201,12 +201,8 @@ class ArraySource:
         return self._but(weights=self.weights * factors)
 
     def without_splits(self) -> ArraySource:
-        """Return the same rows, of which nothing says which judge which."""
+        """Return the same rows, of which nothing says which validate which."""
         return self._but(splits=None)
-
-    def with_weights(self, weights: NDArray) -> ArraySource:
-        """Return the same rows with other weights."""
-        return self._but(weights=weights)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which
@@ -259,14 +255,14 @@ class ArraySource:
         sums = group_sums(group, targets, self.weights)
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
         if self.splits is not None:
-            # Rows without weight may judge, by their own targets
+            # Rows without weight may validate, by their own targets
             mean = np.where(total[:, np.newaxis] > 0, mean, targets[leads])
         rows = self.take(np.flatnonzero(leads))
         return rows._but(y=mean, weights=total, targets=as_it_is), leads
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Hashes of what the rows hold as they came, shape (n,); rows that do not
-        belong together, or judge in different splits, differ.
+        belong together, or validate in different splits, differ.
 
         So neither weights nor the scales of columns, whose last bits these change,
         decide which rows are held out.
@@ -282,11 +278,23 @@ class ArraySource:
         return None if self.splits is None else self.splits.group
 
     @property
-    def judging_weights(self) -> NDArray:
-        """Weights with which rows judge a fit, shape (n,)."""
+    def validation_weights(self) -> NDArray:
+        """Weights with which rows validate a fit, shape (n,)."""
         return (
             self.weights if self.splits is None else self.splits.weights(self.weights)
         )
+
+    def validating(self, rows: Indices) -> ArraySource:
+        """Return a source of some rows, with the weights with which they validate."""
+        some = self.take(rows)
+        return (
+            some if self.splits is None else some._but(weights=some.validation_weights)
+        )
+
+    def parts(self, fold: Fold) -> tuple[ArraySource, ArraySource]:
+        """The rows to fit in a fold, and those that validate."""
+        fitted = self.take(np.flatnonzero(fold.fitted))
+        return fitted, self.validating(np.flatnonzero(fold.held_out))
 
     def first_duplicates(self, hashes: NDArray, apart: Mask | None = None) -> Indices:
         """Return the first of the rows that are equal to each, shape (n,).

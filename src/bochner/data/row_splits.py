@@ -1,5 +1,5 @@
-"""Which rows judge a fit, and which of the others it is fitted to, where the user says
-so: by groups, by splits or by rows that only validate.
+"""Which rows validate a fit, and which of the others it is fitted to, where the user
+says so: by groups, by splits or by rows that only validate.
 """
 
 from __future__ import annotations
@@ -19,82 +19,82 @@ LIKE_ALL = 0.75
 
 
 class Fold(NamedTuple):
-    """Rows that judge a fit, and rows that it is fitted to; masks of shape (n,)."""
+    """Rows that validate a fit, and rows that it is fitted to; masks of shape (n,)."""
 
-    judged: Mask
+    held_out: Mask
     fitted: Mask
 
 
-def complement(judged: Mask) -> Fold:
-    """A fold that is fitted to all rows that do not judge it."""
-    return Fold(judged, ~judged)
+def complement(held_out: Mask) -> Fold:
+    """A fold that is fitted to all rows that do not validate it."""
+    return Fold(held_out, ~held_out)
 
 
 @dataclass(frozen=True)
 class RowSplits:
-    """The split in which each row judges, and those in which it is fitted; the splits
-    that are fitted to most rows come first.
+    """The split in which each row validates, and those in which it is fitted; the
+    splits that are fitted to most rows come first.
 
     Attributes
     ----------
-    judged_in : int array of shape (n,)
-        Number of a split; -1 for rows that never judge.
+    held_out_in : int array of shape (n,)
+        Number of a split; -1 for rows that never validate.
     fitted_in : bool array of shape (n, S)
     group : int array of shape (n,) or None
         Rows of one number belong together.
-    judging_weight : array of shape (n,) or None
-        Weights of the rows that judge, where these are never fitted and so have no
+    validation_weight : array of shape (n,) or None
+        Weights of the rows that validate, where these are never fitted and so have no
         weight in the fit.
     """
 
-    judged_in: Indices
+    held_out_in: Indices
     fitted_in: NDArray[np.bool_]
     group: Indices | None = None
-    judging_weight: Floats | None = None
+    validation_weight: Floats | None = None
 
     @property
-    def what_judges(self) -> str:
-        """What the rows are that judge, in words."""
-        if self.judging_weight is not None:
-            return "rows that only judge"
+    def what_validates(self) -> str:
+        """What the rows are that validate, in words."""
+        if self.validation_weight is not None:
+            return "rows that only validate"
         return "splits of cv" if self.group is None else "whole groups"
 
     def take(self, rows: slice | Indices) -> RowSplits:
         """The splits of some of the rows."""
         return RowSplits(
-            self.judged_in[rows],
+            self.held_out_in[rows],
             self.fitted_in[rows],
             None if self.group is None else self.group[rows],
-            None if self.judging_weight is None else self.judging_weight[rows],
+            None if self.validation_weight is None else self.validation_weight[rows],
         )
 
     @property
     def together(self) -> Indices:
         """Number of the unit that each row belongs to, shape (n,), of which no part is
-        to judge another: its group, or else the split in which it judges.
+        to validate another: its group, or else the split in which it validates.
         """
-        return self.judged_in if self.group is None else self.group
+        return self.held_out_in if self.group is None else self.group
 
     def weighted(self, factors: NDArray) -> RowSplits:
-        """The splits, weights of rows that only judge times these factors."""
-        if self.judging_weight is None:
+        """The splits, weights of rows that only validate times these factors."""
+        if self.validation_weight is None:
             return self
-        return replace(self, judging_weight=self.judging_weight * factors)
+        return replace(self, validation_weight=self.validation_weight * factors)
 
     def weights(self, weights: NDArray) -> NDArray:
-        """Weights with which rows judge, of those with which they are fitted."""
-        return weights if self.judging_weight is None else self.judging_weight
+        """Weights with which rows validate, of those with which they are fitted."""
+        return weights if self.validation_weight is None else self.validation_weight
 
     def folds(self, weights: NDArray) -> list[Fold]:
-        """The splits that have rows of positive weight to judge and to fit, in their
+        """The splits that have rows of positive weight to validate and to fit, in their
         order; the first one compares candidates.
         """
         counts = self.weights(weights) > 0
         every = (
-            Fold((self.judged_in == k) & counts, self.fitted_in[:, k] & (weights > 0))
+            Fold((self.held_out_in == k) & counts, self.fitted_in[:, k] & (weights > 0))
             for k in range(self.fitted_in.shape[1])
         )
-        return [fold for fold in every if fold.judged.any() and fold.fitted.any()]
+        return [fold for fold in every if fold.held_out.any() and fold.fitted.any()]
 
     def folds_like_all(self, weights: NDArray) -> list[Fold]:
         """The splits that are fitted to about as many rows as the largest one: where
@@ -113,9 +113,13 @@ class RowSplits:
         """Hashes of rows that are equal only for rows of one group and the same
         splits.
         """
-        parts = [self.judged_in[:, np.newaxis], self.fitted_in, self.together[:, None]]
-        if self.judging_weight is not None:
-            # Rows that only judge have no weight that copies could add up
-            number = np.where(self.judging_weight > 0, np.arange(len(hashes)), -1)
+        parts = [
+            self.held_out_in[:, np.newaxis],
+            self.fitted_in,
+            self.together[:, None],
+        ]
+        if self.validation_weight is not None:
+            # Rows that only validate have no weight that copies could add up
+            number = np.where(self.validation_weight > 0, np.arange(len(hashes)), -1)
             parts.append(number[:, np.newaxis])
         return mixed(hashes ^ row_hashes(np.hstack(parts).astype(np.float64)))

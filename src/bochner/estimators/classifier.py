@@ -163,12 +163,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Whether 1/2/2017 is in February where all dates of a column may have days or
         months first; see `TableEncoder`.
     cv : int, splitter, iterable or None, default=None
-        Which rows judge which, by scikit-learn's convention: a number of folds, a
+        Which rows validate which, by scikit-learn's convention: a number of folds, a
         splitter such as `GroupKFold`, `TimeSeriesSplit` or `PredefinedSplit`, or an
-        iterable of pairs of row numbers, to fit and to judge. All that is chosen,
+        iterable of pairs of row numbers, to fit and to validate. All that is chosen,
         calibrated and reported goes by these splits; the split with most rows to fit is
-        the one by which models are compared. Each row judges once, of several splits in
-        that with most rows to fit. The model is then solved for all rows. None holds
+        the one by which models are compared. Each row validates once, of several splits
+        in that with most rows to fit. The model is then solved for all rows. None holds
         rows out by chance, or whole `groups` where `fit` is given these.
 
     Attributes
@@ -385,8 +385,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             the rows may differ from that of equal rows within its noise.
         groups : array of shape (n,) or str, optional
             To which group each row belongs, such as a patient, shop or machine, or the
-            column of X that tells it, which is then no input. A row never judges a fit
-            to others of its group, so that what is chosen, calibrated and reported
+            column of X that tells it, which is then no input. A row never validates a
+            fit to others of its group, so that what is chosen, calibrated and reported
             holds for rows of new groups.
         validation : tuple (X, y) or (X, y, sample_weight), optional
             Rows in memory by which choices are made, in the place of rows held out of

@@ -63,12 +63,12 @@ def cross_fitted(
     CrossFitted or None
         None where there are more than 500 distinct rows or 5,000 rows, or with splits
         more than 50,000 rows or ten splits; where nothing is chosen; where there are
-        rows that only judge; where the time limit leaves no time; or where a part of
+        rows that only validate; where the time limit leaves no time; or where a part of
         the rows cannot be fitted.
     """
     splits = source.splits
     if not _chooses(machine) or (
-        splits is not None and splits.judging_weight is not None
+        splits is not None and splits.validation_weight is not None
     ):
         return None
     most = POLICY.crossed_observations
@@ -90,11 +90,11 @@ def cross_fitted(
     options["cv"] = _cv_of_parts(machine.cv)
     if budget.limit is not None:
         options["time_limit"] = seconds
-    judged = [np.flatnonzero(fold.judged[calibration.row]) for fold in folds]
+    held_out = [np.flatnonzero(fold.held_out[calibration.row]) for fold in folds]
 
     def predicted(k: int) -> Floats:
         part = rows.take(np.flatnonzero(folds[k].fitted))
-        left_out = rows.take(calibration.row[judged[k]])
+        left_out = rows.take(calibration.row[held_out[k]])
         one = machine.for_part(**options)
         with quiet():
             beside = {} if part.groups is None else {"groups": part.groups}
@@ -105,8 +105,8 @@ def cross_fitted(
     fold_of = np.full(len(calibration.row), -1)
     try:
         for k, values in enumerate(in_threads(predicted, range(len(folds)))):
-            out_of_sample[judged[k]] = values
-            fold_of[judged[k]] = k
+            out_of_sample[held_out[k]] = values
+            fold_of[held_out[k]] = k
     except ValueError:  # what is asked for needs more rows than are left
         return None
     if splits is not None:

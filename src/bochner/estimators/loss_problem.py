@@ -340,11 +340,15 @@ class LossProblem:
         y = np.concatenate([block.y for block in self.ridge.blocks])
         weight = np.concatenate([block.weight for block in self.ridge.blocks])
         predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
-        rows = np.concatenate([np.flatnonzero(fold.judged) for fold in self.folds])
+        rows = np.concatenate([np.flatnonzero(fold.held_out) for fold in self.folds])
         source = self.ridge.design.source.take(rows)
-        judging = weight[rows] if source.splits is None else source.judging_weights
+        validating = (
+            weight[rows] if source.splits is None else source.validation_weights
+        )
         left_out = LeftOut(source.whole().X, weight[rows])
-        return HeldOutPredictions(predicted, y[rows], judging, left_out, source.group)
+        return HeldOutPredictions(
+            predicted, y[rows], validating, left_out, source.group
+        )
 
     def unseen(
         self, end: WarmStart, beside: WarmStart | None = None
@@ -509,8 +513,8 @@ class _Trace:
         self.aim = aim
         self.given_up = False
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks = [fold.judged[a:b] for a, b in pairwise(edges)]
-        self.weight = of.ridge.design.source.judging_weights[fold.judged]
+        self.masks = [fold.held_out[a:b] for a, b in pairwise(edges)]
+        self.weight = of.ridge.design.source.validation_weights[fold.held_out]
         self.losses = list[float]()
         self.fitted = list[NDArray]()
         self.most_steps = of.most_steps

@@ -69,7 +69,7 @@ from bochner.features.leaves import (
 )
 from bochner.inputs.checks import threads_of
 from bochner.inputs.opened import exceeds_limit, given, given_batch
-from bochner.inputs.splits import row_splits
+from bochner.inputs.splits import row_splits, with_validation
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
     Target,
@@ -170,7 +170,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     class_weight: Any = None
     _sums: PartialFitState | None = None
     _learns_from_few: bool = False
-    _judged_by: str = ""
+    _validated_on: str = ""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @abstractmethod
     def _refuse_unlike(self, target: Target, other: Target) -> None:
-        """Raise ValueError where targets of rows that only judge are of another kind
+        """Raise ValueError where targets of rows that only validate are of another kind
         than those to fit.
         """
 
@@ -281,8 +281,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Whether what refit calibrates again was calibrated by rows that it does not
         have.
         """
-        is_lost = self._judged_by == "rows that only judge" or (
-            self._judged_by == "splits of cv" and self.cv is None
+        is_lost = self._validated_on == "rows that only validate" or (
+            self._validated_on == "splits of cv" and self.cv is None
         )
         return is_lost and bool(self.uncertainty)
 
@@ -309,7 +309,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         **options: Any,
     ) -> TrainingRows:
         """The rows, checked, those of a new fit or others, with the splits by which
-        they judge; options of `open_training`.
+        they validate; options of `open_training`.
         """
         if self.cv is not None or groups is not None:
             self._request.refuse_rows_alone()
@@ -338,7 +338,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """The rows with those by which the user wants choices to be made."""
         if rows.splits is not None:
             raise ValueError(
-                "validation= says already which rows judge: leave out groups and cv."
+                "validation= says already which rows validate: leave out groups and cv."
             )
         if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
             raise ValueError(
@@ -354,7 +354,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         others = self._checked(X, y, weight, cautions=False)
         self._refuse_unlike(rows.target, others.target)
-        return rows.with_validation(others)
+        return with_validation(rows, others)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any
@@ -398,7 +398,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _note_rows_that_belong_together(
         self, rows: TrainingRows, targets: Targets
     ) -> None:
-        """Say where rows that judge the fit may be much like those that it is fitted
+        """Say where rows that validate the fit may be much like those that it is fitted
         to, unless it is given which do.
         """
         is_judged = self._request.learnable() or self._request.needs_unseen
@@ -408,15 +408,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             warn(
                 f"Rows that share a value of {name!r} are much alike in the other "
                 "columns. If new rows come with new values of it, pass this column as "
-                f"groups= (--group {name!r} in the command): else rows are judged by "
-                "others like them, and scores and intervals promise too much."
+                f"groups= (--group {name!r} in the command): else rows are validated "
+                "on others like them, and scores and intervals promise too much."
             )
         if name := column_of_time(self.encoder_, rows.X, targets(rows.y)):
             warn(
                 f"Targets of neighbours in {name!r} are much alike. If new rows are "
                 f"later ones, sort the rows by {name!r} and pass "
                 f"cv=TimeSeriesSplit() (--time {name!r} in the command): else rows "
-                "are judged by their neighbours on both sides, and scores and "
+                "are validated on their neighbours on both sides, and scores and "
                 "intervals promise too much."
             )
 
@@ -488,9 +488,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         if self._loses_splits():
             warn(
-                f"This model was judged by {self._judged_by}, which refit does not "
-                "have: intervals and deviations are now calibrated by rows held out "
-                "by chance. Fit again where that is not what new rows are like."
+                f"This model was validated on {self._validated_on}, which refit does "
+                "not have: intervals and deviations are now calibrated by rows held "
+                "out by chance. Fit again where that is not what new rows are like."
             )
         self._outdate_importance()
         needs_all = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
@@ -880,7 +880,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             source = source.without_splits()
         dtype = rows.dtype
         seed = rows.seed
-        self._judged_by = "" if splits is None else splits.what_judges
+        self._validated_on = "" if splits is None else splits.what_validates
         self.report_ = (
             None
             if choice is None
@@ -889,7 +889,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 codes=self.encoder_.codes,
                 written=self.encoder_.written,
                 left_out=self.encoder_.left_out,
-                judged_by=self._judged_by,
+                validated_on=self._validated_on,
             )
         )
         features = self._features(rows) if choice is None else choice.model.features
@@ -931,7 +931,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         if source.splits is not None:
             self.solver_ = "cg"
-            self.solver_reason_ = "its rows judge by the splits that are given"
+            self.solver_reason_ = "its rows validate by the splits that are given"
         wanted = (
             self._request.needs_unseen or source.splits is not None,
             not is_classifier(self),
@@ -1352,8 +1352,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             In the place of those of this machine.
         """
         # Splits belong to all rows, and generators of such cannot be copied
-        plain = copy(self).set_params(cv=None)
-        part = clone(plain).set_params(**parameters)
+        part = copy(self).set_params(cv=None)
+        part = clone(part).set_params(**parameters)
         part._learns_from_few = bool(self.report_ and self.report_.candidates)
         return part
 
@@ -1368,8 +1368,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
 def _told_apart(rows: TrainingRows) -> TrainingRows:
     """Checked rows, near copies of a row as copies; and by what rows differ, where that
-    is not what they hold. Where it is given which rows judge which, copies are as they
-    come.
+    is not what they hold. Where it is given which rows validate which, copies are as
+    they come.
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns

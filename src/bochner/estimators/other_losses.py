@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
-from bochner.data.row_splits import Fold
 from bochner.design.design import Design
 from bochner.estimators.calibration import (
     LARGEST_SCORE,
@@ -148,7 +147,7 @@ def fit_numbers(
     spread = error_spread(fitted.held_out_predictions, fitted.coef.shape[1])
     for _ in range(MOST_SPREADS):
         loss = number_loss(name, quantile, spread)
-        problem, mean = _of_numbers(stored, loss, y, stored.folds)
+        problem, mean = _of_numbers(stored, loss, y)
         problem = replace(problem, budget=task.budget)
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
         if given is not None:
@@ -187,14 +186,15 @@ def fit_numbers_again(
     y: NDArray,
 ) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
-    problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])
+    stored = stored_problem(design, fitted, task)._replace(folds=[])
+    problem, _ = _of_numbers(stored, loss, y)
     return problem.fit(
         problem.at_ridge(fitted, None, *_transform(design, loss)), (alpha,), n_steps
     )
 
 
 def _of_numbers(
-    stored: StoredProblem, loss: Loss, y: NDArray, folds: list[Fold]
+    stored: StoredProblem, loss: Loss, y: NDArray
 ) -> tuple[LossProblem, float]:
     """The problem for targets y, and the mean second derivative, over which
     penalties are of those of each output.
@@ -215,7 +215,7 @@ def _of_numbers(
             np.float64
         )
     return LossProblem(
-        ridge.holding(blocks), folds, loss, relative=means / means.mean()
+        ridge.holding(blocks), stored.folds, loss, relative=means / means.mean()
     ), means.mean()
 
 

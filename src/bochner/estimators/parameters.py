@@ -292,7 +292,7 @@ PARAMETERS = {
         ("flag", "none"),
     ),
     "cv": Parameter(
-        "Which rows judge which: a number of folds, a splitter, or pairs of rows."
+        "Which rows validate which: a number of folds, a splitter, or pairs of rows."
     ),
     "bounded": Parameter(
         "Whether predictions stay near the range of the targets.", ("flag",)

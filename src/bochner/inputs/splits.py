@@ -1,10 +1,11 @@
-"""Which rows judge which, as users say it: by groups, or by splits as scikit-learn
+"""Which rows validate which, as users say it: by groups, or by splits as scikit-learn
 makes them.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from bochner.arrays import Indices
 from bochner.data.columns import is_missing
 from bochner.data.row_splits import Fold, RowSplits
+from bochner.inputs.stacked import refuse_other_kinds, stacked
 from bochner.selection.policy import POLICY
 
-# Splits that are as they are given, of rows each of which judges once
+# Splits that are as they are given, of rows each of which validates once
 MOST_SPLITS = 10
 # Groups that are shared out among folds by their classes; of more, chance does it
 MOST_STRATIFIED = 5_000
@@ -64,8 +66,8 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     Groups alone make five folds of whole groups, or as many as there are groups; of
     many rows as many as hold some 10,000 rows each. Of classes the folds have about
     equal shares, by `StratifiedGroupKFold`. More than ten splits that are each fitted
-    to all rows but those that they judge, as of `LeaveOneGroupOut`, become five, which
-    judge those of several: a single group tells little.
+    to all rows but those that they validate, as of `LeaveOneGroupOut`, become five,
+    which validate those of several: a single group tells little.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     ------
     ValueError
         Where there are fewer than two groups, splits are empty, name rows that there
-        are not, judge rows that they fit, or tear groups apart.
+        are not, validate rows that they fit, or tear groups apart.
     """
     # Of 2 MB, and only where rows are split
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
@@ -90,8 +92,8 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     n_groups = 0 if group is None else int(group.max()) + 1
     if group is not None and n_groups < 2:
         raise ValueError(
-            "groups has the same value for all rows, so that no group can judge a fit "
-            "to others: give a column with two groups or more, or leave groups out."
+            "groups has the same value for all rows, so that no group can validate a "
+            "fit to others: give a column with two groups or more, or leave groups out."
         )
     is_number = cv is None or isinstance(cv, int | np.integer)
     if group is not None and is_number:
@@ -105,20 +107,39 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
     folds = _folds_of(splitter, y, group)
     # Those of most rows to fit first, as by time the last one is
     folds.sort(key=lambda fold: -int(np.count_nonzero(fold.fitted)))
-    judged_in = np.full(n_rows, -1)
+    held_out_in = np.full(n_rows, -1)
     for k, fold in enumerate(folds):
-        judged_in[fold.judged & (judged_in < 0)] = k
+        held_out_in[fold.held_out & (held_out_in < 0)] = k
     fitted_in = np.stack([fold.fitted for fold in folds], axis=1)
-    judges = np.arange(len(folds)) == judged_in[:, np.newaxis]
+    validates = np.arange(len(folds)) == held_out_in[:, np.newaxis]
     are_single = cv is not None and len(folds) > MOST_SPLITS
-    if are_single and (fitted_in != judges).all():
-        judged_in = judged_in * POLICY.n_folds // len(folds)
-        fitted_in = np.arange(POLICY.n_folds) != judged_in[:, np.newaxis]
-    return RowSplits(judged_in, fitted_in, group)
+    if are_single and (fitted_in != validates).all():
+        held_out_in = held_out_in * POLICY.n_folds // len(folds)
+        fitted_in = np.arange(POLICY.n_folds) != held_out_in[:, np.newaxis]
+    return RowSplits(held_out_in, fitted_in, group)
+
+
+def with_validation(rows: Any, others: Any) -> Any:
+    """Training rows, and other ones below them that only validate: they have no weight
+    in the fit. Both are `TrainingRows`.
+    """
+    refuse_other_kinds(rows.X, others.X, "validation")
+    n_rows, n_others = rows.X.shape[0], others.X.shape[0]
+    is_other = np.arange(n_rows + n_others) >= n_rows
+    weight = np.zeros(len(is_other))
+    weight[~is_other] = 1.0 if rows.weight is None else rows.weight
+    validating = np.zeros(len(is_other))
+    validating[is_other] = 1.0 if others.weight is None else others.weight
+    y = np.concatenate([np.asarray(rows.y), np.asarray(others.y)])
+    splits = RowSplits(
+        np.where(is_other, 0, -1), ~is_other[:, np.newaxis], None, validating
+    )
+    target = rows.target._replace(y=y, weight=weight)
+    return replace(rows, X=stacked([rows.X, others.X]), target=target, splits=splits)
 
 
 def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:
-    """The splits of a splitter; ValueError where they are none that can judge."""
+    """The splits of a splitter; ValueError where they are none that can validate."""
     n_rows = len(y)
     try:
         with warnings.catch_warnings():
@@ -132,20 +153,20 @@ def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:
         raise ValueError(f"cv cannot split the rows: {error}{cure}") from error
     if not pairs:
         raise ValueError(
-            "cv yields no split: give one with rows to fit and to judge. A generator "
-            "can be read once alone: give a list."
+            "cv yields no split: give one with rows to fit and to validate. A "
+            "generator can be read once alone: give a list."
         )
     folds = []
     for k, pair in enumerate(pairs):
-        fitted, judged = (_row_mask(rows, n_rows, k) for rows in pair)
-        if (fitted & judged).any():
-            raise ValueError(f"Split {k} of cv judges rows that it is fitted to.")
-        if group is not None and np.isin(group[fitted], group[judged]).any():
+        fitted, held_out = (_row_mask(rows, n_rows, k) for rows in pair)
+        if (fitted & held_out).any():
+            raise ValueError(f"Split {k} of cv validates rows that it is fitted to.")
+        if group is not None and np.isin(group[fitted], group[held_out]).any():
             raise ValueError(
                 f"Split {k} of cv has rows of one group on both sides: use a splitter "
                 "that keeps groups whole, such as GroupKFold, or leave groups out."
             )
-        folds.append(Fold(judged, fitted))
+        folds.append(Fold(held_out, fitted))
     return folds
 
 

@@ -17,7 +17,6 @@ from sklearn.utils.validation import validate_data
 from bochner.data.array_source import ArraySource, as_it_is, rows_of
 from bochner.data.columns import distinct
 from bochner.data.encodings import NumberColumns
-from bochner.data.row_splits import RowSplits
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, has_common_unit
@@ -36,7 +35,6 @@ from bochner.inputs.opened import (
     is_large,
 )
 from bochner.inputs.splits import checked_groups
-from bochner.inputs.stacked import refuse_other_kinds, stacked
 from bochner.kernels import Kernel
 from bochner.settings import current
 from bochner.sources.scan import TableSummary
@@ -124,7 +122,7 @@ class TrainingRows:
     groups : array of shape (n,) or None
         To which group each row belongs.
     splits : RowSplits or None
-        Which rows judge which, where that is given.
+        Which rows validate which, where that is given.
     """
 
     X: Any
@@ -133,7 +131,7 @@ class TrainingRows:
     summary: TableSummary | None = None
     content: NDArray | None = None
     groups: Any = None
-    splits: RowSplits | None = None
+    splits: Any = None
 
     @classmethod
     def of(
@@ -151,10 +149,10 @@ class TrainingRows:
 
     @property
     def fold(self) -> NDArray | None:
-        """The split in which each row judges, counted from 1, and 0 for rows that never
-        do; None where content decides.
+        """The split in which each row validates, counted from 1, and 0 for rows that
+        never do; None where content decides.
         """
-        return None if self.splits is None else self.splits.judged_in + 1
+        return None if self.splits is None else self.splits.held_out_in + 1
 
     @property
     def are_all(self) -> bool:
@@ -184,28 +182,6 @@ class TrainingRows:
             content=content,
             groups=groups,
             splits=None if self.splits is None else self.splits.take(rows),
-        )
-
-    def with_validation(self, others: TrainingRows) -> TrainingRows:
-        """The rows, and other ones below them that only judge: they have no weight in
-        the fit.
-        """
-        refuse_other_kinds(self.X, others.X, "validation")
-        n_rows, n_others = self.X.shape[0], others.X.shape[0]
-        is_other = np.arange(n_rows + n_others) >= n_rows
-        weight = np.zeros(len(is_other))
-        weight[~is_other] = 1.0 if self.weight is None else self.weight
-        judging = np.zeros(len(is_other))
-        judging[is_other] = 1.0 if others.weight is None else others.weight
-        y = np.concatenate([np.asarray(self.y), np.asarray(others.y)])
-        splits = RowSplits(
-            np.where(is_other, 0, -1), ~is_other[:, np.newaxis], None, judging
-        )
-        return replace(
-            self,
-            X=stacked([self.X, others.X]),
-            target=self.target._replace(y=y, weight=weight),
-            splits=splits,
         )
 
     def label_weights(self) -> tuple[NDArray, NDArray[np.float64]]:
@@ -471,7 +447,7 @@ def encoded_source(
     dtype: DTypeLike,
     targets: Callable[[NDArray], NDArray],
     content: NDArray | None = None,
-    splits: RowSplits | None = None,
+    splits: Any = None,
 ) -> ArraySource:
     """The rows of a table, encoded block by block; distinguished by their content,
     if not by what they hold.

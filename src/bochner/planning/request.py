@@ -149,7 +149,7 @@ class FitRequest:
             if isinstance(value, str) and value in ("direct", "exact", "gcv", "loo"):
                 cure = "'auto' or 'cg'" if name == "solver" else "'auto'"
                 raise ValueError(
-                    f"{name}={value!r} judges each row by all others, also by those "
+                    f"{name}={value!r} validates each row by all others, also by those "
                     f"of its group: with groups, cv or validation use {name}={cure}."
                 )
 

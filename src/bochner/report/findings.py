@@ -84,10 +84,10 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
 
     What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000
     are drawn, and dense maps have 2,000 features at most, so that all fits together
-    take seconds. There is none where the user says which rows judge, as here chance
+    take seconds. There is none where the user says which rows validate, as here chance
     would.
     """
-    if model.report_ is not None and model.report_.judged_by:
+    if model.report_ is not None and model.report_.validated_on:
         return None, ""
     drawn = rows.some(HELD_OUT + LEARNED, 1)
     m = min(len(drawn) // 4, HELD_OUT)

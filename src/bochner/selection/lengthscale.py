@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
-from bochner.data.row_splits import RowSplits
 from bochner.data.table_input import as_dense
 from bochner.design.design import Design
 from bochner.engines.algebra import binary_unit
@@ -45,7 +44,7 @@ from bochner.kernels.catalogue import NAMED, SEPARABLE
 from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
-from bochner.selection.split import fold_numbers, parts_of
+from bochner.selection.split import fold_numbers
 from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
@@ -113,7 +112,7 @@ class KernelScores:
         if self.binned:
             return self._held_out(kernel)
         if self.source.splits is not None:
-            return self._by_splits(kernel, self.source.splits)
+            return self._by_splits(kernel)
         return self._left_out(kernel)
 
     def _left_out(self, kernel: Stationary) -> float:
@@ -128,18 +127,19 @@ class KernelScores:
             return float(choose_alpha(factor, score)[2].min())
         return float(score(self.alphas).min())
 
-    def _by_splits(self, kernel: Stationary, splits: RowSplits) -> float:
-        """Error of Fourier features on the rows that judge in each split, at the best
-        alpha of all splits.
+    def _by_splits(self, kernel: Stationary) -> float:
+        """Error of Fourier features on the rows that validate in each split, at the
+        best alpha of all splits.
         """
         source = self.source
+        assert source.splits is not None
         features = FourierFeatures(
             kernel, self.n_components, random_state=self.seed
         ).draw(len(self.spread))
         errors: NDArray | float = 0.0
         total = 0.0
-        for fold in splits.folds(source.weights):
-            fitted, judged = parts_of(source, fold)
+        for fold in source.splits.folds(source.weights):
+            fitted, held_out = source.parts(fold)
             shares = np.array(POLICY.shares)
             n_alphas = len(shares if self.alphas is None else self.alphas)
             factor = factorise(Design(fitted, features, np.float64), n_alphas)
@@ -147,10 +147,10 @@ class KernelScores:
             if alphas is None:
                 alphas = shares * factor.bounds[1]
             coefs, intercepts = zip(*map(factor.solve, alphas), strict=True)
-            predicted = Design(judged, features, np.float64).predict(
+            predicted = Design(held_out, features, np.float64).predict(
                 np.hstack(coefs), np.concatenate(intercepts)
             )
-            _, y, weight = judged.whole()
+            _, y, weight = held_out.whole()
             squares = np.square(predicted.reshape(len(y), len(alphas), -1) - y[:, None])
             errors = errors + weight @ squares.sum(axis=2)
             total += weight.sum()

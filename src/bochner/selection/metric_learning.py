@@ -231,8 +231,8 @@ class Schedule:
 
 class LearningRows(NamedTuple):
     """Rows to learn a metric from: X of shape (n, d), dense; standardised targets, (n,
-    K); weights, (n,); and the unit that each belongs to, (n,), of which no part judges
-    another, or None.
+    K); weights, (n,); and the unit that each belongs to, (n,), of which no part
+    validates another, or None.
     """
 
     X: NDArray
@@ -256,7 +256,7 @@ class MinibatchSampler:
         The first so many columns and as many after them are two rising functions of the
         same numbers.
     together : int array of shape (n,), optional
-        The unit that each row belongs to: rows of a block are fitted and judge by
+        The unit that each row belongs to: rows of a block are fitted and validate by
         units.
     """
 
@@ -336,28 +336,32 @@ class MinibatchSampler:
 
     def _by_units(self, chosen: NDArray) -> NDArray:
         """Rows of a block of which those that are fitted, the first ones, and those
-        that judge are of different units.
+        that validate are of different units.
 
-        Some units, drawn at random, judge. Rows of the block come first; where too few
-        of them are of the units wanted, others of these units make up for them, some
-        twice perhaps.
+        Some units, drawn at random, validate. Rows of the block come first; where too
+        few of them are of the units wanted, others of these units make up for them,
+        some twice perhaps.
         """
         assert self.together is not None
         n_units = int(self.together.max()) + 1
         n_fit = self.space.n_fit
-        n_judging = min(max(round(n_units * (1 - n_fit / self.size)), 1), n_units - 1)
-        judges = np.zeros(n_units, bool)
-        judges[self.rng.choice(n_units, n_judging, replace=False)] = True
+        n_validating = min(
+            max(round(n_units * (1 - n_fit / self.size)), 1), n_units - 1
+        )
+        validates = np.zeros(n_units, bool)
+        validates[self.rng.choice(n_units, n_validating, replace=False)] = True
         sides = []
         for side, size in ((False, n_fit), (True, self.size - n_fit)):
-            own = chosen[judges[self.together[chosen]] == side][:size]
+            own = chosen[validates[self.together[chosen]] == side][:size]
             if len(own) < size:
-                others = np.flatnonzero(judges[self.together] == side)
+                others = np.flatnonzero(validates[self.together] == side)
                 others = others[~np.isin(others, own)]
                 missing = size - len(own)
                 twice = missing > len(others)
                 pool = (
-                    np.flatnonzero(judges[self.together] == side) if twice else others
+                    np.flatnonzero(validates[self.together] == side)
+                    if twice
+                    else others
                 )
                 more = self.rng.choice(pool, missing, replace=twice)
                 own = np.concatenate([own, more])
@@ -711,7 +715,7 @@ def learning_sample(source: ArraySource, seed: int) -> LearningRows:
     mean, deviation = standardise(y, weight)
     together = None if rows.splits is None else rows.splits.together
     if together is not None and not np.ptp(together):
-        together = None  # one unit, which has no other to judge it
+        together = None  # one unit, which has no other to validate it
     dense = X.toarray() if hasattr(X, "toarray") else X
     return LearningRows(dense, (y - mean) / deviation, weight, together)
 

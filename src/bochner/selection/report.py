@@ -150,9 +150,9 @@ class Report:
     bounds : list of (float, float)
         The least and the greatest prediction of each target; empty where predictions
         have no bounds.
-    judged_by : str
+    validated_on : str
         What the validation rows are where that is given: "whole groups", "splits of
-        cv", or "rows that only judge"; empty where chance held them out.
+        cv", or "rows that only validate"; empty where chance held them out.
 
     Examples
     --------
@@ -181,12 +181,12 @@ class Report:
     written: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     bounds: list[list[float]] = field(default_factory=list)
-    judged_by: str = ""
+    validated_on: str = ""
 
     @property
     def validation_rows(self) -> str:
-        """How many rows judge, and what they are."""
-        what = f", {self.judged_by}" if self.judged_by else ""
+        """How many rows validate, and what they are."""
+        what = f", {self.validated_on}" if self.validated_on else ""
         return f"{self.rows_held_out:,} validation rows{what}"
 
     @property
@@ -236,7 +236,8 @@ class Report:
     def __str__(self) -> str:
         told = [f"{self.chosen}: {self.reason}."] if self.chosen else []
         told += ["Parts: " + "; ".join(self.parts) + "."] if self.parts else []
-        told += [f"Judged by {self.validation_rows}."] if self.judged_by else []
+        if self.validated_on:
+            told += [f"Validated on {self.rows_held_out:,} rows, {self.validated_on}."]
         told += self._lines_of_candidates() if self.candidates else []
         told += [
             f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()

@@ -34,7 +34,7 @@ def validation_rows(source: ArraySource, hashes: NDArray, seed: int) -> Mask:
     if source.splits is None:
         return rows_held_out(hashes, source.weights, seed)
     split_folds = source.splits.folds(source.weights)
-    return split_folds[0].judged if split_folds else np.zeros(source.n_rows, bool)
+    return split_folds[0].held_out if split_folds else np.zeros(source.n_rows, bool)
 
 
 def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[Mask]:
@@ -99,27 +99,15 @@ class Split:
         None where there is no such fold.
         """
         assert self.rows is not None
-        if k >= len(self.folds) or not self.folds[k].judged.any():
+        if k >= len(self.folds) or not self.folds[k].held_out.any():
             return None
-        fit, out = parts_of(self.rows, self.folds[k])
+        fit, out = self.rows.parts(self.folds[k])
         return replace(self, fit=fit, out=out)
 
     @property
     def n_rows(self) -> int:
         """All rows."""
         return len(self.held_out)
-
-
-def parts_of(rows: ArraySource, fold: Fold) -> tuple[ArraySource, ArraySource]:
-    """The rows to fit, and those that judge with the weights that they have then."""
-    out = judges(rows, np.flatnonzero(fold.judged))
-    return rows.take(np.flatnonzero(fold.fitted)), out
-
-
-def judges(rows: ArraySource, some: Indices) -> ArraySource:
-    """Some rows, with the weights with which they judge a fit."""
-    out = rows.take(some)
-    return out if rows.splits is None else out.with_weights(out.judging_weights)
 
 
 def split(
@@ -137,7 +125,7 @@ def split(
         folds = source.splits.folds(weight)
     if not folds:
         return None
-    held_out = folds[0].judged
+    held_out = folds[0].held_out
     fitted = folds[0].fitted & (weight > 0)
     largest = float(weight.max())  # a common factor changes nothing
     weight = weight if largest == 1 else weight / largest
@@ -150,7 +138,7 @@ def split(
     row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
     counted = rows.weights > 0
-    fit, out = parts_of(rows, Fold(held_out[leads], fitted[leads] & counted))
+    fit, out = rows.parts(Fold(held_out[leads], fitted[leads] & counted))
     found = Split(
         held_out,
         first_duplicate,
@@ -167,5 +155,5 @@ def split(
         fifths = [fifth == k for k in range(POLICY.n_folds)]
         folds = [Fold(own & counted, ~own & counted) for own in fifths]
     else:
-        folds = [Fold(fold.judged[leads], fold.fitted[leads]) for fold in folds]
+        folds = [Fold(fold.held_out[leads], fold.fitted[leads]) for fold in folds]
     return replace(found, rows=rows, folds=folds)

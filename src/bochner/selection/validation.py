@@ -27,7 +27,7 @@ from bochner.features.metric import Metric
 from bochner.features.stored import StoredRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
-from bochner.selection.split import folds, judges, rows_held_out
+from bochner.selection.split import folds, rows_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import best_alpha
@@ -560,8 +560,8 @@ class HeldOut:
     Attributes
     ----------
     folds : list of Fold
-        The rows that judge at a time, and those that are fitted then; empty where all
-        rows are equal.
+        The rows that validate at a time, and those that are fitted then; empty where
+        all rows are equal.
     """
 
     def __init__(
@@ -575,11 +575,11 @@ class HeldOut:
         self.budget = budget or Budget()
         self._has_plateaued = never if ridge.is_dense else has_plateaued
         self.folds = sets_held_out(ridge.design, seed, rows)
-        self._rows = [self._stored(fold.judged) for fold in self.folds]
+        self._rows = [self._stored(fold.held_out) for fold in self.folds]
 
     def _stored(self, mask: NDArray) -> StoredRows:
         design = self.ridge.design
-        X, y, weight = judges(design.source, np.flatnonzero(mask)).whole()
+        X, y, weight = design.source.validating(np.flatnonzero(mask)).whole()
         return StoredRows(
             self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed),
             y,
@@ -714,7 +714,7 @@ class HeldOut:
             for own, (_, y, weight) in zip(predicted, self._rows, strict=True)
         ]
         F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        numbers = [np.flatnonzero(fold.judged) for fold in self.folds]
+        numbers = [np.flatnonzero(fold.held_out) for fold in self.folds]
         fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
         source = self.ridge.design.source.take(np.concatenate(numbers))
         X, _, fitted = source.whole()

@@ -391,7 +391,7 @@ def calibrate_iteratively(
         return (rows.all_calibrating() if rows.few else rows).with_predictions(
             predicted[number]
         )
-    calibrating = folds[0].judged & (source.judging_weights > 0)
+    calibrating = folds[0].held_out & (source.validation_weights > 0)
     others = folds[0].fitted & (source.weights > 0)
     rows = replace(rows, calibrating=calibrating[number])
     equations = ridge.equations(others)
@@ -447,7 +447,7 @@ def _of_observations(
     the other.
     """
     held_out = _rows_of(folds)
-    place = np.full(len(folds[0].judged), -1)
+    place = np.full(len(folds[0].held_out), -1)
     place[held_out] = np.arange(len(held_out))
     place = place[number]
     some = np.flatnonzero(place >= 0)
@@ -462,7 +462,7 @@ def _of_observations(
 
 def _rows_of(folds: list[Fold]) -> NDArray[np.intp]:
     """Numbers of the rows that were held out, one fold after the other."""
-    return np.concatenate([np.flatnonzero(fold.judged) for fold in folds])
+    return np.concatenate([np.flatnonzero(fold.held_out) for fold in folds])
 
 
 def solve_from_sample(

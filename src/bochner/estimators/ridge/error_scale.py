@@ -65,7 +65,7 @@ class Observations:
     @classmethod
     def of(cls, source: ArraySource) -> Observations:
         """Those of a source."""
-        counts = np.maximum(source.weights, source.judging_weights)
+        counts = np.maximum(source.weights, source.validation_weights)
         row = np.flatnonzero(counts)
         weight = np.asarray(counts, np.float64)[row]
         inputs = source.row_hashes()[row]

@@ -17,7 +17,6 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.estimators.ridge.error_scale import LinearPredictor
 from bochner.features.base import FeatureMap, Rows
-from bochner.selection.split import judges
 from bochner.solvers.factors import FeatureFactor
 
 MOST_DIRECTIONS = 1 << 23  # numbers, 64 MB
@@ -89,10 +88,10 @@ class UnseenRows:
         """
         if not folds:
             return None
-        rows = np.concatenate([np.flatnonzero(fold.judged) for fold in folds])
-        X, targets, weight = judges(design.source, rows).whole()
+        rows = np.concatenate([np.flatnonzero(fold.held_out) for fold in folds])
+        X, targets, weight = design.source.validating(rows).whole()
         fold = np.repeat(
-            np.arange(len(folds)), [np.count_nonzero(fold.judged) for fold in folds]
+            np.arange(len(folds)), [np.count_nonzero(fold.held_out) for fold in folds]
         )
         source = ArraySource(X, targets if y is None else y[rows], weight)
         return cls(source, design.features, design.dtype, functions, fold)
