@@ -25,7 +25,6 @@ from bochner.design.design import Design
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.features.base import FeatureMap
-from bochner.features.base import Rows as EncodedRows
 from bochner.features.leaves import leaves
 from bochner.inputs.checks import normalised_weights
 from bochner.inputs.opened import (
@@ -463,7 +462,7 @@ def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
 
 def draw(
     features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int
-) -> EncodedRows:
+) -> Any:
     """Draw a map for the encoded columns, and show it some rows; these."""
     try:
         for leaf in leaves(features):
