@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.data.row_splits import Fold
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.estimators.ridge.error_scale import (
@@ -127,7 +126,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         rows = CalibrationRows.of(source, problem.seed, problem.held_out)
         own = number[rows.observations.row]
         if predictions is not None:
-            predictions = _of_observations(predictions, held_out.folds, rows, own)
+            predictions = _of_observations(predictions, held_out, rows, own)
         if needs.error_scale:
             if run is None and held_out.folds:
                 run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
@@ -387,7 +386,7 @@ def calibrate_iteratively(
     if run is None:
         return rows.with_predictions(predicted[number])
     if len(folds) > 1:
-        predicted[_rows_of(folds)] = run.predictions.predicted
+        predicted[_rows_of(held_out)] = run.predictions.predicted
         return (rows.all_calibrating() if rows.few else rows).with_predictions(
             predicted[number]
         )
@@ -439,16 +438,16 @@ def _predict_folds(
 
 def _of_observations(
     predictions: HeldOutPredictions,
-    folds: list[Fold],
+    held_out: HeldOut,
     rows: CalibrationRows,
     number: NDArray[np.intp],
 ) -> HeldOutPredictions:
     """Predictions for observations, by those for rows of the design, one fold after
     the other.
     """
-    held_out = _rows_of(folds)
-    place = np.full(len(folds[0].held_out), -1)
-    place[held_out] = np.arange(len(held_out))
+    rows_held_out = _rows_of(held_out)
+    place = np.full(len(held_out.folds[0].held_out), -1)
+    place[rows_held_out] = np.arange(len(rows_held_out))
     place = place[number]
     some = np.flatnonzero(place >= 0)
     place = place[some]
@@ -460,9 +459,10 @@ def _of_observations(
     return rows.held_out(some, predictions.predicted[place], fold=fold)
 
 
-def _rows_of(folds: list[Fold]) -> NDArray[np.intp]:
+def _rows_of(held_out: HeldOut) -> NDArray[np.intp]:
     """Numbers of the rows that were held out, one fold after the other."""
-    return np.concatenate([np.flatnonzero(fold.held_out) for fold in folds])
+    masks = [fold.held_out for fold in held_out.folds]
+    return np.concatenate([*map(np.flatnonzero, masks)])
 
 
 def solve_from_sample(
