@@ -179,6 +179,7 @@ def fit(
     Examples:
       bochner fit houses.csv --target price --out houses.safetensors
       bochner fit trees.parquet --target species --time-limit 10 --details
+      bochner fit visits.csv --target cost --group patient --out visits.safetensors
       bochner fit 'rows/*.parquet' --target y --memory-limit 1.5GB --out y.safetensors
     """
 
