@@ -501,6 +501,14 @@ def test_files_hold_no_splits(cv, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+def test_plans_know_of_splits():
+    model = KernelMachineRegressor("gaussian", "fourier", n_components=50, alpha=1.0)
+    assert model.plan(X, Y).solver == "direct"
+    found = model.set_params(cv=3).plan(X, Y)
+    assert found.solver == model.fit(X, Y).solver_ == "cg"
+    assert found.reason == model.solver_reason_
+
+
 def test_groups_are_routed():
     """Through pipelines and cross-validation, which splits by them too."""
     features = FourierFeatures(Gaussian(2.0), 30, random_state=0)
@@ -517,9 +525,7 @@ def test_groups_are_routed():
         )
     assert len(found["test_score"]) == 3
     for one in found["estimator"]:
-        assert (
-            one[-1].solver_reason_ == "its rows validate by the splits that are given"
-        )
+        assert one[-1].solver_reason_ == "rows validate by the splits that are given"
 
 
 @pytest.mark.slow

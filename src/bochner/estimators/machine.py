@@ -88,7 +88,7 @@ from bochner.planning.cost_model import (
     choose_streamed_solver,
 )
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
-from bochner.planning.request import FitRequest
+from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
@@ -931,7 +931,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         if source.splits is not None:
             self.solver_ = "cg"
-            self.solver_reason_ = "its rows validate by the splits that are given"
+            self.solver_reason_ = BY_SPLITS
         wanted = (
             self._request.needs_unseen or source.splits is not None,
             not is_classifier(self),

@@ -483,6 +483,8 @@ class Planner:
                 n, K, float(n), alphas, unseen, double, self.learned, table.n_columns
             )
             solver, reason = solver_in_memory(solver, features.dense, D, size)
+            if request.why_iterated:
+                solver, reason = "cg", request.why_iterated
             if not features.dense:
                 done = Pass("iterations on the stored bins", features.steps)
                 return [SolverPlan("cg", done, 12 * n * D, reason)]

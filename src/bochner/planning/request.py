@@ -25,6 +25,8 @@ SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8
 # Ridge penalty over the trace of the Gram matrix, of whose rounding less would be noise
 SINGLE_ALPHA_A_ROW = 1e-9
 BINNED_WORK_COLUMNS = 1000
+# Why conjugate gradients solve where it is given which rows validate
+BY_SPLITS = "rows validate by the splits that are given"
 
 
 def given_alphas(alpha: object) -> NDArray | None:
@@ -277,6 +279,11 @@ class FitRequest:
             if n_rows * columns**2 <= gram_work(POLICY.double_seconds)
             else np.float32
         )
+
+    @property
+    def why_iterated(self) -> str:
+        """Why conjugate gradients are needed, whatever they cost; else empty."""
+        return "" if self.cv is None else BY_SPLITS
 
     @property
     def asked_solver(self) -> str:
