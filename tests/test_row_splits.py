@@ -501,6 +501,24 @@ def test_files_hold_no_splits(cv, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+def test_a_named_column_is_known_later():
+    """Parts and refits may hold it, or not."""
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(g=GROUP, y=Y)
+    plain = frame.drop(columns="g")
+    model = KernelMachineRegressor("gaussian", "fourier", n_components=50)
+    one = clone(model).prepare(frame, "y", groups="g")
+    other = clone(model).prepare(frame, "y", groups="g")
+    for part in (slice(300), slice(300, 600)):
+        one.partial_fit(frame[part], "y")
+        other.partial_fit(plain[part], "y")
+    rows = plain.drop(columns="y")
+    np.testing.assert_array_equal(one.predict(rows), other.predict(rows))
+    fitted = clone(model).fit(frame, "y", groups="g")
+    np.testing.assert_allclose(
+        fitted.refit(frame, "y").predict(rows), fitted.refit(plain, "y").predict(rows)
+    )
+
+
 def test_plans_know_of_splits():
     model = KernelMachineRegressor("gaussian", "fourier", n_components=50, alpha=1.0)
     assert model.plan(X, Y).solver == "direct"

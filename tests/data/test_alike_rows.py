@@ -154,7 +154,7 @@ def test_a_fit_says_it_once_and_not_where_it_is_given(model):
     frame, number, y = patients(30, 8)
     y = y if model is KernelMachineRegressor else np.where(y > 0, "u", "v")
     frame["patient"] = number
-    one = model(random_state=0, time_limit=1.0)
+    one = model(random_state=0, time_limit=3.0)
     with pytest.warns(
         UserWarning, match="Rows that share a value of 'patient'"
     ) as told:
@@ -169,5 +169,8 @@ def test_a_fit_says_it_once_and_not_where_it_is_given(model):
 
 def test_a_fit_tells_of_time():
     frame, y = walk()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelMachineRegressor(random_state=0, time_limit=0.5).fit(frame, y)
     with pytest.warns(UserWarning, match=r"neighbours in 'day'.*TimeSeriesSplit\(\)"):
-        KernelMachineRegressor(random_state=0, time_limit=1.0).fit(frame, y)
+        KernelMachineRegressor(random_state=0, time_limit=3.0).fit(frame, y)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
+import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import finite_predictions
+from bochner.data.table_input import finite_predictions, is_frame
 from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.devices.conversion import any_arrays
@@ -116,6 +117,8 @@ COPIED_SHARE = 0.1
 # Of bins that are not given, whose Gram matrix is factorised in seconds
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
+# Left of a time limit, below which nothing is noted of rows that are alike
+NOTED_SECONDS = 1.0
 # That tell the means of features, and precondition their equations, of a fit where all
 # is chosen
 FIRST_ROWS = 20_000
@@ -171,6 +174,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     _sums: PartialFitState | None = None
     _learns_from_few: bool = False
     _validated_on: str = ""
+    _group_column: str | None = None
 
     def __init__(
         self,
@@ -313,6 +317,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         if self.cv is not None or groups is not None:
             self._request.refuse_rows_alone()
+        if is_new:
+            self._group_column = groups if isinstance(groups, str) else None
         check = partial(self._checked, is_new=is_new)
         options |= {"seed": self._seed(), "is_new": is_new, "groups": groups}
         rows = open_training(self, X, y, sample_weight, check, **options)
@@ -375,7 +381,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         targets = self._learn_target(rows)
         rows = self._timely(rows, targets(rows.target.y[:1]).shape[1], budget)
         prepared, _ = self._encode(rows, targets, "whole", budget)
-        self._note_rows_that_belong_together(rows, targets)
+        self._note_rows_that_belong_together(rows, targets, budget)
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
         crossed = self._cross_fit(rows, prepared)
@@ -396,13 +402,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return self._measured((found or solution).unseen, prepared)
 
     def _note_rows_that_belong_together(
-        self, rows: TrainingRows, targets: Targets
+        self, rows: TrainingRows, targets: Targets, budget: Budget
     ) -> None:
         """Say where rows that validate the fit may be much like those that it is fitted
         to, unless it is given which do.
         """
-        is_judged = self._request.learnable() or self._request.needs_unseen
-        if rows.splits is not None or rows.y is None or not is_judged:
+        is_validated = self._request.learnable() or self._request.needs_unseen
+        is_hasty = budget.left < NOTED_SECONDS
+        if rows.splits is not None or rows.y is None or is_hasty or not is_validated:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
             warn(
@@ -457,7 +464,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         prepared, source = self._encode(
             rows, self._learn_target(rows), "streamed", budget
         )
-        self._note_rows_that_belong_together(rows, self._known_targets())
+        self._note_rows_that_belong_together(rows, self._known_targets(), budget)
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
         with self._progress(prepared) as advance:
@@ -481,6 +488,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         stays that of the fit.
         """
         check_is_fitted(self)
+        groups = self._column_of_groups(X) if groups is None else groups
         if groups is None and self._counts_groups():
             raise ValueError(
                 "The intervals of this model hold for new groups: pass groups= to "
@@ -667,7 +675,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "with all of them; to fit this "
                 "model on other rows, call refit with all rows."
             )
-        return given_batch(X, y, sample_weight)
+        return given_batch(X, y, sample_weight, self._column_of_groups(X))
+
+    def _column_of_groups(self, X: Any) -> str | None:
+        """The column that told the groups of the first rows, where a data frame has it;
+        it is no input.
+        """
+        name = self._group_column
+        if name is None or not is_frame(X):
+            return None
+        return name if name in nw.from_native(X, eager_only=True).columns else None
 
     def _store(
         self,

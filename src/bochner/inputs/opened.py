@@ -319,11 +319,13 @@ def roles(y: Any, sample_weight: Any = None, groups: Any = None) -> Roles:
     return Roles(targets, sample_weight, isinstance(y, str), group=groups)
 
 
-def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights of rows that must fit the memory; ValueError where they are a
-    larger source.
+def given_batch(
+    X: Any, y: Any, sample_weight: Any, groups: str | None = None
+) -> tuple[Any, Any, Any]:
+    """X, y and weights of rows that must fit the memory, without a column of groups;
+    ValueError where they are a larger source.
     """
-    X, y, weight, _, stream = given(X, y, sample_weight)
+    X, y, weight, _, stream = given(X, y, sample_weight, groups=groups)
     if stream is None:
         return X, y, weight
     if not stream.is_small:
