@@ -47,8 +47,8 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
     if sp.issparse(X) or encoder.n_features_in_ <= FEWEST_OTHERS:
         return None
     best: tuple[float, str | None] = ALIKE, None
-    for j, values in _discrete_columns(encoder, X)[:MOST_ASKED]:
-        some = _rows_of_some_values(values, seed)
+    for j, values, n_seen in _discrete_columns(encoder, X)[:MOST_ASKED]:
+        some = _rows_of_some_values(values, n_seen, seed)
         if len(some) < ROWS_A_VALUE * len(np.unique(values[some])):
             continue
         # Copies of a row tell nothing of rows that are alike
@@ -97,9 +97,9 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
     return None
 
 
-def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray]]:
+def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray, int]]:
     """Columns of text, dates and whole numbers, with a number for the value of each
-    row, (n,); those of most values first.
+    row, (n,), and how many values some 2,000 rows have; those of most values first.
     """
     found = list[tuple[int, NDArray]]()
     n_rows = X.shape[0]
@@ -117,7 +117,7 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray]
                 found.append((j, numbers[:, 0]))
     n_values = [len(np.unique(values[first])) for _, values in found]
     order = np.argsort(n_values, kind="stable")[::-1]
-    return [found[k] for k in order if n_values[k] >= FEWEST_VALUES]
+    return [(*found[k], n_values[k]) for k in order if n_values[k] >= FEWEST_VALUES]
 
 
 def _whole_columns(
@@ -144,15 +144,14 @@ def _are_whole(numbers: Floats, rising: bool = False) -> bool:
     return are_whole and (not rising or bool((np.diff(numbers[:, 0]) > 0).all()))
 
 
-def _rows_of_some_values(values: NDArray, seed: int) -> Indices:
+def _rows_of_some_values(values: NDArray, n_seen: int, seed: int) -> Indices:
     """All rows of some values that chance draws, about 2,000 rows; or some rows of
-    these, where the values have more.
+    these, where the values have more. Of 2,000 rows `n_seen` values are known.
     """
     n_rows = len(values)
     if n_rows <= EXAMINED_ROWS:
         return np.arange(n_rows)
     # A hash of each value draws it, without a look at how many there are
-    n_seen = len(np.unique(values[drawn(np.arange(n_rows), EXAMINED_ROWS)]))
     share = max(EXAMINED_ROWS / n_rows, min(2 * FEWEST_VALUES / n_seen, 1.0))
     place = uniform(row_hashes(values.astype(np.float64)[:, np.newaxis]), seed)
     return drawn(np.flatnonzero(place < share), 2 * EXAMINED_ROWS)

@@ -16,6 +16,8 @@ from bochner.data.hashes import mixed, row_hashes
 # Of the rows of the largest split, that another one is fitted to at the least, where
 # both are about as good as the fit of all rows
 LIKE_ALL = 0.75
+# What validates, in words
+ROWS_ALONE, SPLITS_OF_CV = "rows that only validate", "splits of cv"
 
 
 class Fold(NamedTuple):
@@ -56,8 +58,8 @@ class RowSplits:
     def what_validates(self) -> str:
         """What the rows are that validate, in words."""
         if self.validation_weight is not None:
-            return "rows that only validate"
-        return "splits of cv" if self.group is None else "whole groups"
+            return ROWS_ALONE
+        return SPLITS_OF_CV if self.group is None else "whole groups"
 
     def take(self, rows: slice | Indices) -> RowSplits:
         """The splits of some of the rows."""

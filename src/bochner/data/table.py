@@ -446,9 +446,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         if not tested:
             return self
-        hashes = row_hashes(X)
-        fold = _folds(hashes, seed) if fold is None else fold
-        weight = _in_distinct_rows(weight, hashes)
+        _, fold, weight = _told_of_rows(X, weight, seed, fold)
         left_out = list[str]()
         columns = self.values_of(X, [column.index for column in tested])
         for column, (codes, _) in zip(tested, columns, strict=True):
@@ -552,10 +550,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(column.coded for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
-        hashes = row_hashes(X)
-        fold_of_hash = None if fold is None else FoldOfHash.of(hashes, fold)
-        fold = _folds(hashes, seed) if fold is None else fold
-        weight = _in_distinct_rows(weight, hashes)
+        is_given = fold is not None
+        hashes, fold, weight = _told_of_rows(X, weight, seed, fold)
+        fold_of_hash = FoldOfHash.of(hashes, fold) if is_given else None
         found = dict[int, list[TextColumn]]()
         width = self.n_features_out_
         for column in self._encodings(TextColumn):
@@ -909,7 +906,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def values_of(
         self, X: Any, columns: Sequence[int], rows: Any = slice(None)
     ) -> Iterator[Any]:
-        """Yield the values of some columns, of which the statistic knows the kind."""
+        """Yield the values of some columns, of which the statistic knows the kind.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        columns : sequence of int
+            Their numbers.
+        rows : slice or int array, optional
+            Some of the rows; by default all.
+
+        Yields
+        ------
+        array of shape (n, k), or a pair of codes of shape (n,) and their labels
+            Numbers and times; or text.
+        """
         series = table_columns(X)[0]
         for j in columns:
             name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
@@ -961,6 +972,17 @@ def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
     """Weights of rows, whose sum is the number of distinct ones."""
     weight = np.ones(len(hashes)) if weight is None else weight
     return weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+
+
+def _told_of_rows(
+    X: Any, weight: NDArray | None, seed: int, fold: NDArray | None
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Hashes of the content of rows, their folds, which this decides unless they are
+    given, and their weights as of `_in_distinct_rows`.
+    """
+    hashes = row_hashes(X)
+    fold = _folds(hashes, seed) if fold is None else fold
+    return hashes, fold, _in_distinct_rows(weight, hashes)
 
 
 class FoldOfHash(NamedTuple):

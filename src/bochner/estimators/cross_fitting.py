@@ -67,20 +67,16 @@ def cross_fitted(
         the rows cannot be fitted.
     """
     splits = source.splits
-    if not _chooses(machine) or (
-        splits is not None and splits.validation_weight is not None
-    ):
+    if not _chooses(machine) or (splits and splits.validation_weight is not None):
         return None
-    most = POLICY.crossed_observations
-    if source.splits is not None:
-        most = POLICY.crossed_rows_of_splits
+    most = POLICY.crossed_rows_of_splits if splits else POLICY.crossed_observations
     if source.n_counted > most:
         return None
     calibration = CalibrationRows.of(source, seed).all_calibrating()
-    if source.splits is None:
+    if splits is None:
         folds = _folds_of_few(calibration, seed)
     else:
-        folds = source.splits.folds_like_all(source.weights)
+        folds = splits.folds_like_all(source.weights)
     if folds is None or len(folds) > max(POLICY.crossed_folds):
         return None
     seconds = budget.left / (len(folds) + 1)

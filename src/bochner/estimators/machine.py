@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
+from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions, is_frame
 from bochner.design.design import Design
@@ -285,8 +286,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Whether what refit calibrates again was calibrated by rows that it does not
         have.
         """
-        is_lost = self._validated_on == "rows that only validate" or (
-            self._validated_on == "splits of cv" and self.cv is None
+        is_lost = self._validated_on == ROWS_ALONE or (
+            self._validated_on == SPLITS_OF_CV and self.cv is None
         )
         return is_lost and bool(self.uncertainty)
 

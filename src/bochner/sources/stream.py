@@ -137,8 +137,8 @@ class StreamSource:
         return [self.part_range(*edges) for edges in even_ranges(sizes, most)]
 
     def without_parts(self) -> StreamSource:
-        """The same without parts, and with one row of the sample: what is sent once
-        for all spans of it.
+        """Return the source without parts, and with one row of the sample: what is
+        sent once for all spans of it.
         """
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
         table = replace(self.table, parts=())
