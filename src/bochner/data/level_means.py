@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
+from scipy.optimize import isotonic_regression
 
 from bochner.arrays import Floats
 from bochner.data.hashes import text_digests
@@ -359,7 +359,7 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     ordered = np.max(
         [
             [
-                n @ np.square(isotonic_regression(own, sample_weight=n, increasing=up))
+                n @ np.square(isotonic_regression(own, weights=n, increasing=up).x)
                 for own in means.T
             ]
             for up in (True, False)

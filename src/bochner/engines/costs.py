@@ -20,8 +20,7 @@ BYTE_PASS, FLOAT_PASS = 4.5e-11, 1.8e-10
 BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # for each further vector
 # An entry of a preconditioner's factors that is read for one vector
 FACTOR_ENTRY = 1.5e-10
-BIN = 5e-9  # the number of a bin of a row of 16 columns
-BIN_PASS = 4e-10  # an entry, there and back for one vector, of stored bins
+BINNED_COLUMNS = 16  # columns whose bins take as long as other work on a bin
 
 
 def path_seconds(

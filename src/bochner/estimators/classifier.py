@@ -29,7 +29,6 @@ from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.other_losses import (
     ClassFit,
     as_squared,
-    comparison_seconds,
     fit_classes,
     fit_classes_again,
     fit_classes_in_passes,
@@ -682,7 +681,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         groups = self.encoder_.column_groups()
         if loss == "squared":
             return as_squared(solution)
-        own = passes, design, solution, replace(problem, budget=rows.budget)
+        own = (
+            passes,
+            design,
+            solution,
+            replace(problem, budget=rows.budget.stage("loss")),
+        )
         return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
 
     def _loss_to_fit(
@@ -695,8 +699,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return self.loss
         few = rows.source.n_counted < POLICY.fewest_compared
         few &= not solution.is_linear
-        timely = rows.budget.has(POLICY.other_loss_share)
-        timely = timely and comparison_seconds(design) <= rows.budget.left
+        timely = POLICY.loss_work * solution.seconds <= rows.budget.left
         compares = (
             given_alphas(self.alpha) is None
             and not few

@@ -377,13 +377,13 @@ class LossProblem:
         while that is worthwhile.
         """
         trials = list[LossTrial]()
-        whole = replace(self, budget=self.budget.part(POLICY.traced_share))
+        whole = replace(self, budget=self.budget.first_of(2))
         for k, alpha in enumerate(alphas):
             if not trials or not whole.budget.is_over:
                 trials.append(
-                    replace(
-                        whole, budget=whole.budget.part(1 / (len(alphas) - k))
-                    ).trial(start, alpha)
+                    replace(whole, budget=whole.budget.first_of(len(alphas) - k)).trial(
+                        start, alpha
+                    )
                 )
         if len(alphas) == 1 or self.tol:  # as given
             return trials
@@ -415,7 +415,7 @@ class LossProblem:
             zip(self.folds, start.points[1:], strict=True)
         ):
             problem = self._problem(point, alpha, fold)
-            own = self.budget.part(1 / (len(self.folds) - k))
+            own = self.budget.first_of(len(self.folds) - k)
             if len(self.folds) == 1:
                 own_aim = aim if self.sweeps else np.inf
                 traces.append(_Trace(problem, self, fold, is_hopeless, own_aim))
@@ -462,10 +462,9 @@ class LossProblem:
         may stop the latter.
         """
         inverse = partial(precondition, self.ridge)
-        budget = self.budget.part(1.0)
 
         def is_late() -> bool:
-            return budget.is_over
+            return self.budget.is_over
 
         if self.sweeps:
             visit = trace or (lambda problem, n_steps: False)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
@@ -378,9 +377,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             refuse_limit(self._request, table)
         if validation is not None:
             rows = self._with_validation(rows, validation)
-        rows = self._with_class_weights(_told_apart(rows))
+        rows = self._with_class_weights(rows)
         targets = self._learn_target(rows)
-        rows = self._timely(rows, targets(rows.target.y[:1]).shape[1], budget)
+        n_outputs = targets(rows.target.y[:1]).shape[1]
+        rows = _told_apart(self._timely(rows, n_outputs, budget))
         prepared, _ = self._encode(rows, targets, "whole", budget)
         self._note_rows_that_belong_together(rows, targets, budget)
         choice = self._choose(prepared)
@@ -389,11 +389,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if crossed is not None:
             problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
         with self._progress(prepared) as advance:
+            begun = budget.elapsed
             solution = solve(self.solver_, design.telling(advance), problem)
+            solution = replace(solution, seconds=budget.elapsed - begun)
             found = self._by_loss(
                 design,
                 solution,
-                replace(problem, budget=budget),
+                replace(problem, budget=budget.stage("loss")),
                 prepared,
                 rows.target,
             )
@@ -439,24 +441,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     ) -> TrainingRows:
         """The rows, or as many of them as a time limit allows."""
         n_rows, n_columns = rows.X.shape
-        held = rows.X.nnz / max(n_rows, 1) if sp.issparse(rows.X) else n_columns
-        most = budget.n_fitted(held, n_outputs)
-        least = budget.least(n_rows, held, n_outputs)
-        if budget.limit is not None and budget.limit < least:
-            warn(
-                f"time_limit={budget.limit:g} is too short for this table: the fit "
-                f"takes {least:.1g} seconds at least."
-            )
+        held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
+        most = budget.n_rows(held + n_outputs)
         if n_rows <= most:
             return rows
-        some = np.sort(
-            np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False)
-        )
         log(
-            f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.",
+            f"The time limit leaves time for {int(most):,} of {n_rows:,} rows.",
             bool(self.verbose),
         )
-        return rows.take(some)
+        rng = np.random.default_rng(self._seed())
+        return rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
 
     def _fit_in_passes(self, rows: TrainingRows, budget: Budget) -> Self:
         """Choose on a sample of the rows, and solve for all in passes."""
@@ -770,7 +764,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 self.encoder_, encoder = encoder.with_level_means(
                     rows.X, y, rows.weight, seed, rows.fold
                 )
-        if rows.y is not None:
+        if rows.y is not None and self.uncertainty:
             self._measure_levels(rows.X, targets(rows.y), rows.weight)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(
@@ -783,12 +777,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         ), found.source
 
     def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
-        """Measure how much levels of text differ, where that is a part of the
-        uncertainty.
-        """
-        if self.uncertainty:
-            weight = np.ones(len(y)) if weight is None else weight
-            self.level_variances_ = self.encoder_.level_variances(X, y, weight)
+        """Measure how much levels of text differ: a part of the uncertainty."""
+        weight = np.ones(len(y)) if weight is None else weight
+        self.level_variances_ = self.encoder_.level_variances(X, y, weight)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of
@@ -854,8 +845,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
             labels = False
         groups = self.encoder_.column_groups()
-        budget = rows.budget.part(self._request.solved_share)
-        return prepare(encoded, groups, units, space, labels, rows.seed, budget)
+        return prepare(encoded, groups, units, space, labels, rows.seed, rows.budget)
 
     def _features(self, rows: Prepared) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale
@@ -882,7 +872,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             alphas = given_alphas(self.alpha)
             binned = self.features == "binning"
             units = column_units(self.encoder_)
-            quick = None if rows.budget.limit is None else rows.budget
+            quick = None
+            if rows.budget.limit is not None:
+                quick = rows.budget.stage("learning", "trials")
             return choose_kernel(
                 rows.source, self.kernel, units, alphas, rows.seed, binned, quick
             )
@@ -960,7 +952,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         needs = Needs(*wanted, evaluated)
         merges = self.loss not in NUMBER_LOSSES
-        budget = rows.budget.part(self._request.solved_share)
+        budget = rows.budget.stage("solution")
         problem = RidgeProblem(
             alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget
         )
@@ -1033,7 +1025,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rows = _told_apart(rows)
         encoder = self.encoder_
         y = targets(rows.target.y)
-        self._measure_levels(rows.X, y, rows.weight)
+        if self.uncertainty:
+            self._measure_levels(rows.X, y, rows.weight)
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(
                 rows.X, y, rows.weight, self._seed(), rows.fold

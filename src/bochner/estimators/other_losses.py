@@ -50,7 +50,7 @@ from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
-from bochner.planning.cost_model import loss_comparison_seconds, may_compare_losses
+from bochner.planning.cost_model import may_compare_losses
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
@@ -545,14 +545,6 @@ def _compared_rows(
     ), None if task.held_out is None else task.held_out[rows]
 
 
-def comparison_seconds(design: Design) -> float:
-    """Seconds to compare the logistic loss with the squared one."""
-    (P, D), source = _sizes(design.features), design.source
-    return loss_comparison_seconds(
-        source.n_rows, design.features.n_features_in_, D, P, source.n_outputs
-    )
-
-
 def as_squared(fitted: RidgeSolution) -> ClassFit:
     """The ridge solution as a classifier."""
     K = fitted.coef.shape[1]
@@ -665,7 +657,7 @@ def _from_prior(
                 gain, noise, _ = _gain_of_both(before, problem.predictions([values]))
                 return gain < noise
 
-    part = replace(problem, budget=task.budget.part(POLICY.traced_share))
+    part = replace(problem, budget=task.budget.first_of(2))
     # Few grids tell whether single columns are of use, and the ridge penalty
     few = _with_few_grids(part, task.seed)
     asked = is_hopeless if few is part else None

@@ -670,11 +670,17 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_bounds(bounds)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(
-            solution.calibration, self._known_targets(), budget
+            solution.calibration,
+            self._known_targets(),
+            budget.stage("intervals"),
         )
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(
-                design, solution, rows.seed, self._scale_map(budget), budget
+                design,
+                solution,
+                rows.seed,
+                self._scale_map(budget.stage("deviations")),
+                budget.stage("deviations"),
             )
         self.feature_weights_ = (
             solution.coef if found is None else self._store_loss(solution, found)

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from bochner.design.design import sums_at_once
 from bochner.design.reductions import factor_bytes
 from bochner.engines.costs import (
-    BIN,
-    BIN_PASS,
     BYTE_COLUMN,
     BYTE_PASS,
     DOUBLE,
@@ -51,9 +49,6 @@ WORTH_ROUNDING = 1e12
 GAIN, CHOSEN_GAIN = 2.0, 1.1
 # Of the iterations, till predictions have settled, and from a start nearby
 SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4
-FEW_BINNED = 16  # columns of a row whose bins take their usual time
-# Of the logistic loss that are tried, and passes of a run, or of all sweeps together
-LOSS_PASSES = 33
 # Of the iterations, by rows drawn by leverage; what they must save
 LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5
 
@@ -276,22 +271,6 @@ def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
     the logistic loss with another.
     """
     return n * n_outputs * (P + POLICY.dense_work * D) <= POLICY.most_compared
-
-
-def loss_comparison_seconds(
-    n: int, n_columns: int, D: int, P: int, n_outputs: int
-) -> float:
-    """Seconds to compare the logistic loss with the squared one on P grids; zero where
-    there are D dense features, which keep the squared loss.
-    """
-    if D or n < POLICY.fewest_compared or not may_compare_losses(n, D, P, n_outputs):
-        return 0.0
-    single = n_columns * len(POLICY.additive_scales)
-    grids = P + (min(single, P) if n_columns <= POLICY.most_linear else 0)
-    # Of an entry of stored bins, there and back; of the number of a bin of a row
-    binned = BIN_PASS * (0.5 + 0.5 * n_outputs)
-    numbered = BIN * (1 + n_columns / FEW_BINNED) / 2
-    return n * grids * (LOSS_PASSES * binned + numbered)
 
 
 def by_leverage(D: int, size: ProblemSize) -> bool:

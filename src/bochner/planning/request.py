@@ -96,28 +96,24 @@ class FitRequest:
         """Whether the fit needs predictions for rows that it has not seen."""
         return self.classes or bool(self.uncertainty) or self.loss != "squared"
 
-    @property
-    def solved_share(self) -> float:
-        """Share of a time limit for the choice of the model and its solution by the
-        squared loss.
-        """
-        if self.loss not in ("auto", "squared"):
-            return POLICY.another_share
-        return (
-            POLICY.deviations_share
-            if self.wants("std")
-            else POLICY.intervals_share
-            if self.uncertainty
-            else 1.0
-        )
-
     def wants(self, kind: str) -> bool:
         """Whether the fit is to keep what deviations ("std") or "intervals" need."""
         return self.uncertainty in (True, kind)
 
     def budget(self) -> Budget:
-        """The clock of a fit that begins now."""
-        return Budget(self.time_limit)
+        """The clock of a fit that begins now, with the stages that it has."""
+        stages = {
+            "learning": True,
+            "trials": True,
+            "solution": True,
+            "loss": self.loss not in ("auto", "squared")
+            or (self.classes and self.loss == "auto"),
+            "intervals": self.wants("intervals"),
+            "deviations": self.wants("std"),
+            "calibration": True,
+        }
+        asked = tuple(name for name, is_asked in stages.items() if is_asked)
+        return Budget(self.time_limit, asked)
 
     @property
     def criterion(self) -> bool:
@@ -220,16 +216,8 @@ class FitRequest:
         """
         if is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns:
             return n_rows >= self.fewest_rows(features)
-        seconds = (
-            np.inf
-            if self.time_limit is None or self.must_learn(features)
-            else self.time_limit
-        )
-        timely = n_columns * POLICY.column_seconds <= POLICY.learning_share * seconds
-        return (
-            timely
-            and n_columns <= POLICY.most_learned_columns
-            and n_rows >= self.fewest_rows(features)
+        return n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(
+            features
         )
 
     def size(
@@ -243,9 +231,8 @@ class FitRequest:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            timely = self.budget().n_components(
-                POLICY.direct_share, n_rows, n_columns, n_outputs
-            )
+            stage = self.budget().stage("solution")
+            timely = stage.n_components(n_rows, n_columns, n_outputs)
             return int(min(choose_n_components(n_rows, weight), timely))
         return int(
             choose_n_grids(n_rows)

@@ -18,23 +18,58 @@ class Budget:
     """Clock of a fit with an optional time limit; the time of compiling loops does not
     count.
 
+    The time left is divided equally among the stages of the fit that are to come: what
+    one of them leaves is for all that follow.
+
     Parameters
     ----------
     limit : float or None, default=None
         Seconds from the start on.
+    stages : tuple of str, default=()
+        The stages in their order.
     start : float, optional
         Of the clock; by default now.
     """
 
-    def __init__(self, limit: float | None = None, start: float | None = None) -> None:
+    def __init__(
+        self,
+        limit: float | None = None,
+        stages: tuple[str, ...] = (),
+        start: float | None = None,
+    ) -> None:
         self.limit = limit
+        self.stages = stages
         self.start = CLOCK.seconds() if start is None else start
 
-    def part(self, share: float) -> Budget:
-        """The budget of a step that may take a share of the time left."""
-        if self.limit is None or share >= 1:
+    def stage(self, first: str, last: str = "") -> Budget:
+        """The budget of a stage that begins now, or of all from the first to the
+        last; all the time left where there is no such stage.
+        """
+        if first not in self.stages:
             return self
-        return Budget(self.elapsed + share * self.left, self.start)
+        to_come = self.stages[self.stages.index(first) :]
+        own = to_come[: to_come.index(last or first) + 1]
+        weights = POLICY.stages
+        share = sum(map(weights.__getitem__, own)) / sum(
+            map(weights.__getitem__, to_come)
+        )
+        return self.part(share)
+
+    def first_of(self, n_steps: int) -> Budget:
+        """The budget of the first of some equal steps, of which nothing is known but
+        their number.
+        """
+        return self.part(1 / n_steps)
+
+    def divided(self, *stages: str) -> Budget:
+        """The time left, for work that has stages of its own."""
+        return Budget(self.limit, stages, self.start)
+
+    def part(self, share: float) -> Budget:
+        """The budget of work that may take a share of the time left."""
+        if self.limit is None:
+            return self
+        return Budget(self.elapsed + share * self.left, self.stages, self.start)
 
     @property
     def is_over(self) -> bool:
@@ -61,56 +96,20 @@ class Budget:
         """Whether there is time to learn one metric only."""
         return self.seconds < POLICY.short_limit
 
-    def n_rows(self, n_columns: int) -> float:
-        """Most rows for learning and for trials, of so many columns but for one-hot
-        ones; infinite without a limit.
-
-        They are by the time left: where to read the table has taken long, as of text,
-        the rest takes longer too.
-        """
-        if self.limit is None:
-            return np.inf
-        most = (
-            min(POLICY.timed_rows, POLICY.timed_cells / max(n_columns, 1)) * self.left
-        )
-        return max(most, POLICY.rows_for_full_learning)
-
-    def n_components(
-        self, share: float, n_rows: int, n_columns: int, n_outputs: int
-    ) -> float:
-        """Features whose direct solution takes a share of the time left, 128 at
-        least; infinite without a limit.
+    def n_components(self, n_rows: int, n_columns: int, n_outputs: int) -> float:
+        """Features whose direct solution takes the time left, 128 at least; infinite
+        without a limit.
         """
         if self.limit is None:
             return np.inf
         least = POLICY.n_components[0]
         size = float(POLICY.most_features)
-        seconds = share * max(self.left, POLICY.last_share * self.limit)
         while (
-            size > least and path_seconds(n_rows, n_columns, size, n_outputs) > seconds
+            size > least
+            and path_seconds(n_rows, n_columns, size, n_outputs) > self.left
         ):
             size /= 1.1
         return max(2 * int(size / 2), least)
-
-    def n_fitted(self, n_columns: float, n_outputs: int = 1) -> float:
-        """Most rows of a fit: 2,000 at least, infinite without a limit."""
-        if self.limit is None:
-            return np.inf
-        most = (
-            POLICY.read_share
-            * (self.left - POLICY.learning_seconds)
-            / _row_seconds(n_columns, n_outputs)
-        )
-        return max(most, POLICY.rows_for_full_learning)
-
-    def least(self, n_rows: int, n_columns: float, n_outputs: int = 1) -> float:
-        """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the
-        rows.
-        """
-        rows = min(n_rows, POLICY.rows_for_full_learning)
-        return (
-            self.elapsed + rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
-        )
 
     def shrunk(
         self, sizes: Sequence[int], seconds: float, power: float = 1.0
@@ -121,18 +120,14 @@ class Budget:
         factor = min(self.left / seconds, 1.0) ** (1 / power)
         return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
-    def has(self, share: float) -> bool:
-        """Whether more than a share of the limit is left."""
-        return self.left > share * (self.limit or 0.0)
-
-
-def _row_seconds(n_columns: float, n_outputs: int) -> float:
-    """Seconds that a row takes at the least."""
-    return (
-        POLICY.row_seconds
-        + POLICY.cell_seconds * n_columns
-        + POLICY.output_seconds * (n_outputs - 1)
-    )
+    def n_rows(self, n_cells: float) -> float:
+        """Most rows of a fit, by the numbers that each has; infinite without a
+        limit.
+        """
+        if self.limit is None:
+            return np.inf
+        most = POLICY.timed_cells * self.limit / max(n_cells, 1)
+        return max(most, POLICY.rows_for_full_learning)
 
 
 def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:

@@ -167,18 +167,17 @@ def fit_bins(
     problem = race.problem
     metrics = parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
+    if len(metrics) == 1 and metrics[0] is known.scaled and not problem.has_time:
+        # A trial that is cut short tells less than that of fewer grids
+        few = problem.n_trial_grids
+        return CandidateResult(kind.name, kind.rank, few, metrics[0].trial, of_size)
     n_grids = min(
         POLICY.growth * problem.trial_grids(race.validator.n_rows), known.n_grids
     )
     features = concatenate(of_size(n_grids)).draw(problem.n_columns)
     penalties = np.full((1, len(metrics)), metrics[-1].alpha)
     trial = race.validator.iterate(features, penalties, POLICY.final_steps)
-    entry = CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
-    if problem.budget.limit is None or len(metrics) > 1:
-        return entry
-    # A time limit may have cut it short, when the trial of fewer grids tells more
-    fewer = replace(entry, size=problem.n_trial_grids, trial=metrics[0].trial)
-    return min(entry, fewer, key=race.loss)
+    return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
 
 def isotropic(problem: Problem) -> Stationary:
@@ -188,7 +187,7 @@ def isotropic(problem: Problem) -> Stationary:
     space = problem.space
     fitted = problem.validator.fitted
     way = space.kernel, problem.column_units, space.alphas, problem.seed
-    return choose_kernel(fitted, *way, budget=problem.budget)
+    return choose_kernel(fitted, *way, budget=problem.trials)
 
 
 def trial_rows(race: Race) -> Validator:
@@ -241,7 +240,7 @@ def fit_fourier(
         return race.loss(tried[size])
 
     best = start = min(starts, key=loss)
-    if problem.budget.has(POLICY.hasty_share):
+    if problem.has_time:
         best *= 2 ** walk_downhill(
             lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves
         )
@@ -366,7 +365,7 @@ def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
     most = POLICY.most_linear
     if race.problem.n_columns > most:
         return f"there are more than {most} encoded columns"
-    return None
+    return NO_TIME if known.bins and not race.problem.has_time else None
 
 
 def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
@@ -411,9 +410,7 @@ def _why_not_fourier(race: Race, known: LearnedMetrics) -> str | None:
     """If bins apply too, only while enough time is left."""
     if race.problem.space.features not in ("auto", "fourier"):
         return EXCLUDED
-    has_time = "fourier" in known.metrics and (
-        not known.bins or race.problem.budget.has(POLICY.patient_share)
-    )
+    has_time = "fourier" in known.metrics and (not known.bins or race.problem.has_time)
     return None if has_time else NO_TIME
 
 
@@ -445,11 +442,7 @@ def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
         return None if problem.space.features == "hybrid" else EXCLUDED
     if not known.bins and known.common_unit is not None:
         return NO_BINS
-    if (
-        not known.bins
-        or "fourier" not in known.metrics
-        or not problem.budget.has(POLICY.patient_share)
-    ):
+    if not known.bins or "fourier" not in known.metrics or not problem.has_time:
         return NO_TIME
     groups = [
         [one for one in race.entries if one.has_bins == binned and not one.is_linear]
@@ -541,6 +534,9 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     """
     problem = race.problem
     validator = race.screened
+    if race.first_fold and len(entry.losses) > len(validator.weight_out):
+        # Half as many features are fitted on the first fold alone
+        entry = next(one for one in race.first_fold.entries if one.name == entry.name)
     D = n_features(race.problem)
     if (
         problem.space.n_components is not None
@@ -550,14 +546,14 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
     before = validator.average(trial.losses)
-    after = race.loss(entry)
+    after = validator.average(entry.losses)
     unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
     if (before - after) / 2 < unnoticed:  # errors fall as one over the size
         return max(entry.size, D // 2)
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     most = max(int(np.sqrt(gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
     size = problem.n_rows, problem.n_columns, problem.n_outputs
-    timed = problem.budget.n_components(POLICY.grown_share, *size)
+    timed = problem.budget.stage("solution").n_components(*size)
     return within_limit(
         int(min(D * factor, POLICY.most_features, most, timed)), problem.n_outputs
     )

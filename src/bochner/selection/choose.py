@@ -134,13 +134,9 @@ def choose(problem: Problem) -> Choice:
             # linear model may be better yet
             best = min(race.entries, key=race.loss)
             doubtful = not best.has_bins or any(one.is_linear for one in race.near())
-            if doubtful and problem.budget.has(POLICY.hasty_share):
+            if doubtful and problem.has_time:
                 race.enlarge()
-        if (
-            problem.is_refolded
-            and common_unit is None
-            and problem.budget.has(POLICY.patient_share)
-        ):
+        if problem.is_refolded and common_unit is None and problem.has_time:
             with race.stage("folds"):
                 _compare_on_folds(race, known)
         entry, reason = race.decide()
@@ -180,10 +176,10 @@ def _or_with_map(
         or problem.space.metric == "ard"
     ):
         return entry
-    timely = problem.budget.has(POLICY.patient_share)
-    if not useful or not timely or why_no_map(problem, base.learned.n_mixed):
+    if not useful or not problem.has_time or why_no_map(problem, base.learned.n_mixed):
         return entry
-    plan = map_schedule(limited(schedule(problem.n_rows), problem, 1))
+    stage = problem.trials.first_of(2)
+    plan = map_schedule(limited(schedule(problem.n_rows), stage))
     mapped = with_linear_map(problem, sample, plan, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
     first, second = entry.trial.penalty[:2].tolist()
@@ -201,7 +197,7 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
     """The report of a choice with losses of the chosen candidate for fewer rows,
     where there is time for them.
     """
-    if not race.problem.budget.has(POLICY.patient_share):
+    if not race.problem.has_time:
         return report
     with race.stage("fewer rows"):
         return replace(report, rows=race.rows_curve(entry))

@@ -133,15 +133,8 @@ class Race:
 
     @cached_property
     def screened(self) -> Validator:
-        """The validator of dense features, with at most 50,000 training rows, fewer
-        under a time limit.
-        """
-        least, most = POLICY.screened_rows
-        if self.problem.budget.limit is not None:
-            most = int(
-                np.clip(POLICY.screened_rate * self.problem.budget.left, least, most)
-            )
-        return self.validator.subsample(most)
+        """The validator of dense features, with at most 50,000 training rows."""
+        return self.validator.subsample(POLICY.screened_rows[1])
 
     def loss(self, entry: CandidateResult) -> float:
         """Mean validation loss."""

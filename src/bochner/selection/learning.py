@@ -15,6 +15,7 @@ import numpy as np
 from bochner.engines.local import in_threads, n_threads
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
+from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
     FOURIER,
     LINEAR,
@@ -93,14 +94,15 @@ def metric_tasks(
     n_tasks = len(binned + dense)
     alone = problem.allows_bins_alone and space.features == "auto"
     longest = schedule(problem.n_rows, alone)
-    plan = limited(longest, problem, n_tasks)
+    stage = problem.budget.stage("learning")
+    plan = limited(longest, stage, n_tasks)
     tasks = {
         name: MetricTask("laplacian", sample, groups, plan, seed, parts)
         for name in binned
     }
     # Of many rows blocks of near ones alone may lead Fourier features astray
     rows = POLICY.rows_for_full_learning if problem.is_large else problem.n_rows
-    plan = limited(schedule(rows), problem, n_tasks)
+    plan = limited(schedule(rows), stage, n_tasks)
     return tasks | {
         name: _fourier_task(problem, sample, plan, common_unit) for name in dense
     }
@@ -140,16 +142,12 @@ def _fourier_task(
     )
 
 
-def limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
-    """The schedule limited to a share of the time left, for tasks that run in
-    parallel.
-    """
-    if problem.budget.limit is None:
+def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
+    """The schedule limited to the time of a stage, for tasks that run in parallel."""
+    if budget.limit is None:
         return plan
     rounds = -(-n_tasks // n_threads())
-    return replace(
-        plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1)
-    )
+    return replace(plan, seconds=budget.left / max(rounds, 1))
 
 
 def learn_metrics(
@@ -247,7 +245,7 @@ def _look(
     if (
         "fourier" in known.metrics
         and problem.space.features == "auto"
-        and problem.budget.has(POLICY.patient_share)
+        and problem.has_time
     ):
         work.append(partial(FOURIER.fit, FOURIER, race, known))
     base, *fourier = in_threads(call, work)
@@ -261,12 +259,13 @@ def _more_for_bins(
     random halves of the columns.
     """
     work: dict[str, Callable[[], Any]] = {}
-    if not problem.budget.has(POLICY.patient_share):
+    if not problem.has_time:
         return work
     first = problem.allows_bins_alone or problem.space.metric == "full"
     mappable = not why_no_map(problem, base.learned.n_mixed)
     if first and mappable and problem.space.metric != "ard":
-        plan = map_schedule(limited(schedule(problem.n_rows), problem, 1))
+        stage = problem.trials.first_of(2)
+        plan = map_schedule(limited(schedule(problem.n_rows), stage))
         work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
     if problem.allows_bins_alone and why_no_halves(problem) is None:
         work["random halves"] = partial(

@@ -221,15 +221,15 @@ def choose_kernel(
         Whether the kernel is for random binning features, by which it is then chosen;
         "auto" is Laplacian.
     budget : Budget, optional
-        Where a look at fewer rows with fewer features is enough; a share of the time
-        left may be taken.
+        Where a look at fewer rows with fewer features is enough, within the time that
+        is left.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
     n_components = choose_n_components(source.n_rows, source.weights)
     quick = budget is not None
-    budget = (budget or Budget()).part(POLICY.kernel_share)
+    budget = budget or Budget()
     n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
     trials = KernelScores(
         source, n_rows, min(n_components, most), alphas, seed, binned, budget

@@ -475,7 +475,8 @@ class EarlyStopping:
         """Whether as many steps more take the rest of the time, after the fewest
         steps.
         """
-        return 2 * done >= POLICY.fewest_steps and not self.clock.has(self.late_share)
+        late = (1 - self.late_share) * self.clock.seconds
+        return 2 * done >= POLICY.fewest_steps and self.clock.elapsed >= late
 
     def _has_plateaued(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -79,60 +79,38 @@ class Policy:
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
     short_limit: float = 1.5
-    timed_rows: float = 50_000.0  # on which is learned and tried for each second left
-    # Numbers in as many rows at the most, where columns are many
-    timed_cells: float = 1_000_000.0
-    learning_share: float = 0.35  # of the time left, for the learning
-    patient_share: float = 0.6  # of the limit, that must be left for more candidates
-    # Of the limit, that must be left for larger sizes, and for looks around the best
-    # one
-    hasty_share: float = 0.4
-    # Of the limit, that counts as left for the solution, however late it is
-    last_share: float = 0.2
-    chosen_share: float = 0.6  # of the limit, within which the iterations of trials end
-    scored_share: float = 0.3  # of the time left, for the scores of ridge penalties
-    # That a posterior takes with all its rows and landmarks
+    # What each stage of a fit takes of the time left, over the sum of those to come
+    stages: dict[str, float] = field(
+        default_factory=lambda: {
+            "learning": 4.0,
+            "trials": 2.0,
+            "solution": 3.0,
+            "loss": 5.0,
+            "intervals": 1.0,
+            "deviations": 2.0,
+            "calibration": 1.0,
+        }
+    )
+    # Times the seconds of the squared fit, that another loss beside it takes
+    loss_work: float = 1.5
+    # Numbers of the rows of a fit, inputs and targets, for each second of the limit
+    timed_cells: float = 5e6
+    # Seconds that a posterior takes with all its rows and landmarks
     posterior_seconds: float = 2.5
-    # That the scale of errors takes with all its rows and features
+    # Seconds that the scale of errors takes with all its rows and features
     scale_seconds: float = 0.8
     least_size: int = 128  # of either, rows or landmarks
-    column_seconds: float = 1.5e-3  # that a column takes to learn a metric
-    kernel_share: float = 0.2  # of the time left, for the search of one lengthscale
-    # That a row takes, whatever its columns, where a limit leaves little time
-    row_seconds: float = 6e-7
-    cell_seconds: float = 4e-8  # that each column of a row adds to this
-    # That each target beyond the first adds to the seconds of a row
-    output_seconds: float = 8e-9
-    # That the choice of a model takes however few rows there are
-    learning_seconds: float = 0.12
-    # Of the time left beside these, that the rows of a fit may take so
-    read_share: float = 0.5
-    # Of the time for a solution, before errors of rows left out are found for intervals
-    spread_share: float = 0.7
-    # Of the time left, for the squared loss where another one is wanted
-    another_share: float = 0.4
-    deviations_share: float = 0.5  # of the time left, before standard deviations
-    intervals_share: float = 0.7  # of the time left, before the scale of errors
-    # Of the time left, for the run without the validation rows
-    traced_share: float = 0.6
-    timed_entries: float = 1_000_000  # bins of a trial for each second of the limit
     # Of rows held out, for each second of the limit, that have a curve of probabilities
     timed_scores: float = 250_000
     # Of bins of all outputs for each second of the limit
     timed_coefficients: float = 1e7
-    timed_share: float = 0.6  # of the time left, for the fit of bins
-    timed_trials: float = 1.0  # of a trial's seconds for each grid, that a fit takes
     timed_grids: Range = (10, 2_000)  # of a model under a limit
-    # Rows of a comparison of Fourier features for each second left
-    screened_rate: float = 5_000.0
-    direct_share: float = 0.3  # of the limit, for a direct solution
-    grown_share: float = 0.4  # of the time left, for that of more Fourier features
 
     # The learning of a metric.
     most_learned_columns: int = 4_096  # encoded ones
     learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
-    fewest_steps: int = 8  # of the learning, however little time is left
+    fewest_steps: int = 4  # of the learning, however little time is left
     look_steps: int = 90  # on another fold, and before a linear model of sparse rows
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     longer_window: int = 108  # such blocks, for bins alone
@@ -230,8 +208,6 @@ class Policy:
     # Encoded columns of a linear model, and that have bins of their own for the
     # logistic loss
     most_linear: int = 400
-    # Of a time limit, that must be left for another loss
-    other_loss_share: float = 0.15
     # Features, up to which one factorisation serves all ridge penalties
     spectral: int = 600
 

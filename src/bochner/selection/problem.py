@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
+from bochner.engines.costs import BINNED_COLUMNS
 from bochner.selection.budget import Budget, grids_within_limit
 from bochner.selection.policy import POLICY
 from bochner.selection.split import Split, split
@@ -66,7 +67,10 @@ class Problem:
         meaning.
     space : SearchSpace
     budget : Budget
+        Of the fit.
     seed : int
+    trial_entries : float
+        Bins of a trial.
     """
 
     split: Split
@@ -76,6 +80,17 @@ class Problem:
     space: SearchSpace
     budget: Budget
     seed: int
+    trial_entries: float
+
+    @property
+    def trials(self) -> Budget:
+        """The time for the learning of metrics and for trials together."""
+        return self.validator.budget
+
+    @property
+    def has_time(self) -> bool:
+        """Whether there is time for a trial that may be left out."""
+        return not self.trials.is_over
 
     @property
     def n_rows(self) -> int:
@@ -203,10 +218,7 @@ class Problem:
 
     def trial_grids(self, n_rows: int) -> int:
         """Grids of a trial of a number of rows; under a time limit fewer."""
-        entries = POLICY.trial_entries
-        if self.budget.limit is not None:
-            entries = min(entries, int(POLICY.timed_entries * self.budget.seconds))
-        return int(np.clip(entries / n_rows, *POLICY.trial_grids))
+        return int(np.clip(self.trial_entries / n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or
@@ -234,12 +246,8 @@ class Problem:
         )
         # Of many outputs a trial fits combinations.
         each *= self.n_outputs / self.validator.y.shape[1]
-        return int(
-            np.clip(
-                POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials),
-                *POLICY.timed_grids,
-            )
-        )
+        stage = self.budget.stage("solution")
+        return int(np.clip(stage.left / each, *POLICY.timed_grids))
 
 
 def prepare(
@@ -263,17 +271,26 @@ def prepare(
     column_groups, column_units, space, seed, budget
         See `Problem`.
     """
-    n_single = int(np.count_nonzero(np.bincount(column_groups) == 1))
-    rows = split(source, space.fewest_rows, seed, budget.n_rows(n_single))
+    trials = budget.stage("learning", "trials")
+    # Under a time limit so few bins that ten trials take half of this time at most
+    entries = POLICY.trial_entries * min(trials.left / 2, 1.0)
+    most = np.inf
+    if trials.limit is not None:
+        # Rows of many columns take longer to be numbered
+        n_single = np.count_nonzero(np.bincount(column_groups) == 1)
+        of_a_row = POLICY.trial_grids[0] * (1 + n_single / BINNED_COLUMNS)
+        most = max(entries / of_a_row, POLICY.rows_for_full_learning)
+    rows = split(source, space.fewest_rows, seed, most)
     if rows is None:
         return None
-    trials = budget.part(POLICY.chosen_share)
-    fit, out = rows.fit, rows.out
     validator = Validator(
-        fit.whole(), out.whole(), classes, seed, trials, fit.splits, out.group
+        rows.fit.whole(),
+        rows.out.whole(),
+        classes,
+        seed,
+        trials,
+        rows.fit.splits,
+        rows.out.group,
     )
-    return (
-        Problem(rows, validator, column_groups, column_units, space, budget, seed)
-        if validator.y.any()
-        else None
-    )
+    own = column_groups, column_units, space, budget, seed, entries
+    return Problem(rows, validator, *own) if validator.y.any() else None

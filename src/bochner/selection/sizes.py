@@ -89,7 +89,7 @@ def search_size(
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
     best = walk_downhill(loss, best, step, POLICY.farthest_size)
-    is_hasty = not problem.budget.has(POLICY.hasty_share)
+    is_hasty = not problem.has_time
     if not problem.is_fully_learned and not is_hasty:
         best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
     if best - step in tried and best + step in tried:
@@ -122,8 +122,8 @@ def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
     problem = race.problem
     metric = learned.metric
     other_kernel = problem.space.kernel not in ("auto", "gaussian")
-    timely = problem.budget.has(POLICY.hasty_share)
-    if metric.linear_.size or problem.sparse or other_kernel or not timely:
+    is_plain = not (metric.linear_.size or problem.sparse or other_kernel)
+    if not is_plain or not problem.has_time:
         return learned
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     relevance = np.bincount(problem.column_groups, metric.relevance_)
@@ -203,9 +203,8 @@ def n_features(problem: Problem) -> int:
         return problem.space.n_components
     usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
     outputs = problem.n_outputs
-    timely = problem.budget.n_components(
-        POLICY.direct_share, problem.n_rows, problem.n_columns, outputs
-    )
+    stage = problem.budget.stage("solution")
+    timely = stage.n_components(problem.n_rows, problem.n_columns, outputs)
     return within_limit(int(min(usual, timely)), outputs)
 
 

@@ -626,7 +626,7 @@ class HeldOut:
         mix = mixture(K, most) * np.sqrt(K / most) if most < K else None
         weights = [rows.weight.sum() for rows in self._rows]
         curves = []
-        stops = in_time(self.budget.part(POLICY.scored_share), self._has_plateaued)
+        stops = in_time(self.budget.first_of(3), self._has_plateaued)
         for k in range(len(self.folds)):
             trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
             curves.append(trace.run(self.ridge, penalties, 1e-3, stops).curves)
@@ -654,7 +654,7 @@ class HeldOut:
             Iterations to do, instead of those until the losses stall.
         """
         stops = in_time(
-            self.budget.part(POLICY.traced_share),
+            self.budget.first_of(2),
             never if steps else self._has_plateaued,
         )
         traces = [
@@ -686,7 +686,7 @@ class HeldOut:
         offsets = list[NDArray]()
         predicted = list[NDArray]()
         errors = list[float]()
-        budget = self.budget.part(POLICY.traced_share)
+        budget = self.budget.first_of(2)
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
 

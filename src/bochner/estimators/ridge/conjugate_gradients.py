@@ -89,7 +89,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     needs = problem.needs
     visit = problem.ends
     if needs.error_scale:
-        problem = replace(problem, budget=problem.budget.part(POLICY.spread_share))
+        problem = replace(problem, budget=problem.budget.first_of(2))
     searched = not isinstance(problem.stopping, ValidationOutcome) and (
         problem.is_open or features.learns_weights
     )

@@ -151,7 +151,7 @@ def scale_map(
         Columns of one number have one scale.
     seed : int
     budget : Budget
-        Where little of it is left there is one lengthscale.
+        Where it is short there is one lengthscale.
     """
     space = SearchSpace(
         "fourier",
@@ -162,9 +162,15 @@ def scale_map(
     problem = None
     d = rows.X.shape[1]
     held = abs(rows.encoded(np.float64).X).max() < FARTHEST
-    if held and d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
+    if held and d <= POLICY.most_learned_columns and not budget.is_short:
         problem = prepare(
-            rows.encoded(np.float32), column_groups, None, space, False, seed, budget
+            rows.encoded(np.float32),
+            column_groups,
+            None,
+            space,
+            False,
+            seed,
+            budget.divided("learning", "trials", "solution"),
         )
     if problem is None:
         kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)

@@ -181,6 +181,8 @@ class RidgeSolution:
     unseen : UnseenRows or None
         Rows and a function that has not seen them, where these were asked for and there
         are any.
+    seconds : float
+        That the solution took.
     """
 
     features: FeatureMap
@@ -196,6 +198,7 @@ class RidgeSolution:
     stored: StoredProblem | None = None
     weight: float | None = None
     unseen: UnseenRows | None = None
+    seconds: float = 0.0
 
     @property
     def is_linear(self) -> bool:
