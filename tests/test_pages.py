@@ -17,7 +17,10 @@ pytestmark = pytest.mark.skipif(
     not (DOCS / "conf.py").exists(), reason="no documentation beside the tests"
 )
 NEW = [
-    DOCS / "start.md",
+    *(
+        DOCS / f"{name}.md"
+        for name in ("start", "large", "theory", "tuning", "uncertainty")
+    ),
     *sorted(page for part in ("guide", "howto") for page in (DOCS / part).glob("*.md")),
 ]
 MODULES = (

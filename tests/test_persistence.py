@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import re
 import stat
 import struct
 import sys
@@ -304,6 +305,22 @@ def test_same_model_same_bytes(small, tmp_path):
     again = tmp_path / "again"
     persistence._save(persistence._load(path, REGISTRY), again, REGISTRY)
     assert again.read_bytes() == content
+
+
+def test_numpy_alone_predicts_from_a_file(checkout, tmp_path, monkeypatch):
+    """The program of the page on predictions without the library, on the model of the
+    page and on rows far from those of its fit.
+    """
+    page = checkout / "docs" / "howto" / "deploy.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - a page of this repository
+    X, model = names["X"], names["model"]
+    for rows in (X, 3 * X):
+        predicted = names["predict"]("model.safetensors", rows)
+        np.testing.assert_allclose(predicted, model.predict(rows), rtol=0, atol=1e-6)
 
 
 def test_path_may_be_a_string(path):

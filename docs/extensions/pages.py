@@ -37,8 +37,9 @@ def blocks(page):
 
 def pages():
     """Pages whose blocks run by themselves."""
+    single = ("start", "large", "theory", "tuning", "uncertainty")
     parts = (DOCS / part for part in ("guide", "howto", "unsupervised"))
-    return [DOCS / f"{name}.md" for name in ("start", "large", "uncertainty")] + sorted(
+    return [DOCS / f"{name}.md" for name in single] + sorted(
         page for part in parts for page in part.glob("*.md")
     )
 

@@ -9,7 +9,7 @@ keeps the one that predicts the held-out rows best.
 The table below is made up: prices of flats that depend on area, town, year of sale and noise, and a column that plays
 no part. The picture shows the share of each column in the learned distance of two rows, and the warps of the columns.
 
-See also :doc:`/guide/choice`.
+See also :doc:`/tuning`.
 """
 
 import matplotlib.pyplot as plt

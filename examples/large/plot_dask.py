@@ -9,7 +9,7 @@ lazy Dask arrays with the chunks of their input.
 The picture shows the predicted surface of 100,000 rows in chunks of 20,000. The page needs Dask:
 ``pip install "bochner[dask]"``.
 
-See also :doc:`/guide/large`.
+See also :doc:`/large`.
 """
 
 import dask.array as da

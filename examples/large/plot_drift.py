@@ -8,7 +8,7 @@ follows a target that changes. To score a model on rows that arrive, predict the
 The target is a sine whose phase moves. A model that remembers all rows is soon wrong; one with a half life of 300 rows
 keeps up; one with a half life of 20 rows keeps up as well, but has too few rows to average the noise away.
 
-See also :doc:`/guide/large`.
+See also :doc:`/large`.
 """
 
 import matplotlib.pyplot as plt

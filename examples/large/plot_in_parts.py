@@ -9,7 +9,7 @@ machines, and give the model of all rows. ``prepare`` makes the choices on a fir
 The picture shows the test error while 20 parts arrive, at two machines that never see each other's rows, and the error
 of the merged model.
 
-See also :doc:`/guide/large`.
+See also :doc:`/large`.
 """
 
 from copy import deepcopy

@@ -9,7 +9,7 @@ all rows, in one pass for Fourier features.
 The page writes 200,000 rows to a temporary folder of Parquet files, and fits them within 1.5 GB, most of which is what
 Python and its libraries take by themselves. The picture shows the predictions against the truth along one column.
 
-See also :doc:`/guide/large`.
+See also :doc:`/large`.
 """
 
 import tempfile

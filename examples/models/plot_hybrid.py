@@ -8,7 +8,7 @@ kernel of the whole is the weighted sum of their kernels, and the weights are le
 The target is a staircase in one column, a wave in the next and a line in the third. Each part has a map that suits it.
 The picture shows the effect of each column, with the other two at 0.58, and what the machine makes of it.
 
-See also :doc:`/guide/hybrid`.
+See also :doc:`/features`.
 """
 
 import matplotlib.pyplot as plt

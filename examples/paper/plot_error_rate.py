@@ -10,7 +10,7 @@ The picture shows the mean and the largest error over all pairs of 100 rows agai
 dashed lines c / sqrt(D), and the guaranteed error. ``required_components`` turns the bound around: it says how many
 features are enough for an error that one can live with.
 
-See also :doc:`/guide/quality`.
+See also :doc:`/theory`.
 """
 
 import matplotlib.pyplot as plt

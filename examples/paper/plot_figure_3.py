@@ -10,7 +10,7 @@ linearly with P, while the error levels off early.
 The page uses 12,000 rows of ``covtype.parquet`` from the folder ``BOCHNER_DATA``; without that file it uses a
 synthetic table whose classes fill boxes. The whole figure, on 522,000 rows, is in the benchmarks.
 
-See also :doc:`/guide/quality`.
+See also :doc:`/theory`.
 """
 
 import os

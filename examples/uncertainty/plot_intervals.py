@@ -9,7 +9,7 @@ like.
 
 The noise of the data grows with x, and so do the intervals.
 
-See also :doc:`/guide/uncertainty`.
+See also :doc:`/uncertainty`.
 """
 
 import matplotlib.pyplot as plt

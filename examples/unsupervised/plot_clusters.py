@@ -9,7 +9,7 @@ On two rings only the first one finds what the eye sees; on three clouds both ag
 the clouds in the coordinates that spectral clustering finds, where groups are far apart, and how many rows each group
 has.
 
-See also :doc:`/unsupervised/clusters` and :doc:`/guide/unsupervised`.
+See also :doc:`/unsupervised/clusters`.
 """
 
 import matplotlib.pyplot as plt

@@ -9,7 +9,7 @@ set so that a given share of usual rows, here 2 %, is reported as novel.
 Usual rows form a ring. Points in the middle and outside are both unusual: a detector that measures the distance from
 the centre would miss the former.
 
-See also :doc:`/unsupervised/novelty` and :doc:`/guide/unsupervised`.
+See also :doc:`/unsupervised/novelty`.
 """
 
 import matplotlib.pyplot as plt

@@ -9,7 +9,7 @@ The first picture shows handwritten digits by their first two components, the se
 each of 20 components has. Going back from the scores to pixels, the third one, removes noise: what is not in the
 components is left out.
 
-See also :doc:`/unsupervised/components` and :doc:`/guide/unsupervised`.
+See also :doc:`/unsupervised/components`.
 """
 
 import matplotlib.pyplot as plt
