@@ -19,8 +19,8 @@ from bochner.estimators.explained_scores import training_rows_among
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.explained import Explained, explained
-from bochner.report.given_columns import Column, columns
-from bochner.report.given_rows import Predictions, Rows, predict, scores
+from bochner.report.given_columns import Column, capped_share, columns
+from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
@@ -221,6 +221,9 @@ class Findings:
     seen : str
         That the given rows are training rows, and why one knows; empty where they are
         not, as far as one knows.
+    capped : float
+        Share of the rows that have the greatest target, where that seems to be a cap;
+        0 where not.
     """
 
     model: Any
@@ -235,6 +238,7 @@ class Findings:
     plan: Plan | None
     columns: list[Column]
     seen: str
+    capped: float
     warps: list[Any] = field(default_factory=list)
 
 
@@ -272,6 +276,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
             origin.share * len(rows) / rows.n_given,
             origin.rows_fitted,
         ),
+        0.0 if is_classifier(model) else capped_share(as_numbers(rows.y)),
         list(warps),
     )
 
