@@ -139,12 +139,12 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
 
 def _relevance(features: FeatureMap) -> NDArray | None:
     """Relevance of the encoded columns, the mean of those of the maps by their
-    weights; None without metrics.
+    weights; None without metrics of a known relevance.
     """
     parts = [
         (scale**2, part.metric.relevance_)
         for part, scale in zip(features.parts, features.scales, strict=True)
-        if isinstance(part, MetricFeatures)
+        if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
     ]
     return (
         sum(weight * own for weight, own in parts) / sum(weight for weight, _ in parts)

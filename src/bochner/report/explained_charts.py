@@ -37,7 +37,7 @@ def importance(found: Findings) -> dict[str, Any] | None:
     if own is None:
         return None
     display = ImportanceDisplay.from_importance(own, max_columns=MOST_BARS)
-    title = f"Growth of the {own.loss}, as a share of the total, {_some(own.names)}"
+    title = f"Importance, {_some(own.names)}"
     return {
         "chart": display_chart("importance", title, display),
         "numbers": own._repr_html_(),

@@ -190,7 +190,7 @@ def residuals(found: Findings) -> dict[str, Markup]:
         ),
         "chart": chart(
             "residuals",
-            "Residuals against predictions, and where 80 % of them are",
+            "Residuals against predictions",
             draw_residuals,
         ),
         "quantiles": table(
