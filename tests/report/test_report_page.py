@@ -19,8 +19,13 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
-from bochner.kernels import Gaussian, Laplacian
+from bochner import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
+from bochner.kernels import Additive, Gaussian, Laplacian
 from bochner.persistence import load, save
 from bochner.report.findings import Curve, Origin, curve_by_size, find
 from bochner.report.given_rows import Rows
@@ -312,6 +317,18 @@ def test_curves_fit_again_with_other_sizes():
         "Whether more rows would help is not known"
         in Page(model.report_html(X, y)).text
     )
+
+
+def test_sizes_too_small_for_a_kernel_are_left_out_of_the_curve():
+    """A sum of six terms has six grids or more."""
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(200, 6))
+    kernel = Additive(Laplacian(2.0), [[j] for j in range(6)])
+    features = BinningFeatures(kernel, 8, random_state=0)
+    model = KernelMachineRegressor(features=features, alpha=0.1).fit(X, X[:, 0])
+    curve, _ = curve_by_size(model, Rows.of(X, X[:, 0], model))
+    assert curve.sizes.tolist() == [8, 16]
+    assert curve.base == 0
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def metric(found: Findings) -> list[Markup]:
         return []
     first = np.argsort(-shares, kind="stable")[:MOST_BARS]
     bars = MetricDisplay(shares[first], [names[j] for j in first])
-    title = f"Relevance in the distance, {_some(names)}"
+    title = f"Relevance, {_some(names)}"
     charts = [display_chart("relevance", title, bars)]
     if found.warps:
         warps = MetricDisplay(np.zeros(len(names)), names, found.warps)

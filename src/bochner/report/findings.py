@@ -123,20 +123,23 @@ def _sized_refits(
     model: Any, held_out: Rows, learned: Rows, factors: list[float]
 ) -> Curve | None:
     """Losses of a model with maps of several sizes; None where it cannot be fitted
-    again to so few rows.
+    again to so few rows in two of them.
     """
     found: dict[int, NDArray] = {}
     base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
-        try:
-            for factor in factors:
+        for factor in factors:
+            try:
                 again = model.resized(factor).refit(learned.native, learned.y)
-                number = _size(again)
-                found[number] = predict(again, held_out).losses
-                base = number if factor == 1 else base
-        except (ValueError, MemoryError):
-            return None
+                losses = predict(again, held_out).losses
+            except (ValueError, MemoryError):  # too small for its kernel, too large
+                continue
+            number = _size(again)
+            found[number] = losses
+            base = number if factor == 1 else base
+    if len(found) < 2:
+        return None
     own = list(found).index(base) if base else len(found) - 1
     return Curve(
         np.array(list(found)),

@@ -264,11 +264,7 @@ def limits(found: Findings) -> Iterator[str]:
             "Columns that differ from the training rows: "
             f"{', '.join(cut_all(drifted[:5]))}."
         )
-    leaks = [
-        one.name
-        for one in found.columns
-        if any("leak" in said for said in one.remarks(n))
-    ]
+    leaks = [one.name for one in found.columns if one.leaks]
     if leaks:
         named = ", ".join(cut_all(leaks[:5]))
         yield (
