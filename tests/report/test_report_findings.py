@@ -341,8 +341,10 @@ def test_neighbours_are_the_nearest_rows_of_the_kernel():
     y = X[:, 0] + np.where(np.arange(60) == 7, 5.0, 0.0)
     model = KernelMachineRegressor(Gaussian(1.0), solver="exact", alpha=0.1)
     found = find(model.fit(X, y), X, y, Origin())
-    near, distances = neighbours(found, np.array([7, 20]))
-    expected = NearestNeighbors(n_neighbors=4).fit(X).kneighbors(X[[7, 20]])[1]
+    asked = np.array([7, 20])
+    rows = found.rows.take(asked)
+    near, distances = neighbours(model, rows, found.rows, asked)
+    expected = NearestNeighbors(n_neighbors=4).fit(X).kneighbors(X[asked])[1]
     assert near[0, 0] == 8
     assert distances[0, 0] == pytest.approx(0, abs=1e-6)
     assert set(near[1]) == set(expected[1]) - {20}
@@ -352,6 +354,12 @@ def test_neighbours_are_the_nearest_rows_of_the_kernel():
     assert f">{number(y[7])}<" in first[0]
     assert "near: 8<" in first[1]
     assert f">{number(y[8])}<" in first[1]
+    # Of other rows, which are those of the fit
+    page = model.report_html(X[:30], y[:30], X_train=X[::-1], y_train=y[::-1])
+    assert "training rows that are nearest" in page
+    first = re.findall("<tr>.*?</tr>", page.partition("and their neighbours<")[2])[1:3]
+    assert "<strong>7</strong>" in first[0]
+    assert "near: 51<" in first[1]  # of two copies, 8 as counted from the end
 
 
 @pytest.mark.slow

@@ -562,7 +562,15 @@ class Interpretable(BaseKernelEstimator):
         return effects(self, self._rows(X, reset=False), columns, asked)
 
     @any_arrays
-    def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
+    def report_html(
+        self,
+        X: Any,
+        y: Any,
+        out: str | Path | None = None,
+        *,
+        X_train: Any = None,
+        y_train: Any = None,
+    ) -> str | Path:
         """Write an HTML page about the fitted model: its scores, selection, learned
         metric and errors.
 
@@ -584,6 +592,9 @@ class Interpretable(BaseKernelEstimator):
             Targets (one column), or labels.
         out : path-like, optional
             File to write.
+        X_train, y_train : rows of shape (n, d) and targets of shape (n,), optional
+            Rows of the fit, from which the neighbours of the worst rows are taken, in
+            the place of the given rows. From more rows 20,000 are drawn.
 
         Returns
         -------
@@ -596,7 +607,7 @@ class Interpretable(BaseKernelEstimator):
             Before `fit`.
         ValueError
             If there are several targets, labels that the model does not know, or fewer
-            than 20 rows.
+            than 20 rows, and for training rows without targets.
 
         Examples
         --------
@@ -608,7 +619,10 @@ class Interpretable(BaseKernelEstimator):
         >>> page.startswith("<!DOCTYPE html>"), "<script" in page
         (True, False)
         """
-        from bochner.report import write_report
+        from bochner.report import Origin, write_report
 
         check_is_fitted(self)
-        return write_report(self, X, y, out)
+        if (X_train is None) != (y_train is None):
+            raise ValueError("X_train and y_train are given together, or neither.")
+        training = None if X_train is None else (X_train, y_train, None)
+        return write_report(self, X, y, out, Origin(training=training))

@@ -185,6 +185,8 @@ class Origin:
         What makes the page again; empty for Python's lines.
     rows_held_out : str
         What the rows are that the fit held out, where chance did not draw them.
+    training : (X, y, array of int or None), or None
+        Rows of the fit, their targets, and their numbers in their table.
     """
 
     target: str | None = None
@@ -197,6 +199,7 @@ class Origin:
     share: float = 1.0
     lines: tuple[str, ...] = ()
     rows_held_out: str = ""
+    training: tuple[Any, Any, NDArray | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,8 @@ class Findings:
     seen : str
         That the given rows are training rows, and why one knows; empty where they are
         not, as far as one knows.
+    fitted : Rows or None
+        Rows of the fit.
     capped : float
         Share of the rows that have the greatest target, where that seems to be a cap;
         0 where not.
@@ -241,6 +246,7 @@ class Findings:
     plan: Plan | None
     columns: list[Column]
     seen: str
+    fitted: Rows | None
     capped: float
     warps: list[Any] = field(default_factory=list)
 
@@ -279,9 +285,16 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
             origin.share * len(rows) / rows.n_given,
             origin.rows_fitted,
         ),
+        None if origin.training is None else _fitted(model, *origin.training),
         0.0 if is_classifier(model) else capped_share(as_numbers(rows.y)),
         list(warps),
     )
+
+
+def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
+    """Rows of the fit, by their numbers in their table where it is known."""
+    rows = Rows.of(X, y, model)
+    return rows if numbers is None else replace(rows, numbers=numbers[rows.numbers])
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:

@@ -7,16 +7,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
 from bochner.arrays import Floats, Indices
+from bochner.data.columns import base_kind
 from bochner.markup import Markup, cut, cut_all, number, table, tag
 from bochner.report.explained import n_waves_and_grids
-from bochner.report.explained_charts import row_number
 from bochner.report.findings import Findings
+from bochner.report.given_rows import Rows, as_numbers, predict
 
 MOST_WORST, NEIGHBOURS, WORST_COLUMNS, CELL = 10, 3, 6, 40
-MOST_FEATURES = 1e7  # of all rows among which neighbours are looked for
+MOST_FEATURES = 1e7  # of rows at a time among which neighbours are looked for
 
 
 def worst(found: Findings) -> Markup:
@@ -25,24 +27,32 @@ def worst(found: Findings) -> Markup:
     """
     predictions = found.predictions
     is_class = predictions.proba is not None
-    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
-    near, distances = neighbours(found, first)
-    # Each row, and its neighbours below it
-    order = np.column_stack([first, near])
-    apart = np.column_stack([np.full(len(first), np.nan), distances])
     shown = found.explained.columns[:WORST_COLUMNS]
-    some = found.rows.take(order.ravel())
-    values = [some.column(j) for j in shown]
-    places = enumerate(zip(order.ravel(), apart.ravel(), strict=True))
-    body = [
-        (
-            _name(found, i, np.isnan(distance)),
-            "" if np.isnan(distance) else f"{distance:.2f}",
-            *_outcome(found, i),
-            *(_cell(column[k]) for column in values),
-        )
-        for k, (i, distance) in places
-    ]
+    # The rows, and rows near to each
+    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
+    rows = found.rows.take(first)
+    if found.fitted is None:
+        others = found.rows
+        near, distances = neighbours(found.model, rows, others, first)
+    else:
+        others = found.fitted
+        near, distances = neighbours(found.model, rows, others)
+    lines = _lines(found.model, rows, shown)
+    near_lines = _lines(found.model, others.take(near.ravel()), shown)
+    numbers = rows.numbers
+    near_numbers = others.numbers[near]
+    if found.origin.numbers is not None:
+        numbers = found.origin.numbers[numbers]
+        if found.fitted is None:
+            near_numbers = found.origin.numbers[near_numbers]
+    # Each row above its neighbours
+    body = list[tuple[Any, ...]]()
+    for k, line in enumerate(lines):
+        body.append((tag("strong", f"{numbers[k]:,}"), "", *line))
+        for i, distance in enumerate(distances[k]):
+            name = tag("span", f"near: {near_numbers[k, i]:,}", class_="near")
+            near_line = near_lines[k * near.shape[1] + i]
+            body.append((name, f"{distance:.2f}", *near_line))
     head = (
         "row",
         "distance",
@@ -51,69 +61,67 @@ def worst(found: Findings) -> Markup:
         "prediction",
         *cut_all(found.rows.names[j] for j in shown),
     )
+    kinds = found.model.encoder_.statistic_.kinds
+    start = len(head) - len(shown)
+    words = {k for k, j in enumerate(shown, start) if base_kind(kinds[j]) != "number"}
+    words |= {2, 4} if is_class else set()
     loss = "log loss" if is_class else "squared error"
     caption = f"The {len(first)} rows with the largest {loss}, and their neighbours"
-    words = {
-        k + len(head) - len(shown)
-        for k, column in enumerate(values)
-        if any(isinstance(value, str) for value in column)
-    }
-    words |= {2, 4} if is_class else set()
     return table(caption, head, body, {0, *words})
 
 
-def neighbours(found: Findings, rows: Indices) -> tuple[Indices, Floats]:
-    """Positions of the given rows that are nearest to some of them, and how far away
-    they are, both of shape (m, k), the nearest first.
+def neighbours(
+    model: Any, rows: Rows, others: Rows, own: Indices | None = None
+) -> tuple[Indices, Floats]:
+    """Positions of the nearest of other rows, and how far away they are, both of shape
+    (m, k), the nearest first.
 
     Distances are those of the features of the model, by the median of the distances to
-    all rows: rows that are equal to the model have 0. Of many rows some are drawn.
+    all other rows: rows that are equal to the model have 0.
 
     Parameters
     ----------
-    found : Findings
-    rows : int array of shape (m,)
-        Positions.
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+        m of them.
+    others : Rows
+    own : int array of shape (m,), optional
+        Where the rows are among the others: none is its own neighbour.
     """
-    model = found.model
-    # Rows among which neighbours are looked for
-    most = int(max(MOST_FEATURES // n_waves_and_grids(model), len(rows)))
-    drawn = np.arange(len(found.rows))
-    others = found.rows.some(most, 12)
-    if len(others) < len(drawn):
-        drawn = np.flatnonzero(np.isin(found.rows.numbers, others.numbers))
-    features = model.features_.transform(others.encoded(model))
-    own = model.features_.transform(found.rows.take(rows).encoded(model))
-    distances = euclidean_distances(own, features)
+    transform = model.features_.transform
+    features = transform(rows.encoded(model))
+    # Features of few rows at a time
+    size = int(max(MOST_FEATURES // n_waves_and_grids(model), 1))
+    parts = np.array_split(np.arange(len(others)), -(-len(others) // size))
+    blocks = (transform(others.take(part).encoded(model)) for part in parts)
+    distances: NDArray = np.hstack([euclidean_distances(features, Z) for Z in blocks])
     usual = np.median(distances, axis=1, keepdims=True)
-    # A row is no neighbour of itself
-    distances[rows[:, np.newaxis] == drawn] = np.inf
+    if own is not None:
+        distances[np.arange(len(own)), own] = np.inf
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
     shares = np.take_along_axis(distances, nearest, axis=1) / np.where(usual, usual, 1)
-    return drawn[nearest], shares
+    return nearest, shares
 
 
-def _name(found: Findings, i: int, is_worst: bool) -> Markup:
-    """The number of a row, and whether it is a neighbour."""
-    written = row_number(found, i)
-    if is_worst:
-        return tag("strong", written)
-    return tag("span", f"near: {written}", class_="near")
-
-
-def _outcome(found: Findings, i: int) -> tuple[str, ...]:
-    """The truth of a row and its prediction; of a class also the probability that
-    the truth was given.
+def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
+    """The truth of each row and its prediction, of a class also the probability that
+    the truth was given; and its values in some columns.
     """
-    predictions = found.predictions
-    truth = found.rows.y[i]
+    predictions = predict(model, rows)
     if predictions.proba is None:
-        return number(float(truth)), number(float(predictions.predicted[i]))
-    return (
-        _cell(truth),
-        f"{predictions.proba[i, predictions.labels[i]]:.3f}",
-        _cell(predictions.predicted[i]),
-    )
+        outcomes = [
+            [number(truth) for truth in as_numbers(rows.y)],
+            [number(prediction) for prediction in predictions.predicted],
+        ]
+    else:
+        given = predictions.proba[np.arange(len(rows)), predictions.labels]
+        outcomes = [
+            [cut(truth, CELL) for truth in rows.y],
+            [f"{probability:.3f}" for probability in given],
+            [cut(prediction, CELL) for prediction in predictions.predicted],
+        ]
+    values = [list(map(_cell, rows.column(j))) for j in columns]
+    return list(zip(*outcomes, *values, strict=True))
 
 
 def _cell(value: Any) -> str:
