@@ -419,10 +419,9 @@ def report(
         _share(truth, n_rows),
         lines,
         saved.rows_held_out,
-        fitted,
     )
     with errors_of(data):
-        write_report(saved.model, X, truth.values, out, origin)
+        write_report(saved.model, X, truth.values, out, origin, fitted)
     return {
         "model": str(model),
         "data": str(data),

@@ -619,10 +619,10 @@ class Interpretable(BaseKernelEstimator):
         >>> page.startswith("<!DOCTYPE html>"), "<script" in page
         (True, False)
         """
-        from bochner.report import Origin, write_report
+        from bochner.report import write_report
 
         check_is_fitted(self)
         if (X_train is None) != (y_train is None):
             raise ValueError("X_train and y_train are given together, or neither.")
         training = None if X_train is None else (X_train, y_train, None)
-        return write_report(self, X, y, out, Origin(training=training))
+        return write_report(self, X, y, out, training=training)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ HELD_OUT, LEARNED = 2000, 3000  # rows at most
 MOST_DENSE = 2000  # columns of dense features
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
+# Rows of a fit, their targets, and their numbers in their table where it is known
+Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,6 @@ class Origin:
         What makes the page again; empty for Python's lines.
     rows_held_out : str
         What the rows are that the fit held out, where chance did not draw them.
-    training : (X, y, array of int or None), or None
-        Rows of the fit, their targets, and their numbers in their table.
     """
 
     target: str | None = None
@@ -199,7 +199,6 @@ class Origin:
     share: float = 1.0
     lines: tuple[str, ...] = ()
     rows_held_out: str = ""
-    training: tuple[Any, Any, NDArray | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,9 @@ class Findings:
     warps: list[Any] = field(default_factory=list)
 
 
-def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
+def find(
+    model: Any, X: Any, y: Any, origin: Origin, training: Training = None
+) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     predictions = predict(model, rows)
@@ -285,7 +286,7 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
             origin.share * len(rows) / rows.n_given,
             origin.rows_fitted,
         ),
-        None if origin.training is None else _fitted(model, *origin.training),
+        None if training is None else _fitted(model, *training),
         0.0 if is_classifier(model) else capped_share(as_numbers(rows.y)),
         list(warps),
     )
