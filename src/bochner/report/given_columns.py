@@ -38,6 +38,7 @@ LEAK_SHARE, LEAK_AREA = 0.95, 0.975
 # that agrees with it in all rows is no chance
 FEWEST_OTHERS = 10
 LEAST_UNSEEN = 0.01  # share of the rows
+ROUNDING = 1e-9  # of a mean
 # Of the greatest target: its least share of the rows, how many values differ, and the
 # share of the range below it that has fewer rows
 CAP_SHARE, CAP_VALUES, CAP_RANGE = 0.01, 20, 0.1
@@ -272,7 +273,7 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
     start, stop = part_offsets(trained.kinds)[j : j + 2]
     summary = trained.summary.take(slice(start, stop))
     n_trained = trained.rows - trained.missing[j]
-    for k, column in enumerate(known.T if len(known) > 1 else ()):
+    for k, column in enumerate(known.T if min(len(known), n_trained) > 1 else ()):
         spread = np.sqrt(summary.squares[k] / summary.weight[k])
         given = column.mean(), column.std(ddof=1), len(column)
         tests.append(_test(given, (summary.mean[k], spread, n_trained)))
@@ -282,8 +283,9 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
 def _test(*sides: tuple[float, float, int]) -> float:
     """p-value of equal means of two sides, each a mean, a deviation, a number."""
     (mean, deviation, _), (other, other_deviation, _) = sides
-    if not deviation and not other_deviation:
-        return float(mean == other)
+    # Equal values but for rounding
+    if deviation + other_deviation <= ROUNDING * (abs(mean) + abs(other)):
+        return float(np.isclose(mean, other))
     return float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
 
 
