@@ -371,6 +371,8 @@ def test_what_cannot_be_reported_is_an_error(regression, classification):
     model, X, y = regression
     with pytest.raises(NotFittedError):
         KernelMachineRegressor().report_html(X, y)
+    with pytest.raises(ValueError, match="given together"):
+        model.report_html(X, y, X_train=X)
     with pytest.raises(ValueError, match="20 rows or more"):
         model.report_html(X[:19], y[:19])
     with pytest.raises(ValueError, match="one target of each row"):

@@ -116,39 +116,42 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     encoder = model.encoder_
     if d > MOST_COLUMNS or encoder.n_features_out_ > MOST_ENCODED:
         return []
-    where = np.sort(
-        np.random.default_rng(10).permutation(len(rows))[: n_looked_at(rows)]
-    )
-    some = rows.take(where)
+    # Some of many rows, and their targets
+    order = np.random.default_rng(10).permutation(len(rows))
+    positions = np.sort(order[: n_looked_at(rows)])
+    some_rows = rows.take(positions)
     is_class = is_classifier(model)
-    y = predictions.labels[where] if is_class else as_numbers(some.y)
-    given = model._rows(some.native, reset=False)
-    encoded = as_dense(encoder.encode(given, np.dtype(np.float32)))
+    y = predictions.labels[positions] if is_class else as_numbers(some_rows.y)
+    # Values as they are given, as the model reads them, and as it encodes them
+    values = [some_rows.column(j) for j in range(d)]
+    checked = model._rows(some_rows.native, reset=False)
+    read_values = encoder.values_of(as_dense(checked), range(d))
+    encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))
     sources = encoder.sources()
-    trained = encoder.statistic_
-    values = [some.column(j) for j in range(d)]
+    # What each column shows
     twins = _twins(values)
-    found = []
-    for j, read in enumerate(encoder.values_of(as_dense(given), range(d))):
+    described = []
+    for j, read in enumerate(read_values):
         known = [value for value in values[j] if value is not None]
-        own = encoded[:, sources == j]
-        alone = _alone(own, y, is_class) if own.shape[1] else None
-        found.append(
+        is_text = isinstance(read, tuple)
+        alone = _alone(encoded[:, sources == j], y, is_class)
+        least_leak = LEAK_AREA if is_class else LEAK_SHARE
+        described.append(
             Column(
-                rows.names[j],
-                trained.kinds[j],
-                1 - len(known) / len(values[j]),
-                len(set(map(str, known))),
-                _typical(known),
-                None if isinstance(read, tuple) else _drift(read, trained, j),
-                alone,
-                alone is not None and alone > (LEAK_AREA if is_class else LEAK_SHARE),
-                _stand_in(known, len(values[j])),
-                rows.names[twins[j]] if j in twins else "",
-                _unseen(encoder, j, read) if isinstance(read, tuple) else 0.0,
+                name=rows.names[j],
+                kind=encoder.statistic_.kinds[j],
+                missing=1 - len(known) / len(positions),
+                distinct=len(set(map(str, known))),
+                typical=_typical(known),
+                drift=None if is_text else _drift(read, encoder.statistic_, j),
+                alone=alone,
+                leaks=alone is not None and alone > least_leak,
+                stand_in=_stand_in(known, len(positions)),
+                twin=rows.names[twins[j]] if j in twins else "",
+                unseen=_unseen(encoder, j, *read) if is_text else 0.0,
             )
         )
-    return found
+    return described
 
 
 def n_looked_at(rows: Rows) -> int:
@@ -240,12 +243,10 @@ def _pattern(column: Sequence[Any]) -> bytes:
     return min(ranks.tobytes(), (ranks.max() - ranks).tobytes())
 
 
-def _unseen(encoder: TableEncoder, j: int, read: Any) -> float:
+def _unseen(encoder: TableEncoder, j: int, codes: NDArray, labels: list[str]) -> float:
     """Share of the rows whose level of a column of text the fit did not see."""
-    text = [one for one in encoder.columns_ if isinstance(one, TextColumn)]
-    for column in text:
-        if column.index == j:
-            codes, labels = read
+    for column in encoder.columns_:
+        if isinstance(column, TextColumn) and column.index == j:
             return float(column.unseen_rows(codes, labels).sum() / len(codes))
     return 0.0
 
@@ -289,39 +290,35 @@ def _test(*sides: tuple[float, float, int]) -> float:
     return float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
 
 
-def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
-    """How well a small tree predicts the target by one column, on rows that it has
-    not seen; best of two sizes.
+def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
+    """How well a small tree predicts the target by one column, encoded in the columns
+    of X, on rows that it has not seen; best of two sizes.
     """
-    own = np.nan_to_num(own)
-    if not is_class:
-        if len(np.unique(y)) < 2:
-            return None
-        halves = KFold(2, shuffle=True, random_state=11)
-        trees = [
-            DecisionTreeRegressor(max_leaf_nodes=k, random_state=0) for k in LEAVES
-        ]
-        scores = [cross_val_score(tree, own, y, cv=halves).mean() for tree in trees]
-        return max(float(max(scores)), 0.0)
-    # Each half has all classes
-    frequent = np.bincount(y)[y] > 1
-    own, y = own[frequent], y[frequent]
-    if len(np.unique(y)) < 2:
+    if is_class:
+        # Classes that both halves of the rows have
+        frequent = np.bincount(y)[y] > 1
+        X, y = X[frequent], y[frequent]
+    if not X.shape[1] or len(np.unique(y)) < 2:
         return None
-    return max(_area(own, y, n_leaves) for n_leaves in LEAVES)
+    X = np.nan_to_num(X)
+    measure = _area if is_class else _share_of_variance
+    return max(measure(X, y, n_leaves) for n_leaves in LEAVES)
 
 
-def _area(own: NDArray, y: NDArray, n_leaves: int) -> float:
+def _share_of_variance(X: NDArray, y: NDArray, n_leaves: int) -> float:
+    """Share of the variance that a tree removes of rows that it has not seen."""
+    tree = DecisionTreeRegressor(max_leaf_nodes=n_leaves, random_state=0)
+    halves = KFold(2, shuffle=True, random_state=11)
+    return max(float(cross_val_score(tree, X, y, cv=halves).mean()), 0.0)
+
+
+def _area(X: NDArray, y: NDArray, n_leaves: int) -> float:
     """Area under the ROC curve by a tree that has not seen the rows; of several classes
     the mean of each against all others, by their rows.
     """
-    proba = cross_val_predict(
-        DecisionTreeClassifier(max_leaf_nodes=n_leaves, random_state=0),
-        own,
-        y,
-        cv=StratifiedKFold(2, shuffle=True, random_state=11),
-        method="predict_proba",
-    )
+    tree = DecisionTreeClassifier(max_leaf_nodes=n_leaves, random_state=0)
+    halves = StratifiedKFold(2, shuffle=True, random_state=11)
+    proba = cross_val_predict(tree, X, y, cv=halves, method="predict_proba")
     if proba.shape[1] == 2:
         return float(roc_auc_score(y, proba[:, 1]))
     return float(roc_auc_score(y, proba, multi_class="ovr", average="weighted"))
