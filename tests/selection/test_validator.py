@@ -1,7 +1,5 @@
 """Candidates fitted on some rows and judged on others: against direct solutions."""
 
-import re
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -418,12 +416,6 @@ def test_report_of_candidates():
         "*        0.2123                        100  bins",
         "         0.3123        0.1 (0.033)   1,500  random binning, learned lengthscales",
         "                                            and linear map",
-    ]
-    shown = re.sub("</?strong>", "", report.candidates_table())
-    rows = re.findall("<tr>.*?</tr>", shown)[1:]
-    assert [re.findall("<t[hd].*?>(.*?)</t[hd]>", row) for row in rows] == [
-        ["bins", "0.2123", "0.011", "", "", "chosen", "100", "2.3"],
-        [long, "0.3123", "0.012", "0.1", "0.033", lost, "1,500", "1.5"],
     ]
 
 
