@@ -259,8 +259,21 @@ class Report:
         return lines
 
     def candidates_table(self) -> Markup:
-        """The candidates as a table, the best first: their losses, and by how much each
-        is behind the selected one on the same validation rows.
+        """Return a table of the candidates, the best first: their losses, and by how
+        much each is behind the selected one on the same validation rows.
+
+        Returns
+        -------
+        Markup
+            HTML.
+
+        Examples
+        --------
+        >>> from bochner.selection import Candidate, Report
+        >>> bins = Candidate("bins", 800, 0.25, 0.01, 1.5)
+        >>> report = Report("log loss", 500, [bins], "bins", "lowest validation loss")
+        >>> report.candidates_table().startswith("<table>")
+        True
         """
         head = (
             "candidate",
