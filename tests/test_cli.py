@@ -581,6 +581,22 @@ def test_report_is_a_page(folder, done, run, target):
 
 
 @pytest.mark.slow
+def test_neighbours_are_of_the_table_of_the_fit(folder, model_of, done):
+    """Of rows of the fit itself the first one is the row."""
+    model_of("price")
+    csv.write_csv(TABLE.slice(10, 40), "some.csv")
+    asked = ("--out", "page.html", "--training", "houses.csv")
+    done("report", "model.safetensors", "some.csv", *asked)
+    page = read("page.html").decode()
+    assert f"bochner report model.safetensors some.csv {' '.join(asked)}" in page
+    rows = page.partition("and their neighbours<")[2].partition("</table>")[0]
+    found = re.findall('<strong>([0-9]+)<.*?near: ([0-9]+)<.*?right">([0-9.]+)<', rows)
+    assert len(found) == 10
+    assert all(int(near) == int(own) + 10 for own, near, _ in found)
+    assert {distance for *_, distance in found} == {"0.00"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [("--sample", "90", "--memory-limit", "4GB"), ("--uncertainty",)]
 )

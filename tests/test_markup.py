@@ -15,6 +15,7 @@ from bochner.markup import (
     named_shares,
     number,
     percent,
+    signed,
     table,
     tag,
     text,
@@ -124,4 +125,20 @@ def test_blanks_that_would_not_be_seen_are_quoted():
     assert named_shares({"finishing": 0.7, "finishing ": 0.3}) == [
         "finishing 70 %",
         "'finishing ' 30 %",
+    ]
+
+
+def test_shares_have_one_rounding_with_their_errors():
+    shares = {"age": 0.704, "pay": 0.0712, "none": 0.0}
+    assert named_shares(shares) == ["age 70 %", "pay 7.1 %", "none 0.0 %"]
+    assert named_shares(shares, {"age": 0.12, "pay": 0.031, "none": 0.0004}) == [
+        "age 70 ± 12 %",
+        "pay 7.1 ± 3.1 %",
+        "none 0.0 ± < 0.1 %",
+    ]
+    assert [signed(value) for value in (0.5, -0.5, 0, 12345)] == [
+        "+0.5",
+        "-0.5",
+        "0",
+        "+12,345",
     ]

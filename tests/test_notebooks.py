@@ -64,16 +64,17 @@ def test_report():
         "bins",
         "0.25",
         "0.01",
+        "chosen",
         "800",
         "1.5",
         HOSTILE,
         "0.3",
         "0.012",
-        "2,000",
-        "0.4",
         "0.05",
         "0.02",
         worse,
+        "2,000",
+        "0.4",
     ]
     assert "script" not in shown.names
     assert Tables(Report()._repr_html_()).captions

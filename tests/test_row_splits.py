@@ -573,7 +573,9 @@ def test_the_report_says_what_judged(fitted, tmp_path):
     assert " rows, whole groups." in str(fitted[0].report_)
     assert "whole groups" in fitted[0].report_._repr_html_()
     page = fitted[0].report_html(X, Y, out=tmp_path / "page.html").read_text()
-    assert "compared on 120 validation rows, whole groups" in page.replace("240", "120")
+    assert "Candidates on 120 validation rows, whole groups" in page.replace(
+        "240", "120"
+    )
     assert "no curve against features: the fit was validated on whole groups" in page
     known = GROUP < 30
     one = KernelMachineRegressor(random_state=0, time_limit=1.0)

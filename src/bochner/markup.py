@@ -174,20 +174,22 @@ def number(value: Any, unknown: str = "n/a") -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def signed(value: float) -> str:
+    """A number as by `number`, with its sign also where it is positive."""
+    return f"{'+' if value > 0 else ''}{number(value)}"
+
+
 def named_shares(
     shares: Mapping[str, float], errors: Mapping[str, float] | None = None
 ) -> list[str]:
     """Names with their shares in percent, and with standard errors where there are
     any.
     """
-    noise = (
-        {}
-        if errors is None
-        else {name: f" ± {100 * error:.0f}" for name, error in errors.items()}
-    )
     named = zip(cut_all(shares), shares.items(), strict=True)
+    if errors is None:
+        return [f"{short} {percent(share)}" for short, (_, share) in named]
     return [
-        f"{short} {100 * share:.0f}{noise.get(name, '')} %"
+        f"{short} {percent(share).removesuffix(' %')} ± {percent(errors[name])}"
         for short, (name, share) in named
     ]
 

@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bochner
 from bochner import FourierFeatures, KernelMachineRegressor
 from bochner.data.table import TableEncoder, TableStatistic
+from bochner.persistence import load, save
 
 FRAMES = {
     "pandas": pd.DataFrame,
@@ -1011,3 +1012,20 @@ def test_half_of_a_surrogate_pair_is_named(kind):
     if kind == "frame":
         with pytest.raises(ValueError, match="column 'town', row 2"):
             bochner.open_source(X)
+
+
+def test_sums_of_a_statistic_that_was_loaded_are_those_of_the_table(tmp_path):
+    """Though a file holds attributes in another order."""
+    X = np.random.default_rng(5).normal(3, 2, size=(60, 2))
+    first = TableEncoder().fit(np.column_stack([X[:30, 0], np.full(30, np.nan)]))
+    save(first, tmp_path / "first.safetensors")
+    loaded = load(tmp_path / "first.safetensors").statistic_
+    # A column without any value yet takes the kind of the other block
+    total = loaded + TableStatistic.of(X[30:])
+    np.testing.assert_allclose(total.summary.mean, [X[:, 0].mean(), X[30:, 1].mean()])
+    squares = [60 * X[:, 0].var(), 30 * X[30:, 1].var()]
+    np.testing.assert_allclose(total.summary.squares, squares)
+    times = pd.DataFrame({"a": X[30:, 0], "b": pd.Timestamp("2025-01-01")})
+    total = loaded + TableStatistic.of(times)
+    assert total.summary.mean[0] == pytest.approx(X[:, 0].mean())
+    assert total.summary.low[0] == X[:, 0].min()

@@ -96,6 +96,13 @@ def test_displays_of_estimators_are_those_of_their_results(kind, method, attribu
     )
 
 
+def test_steps_of_a_row_have_signs():
+    steps = WaterfallDisplay(["a", "b", "2 others"], [0.25, -12345.0, 0.0], 1.0)
+    texts = [text.get_text() for text in steps.plot().ax_.texts]
+    assert texts == ["+0.25", "-12.3k", "0"]
+    plt.close("all")
+
+
 def test_one_of_several_outputs_is_named():
     assert "high" in SEVERAL.plot(0, output="high").title
     assert np.array_equal(

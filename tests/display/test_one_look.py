@@ -168,7 +168,6 @@ MADE = {
             for i, name in enumerate(NAMES)
         ],
         NAMES[0],
-        "the least loss on the rows held out",
         "squared error",
         200,
     ),

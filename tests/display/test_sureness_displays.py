@@ -83,7 +83,7 @@ def test_the_diagram_is_the_curve_of_sklearn(crowded):
         happened, p, n_bins=15, strategy="quantile"
     )
     np.testing.assert_allclose(display.lines_[0].get_data(), [probability, frequency])
-    assert f"{100 * np.abs(frequency - probability).mean():.2g}%" in display.axes_[
+    assert f"{100 * np.abs(frequency - probability).mean():.2g} %" in display.axes_[
         0
     ].get_title(loc="left")
     (band,) = display.bands_
@@ -170,7 +170,7 @@ def test_coverage_is_counted(crowded):
     assert (
         display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]
     )  # the first on top
-    assert "90% intervals, by prediction" in display.axes_[1].get_title(loc="left")
+    assert "90 % intervals, by prediction" in display.axes_[1].get_title(loc="left")
     assert not crowded(display.figure_)
 
 
@@ -291,7 +291,7 @@ def test_widths_and_errors_by_bins(crowded):
     assert display.bins[0].mean == pytest.approx(display.errors[first].mean())
     assert np.mean(display.errors[first] <= display.bins[0].quantile) == 0.9
     assert sum(one.low <= one.half_width <= one.high for one in display.bins) >= 6
-    assert f"{100 * display.covered:.1f}% of 2,000 rows" in display.ax_.get_title(
+    assert f"{100 * display.covered:.1f} % of 2,000 rows" in display.ax_.get_title(
         loc="left"
     )
     assert display.ax_.get_xscale() == "log"

@@ -432,3 +432,23 @@ def test_rows_of_an_explanation(line_regressor):
     assert np.array_equal(found[1:3].values, found.values[1:3])
     assert found.to_frame().shape == (6, 4)
     assert "mean absolute value" in found._repr_html_()
+
+
+def test_one_row_is_told_with_its_prediction_and_signs():
+    frame = pd.DataFrame({"up": X[:, 0], "down": X[:, 1], "day": "monday"})
+    model = KernelMachineRegressor(features=LinearFeatures(), alpha=1e-3)
+    model.fit(frame, 3 * frame["up"] - 2 * frame["down"] + 7)
+    row = pd.DataFrame({"up": [2.0], "down": [2.5], "day": ["monday"]})
+    explanation = model.explain(row)
+    predicted = f"{model.predict(row)[0]:.4g}"
+    for text in (repr(explanation), explanation._repr_html_()):
+        assert f"prediction {predicted}, from " in text
+    up, down = explanation.values[0, :2]
+    assert up > 0 > down
+    assert f"up +{up:.4g}" in repr(explanation)
+    assert f"down {down:.4g}" in repr(explanation)
+    assert f'>2.5</td><td style="text-align:right">{down:.4g}<' in (
+        explanation._repr_html_()
+    )
+    assert ">monday<" in explanation._repr_html_()
+    assert "largest on average" in repr(model.explain(frame[:2]))

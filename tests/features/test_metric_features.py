@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -19,6 +20,7 @@ from bochner import (
 )
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
+from bochner.estimators.interpretation import relevance_in_distance
 from bochner.features import Metric, MetricFeatures
 from bochner.features.metric import mean_distances
 from bochner.kernels import Gaussian, Laplacian
@@ -527,3 +529,31 @@ class TestTogether:
         np.testing.assert_array_equal(
             clone(model).fit(X, y).predict(X), model.predict(X)
         )
+
+
+def test_a_learned_metric_shows_the_columns_of_the_user(tmp_path):
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        {"age": rng.normal(size=80), "town": rng.choice(list("ab"), 80)}
+    )
+    model = KernelMachineRegressor("gaussian", n_components=16, alpha=0.1)
+    model.fit(frame, rng.normal(size=80))
+    save(model, tmp_path / "model.safetensors")
+    for metric in (model.metric_, load(tmp_path / "model.safetensors").metric_):
+        assert metric.names_ == tuple(model.encoder_.get_feature_names_out())
+        assert ">age<" in metric._repr_html_()
+        assert ">town_b<" in metric._repr_html_()
+    assert ">x0<" in Metric(1, [0], [1.0])._repr_html_()
+
+
+def test_relevance_is_of_the_maps_that_know_it():
+    known = Metric(2, [0, 1], [1.0, 1.0], relevance=[0.75, 0.25])
+    unknown = Metric(2, [0], [1.0])
+    maps = [
+        MetricFeatures(metric, FourierFeatures(Gaussian(), 8, random_state=0))
+        for metric in (known, unknown)
+    ]
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KernelMachineRegressor(features=ConcatenatedFeatures(maps), alpha=0.1)
+    shares = relevance_in_distance(model.fit(X, X[:, 0]))
+    assert shares.tolist() == [0.75, 0.25]

@@ -8,15 +8,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
+from scipy.stats import ttest_ind
+from sklearn.metrics import (
+    confusion_matrix,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
+from sklearn.neighbors import NearestNeighbors
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.estimators.explained_scores import training_rows_among
+from bochner.kernels import Gaussian
 from bochner.markup import number
+from bochner.persistence import load, save
 from bochner.report.class_charts import classes
 from bochner.report.findings import Origin, find
-from bochner.report.given_columns import columns
+from bochner.report.given_columns import capped_share, columns
 from bochner.report.given_rows import Rows, predict
+from bochner.report.worst_rows import neighbours, worst
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +219,151 @@ def test_remarks_on_columns():
     page = model.report_html(given, y[150:])
     assert "Columns that differ from the training rows: moved" in page
     assert "One column alone predicts the target: copy." in page
+
+
+def given(X, y, n=300):
+    """A quick model of the first rows, and what its report says of the columns of the
+    others.
+    """
+    kind = KernelMachineRegressor if y.dtype.kind == "f" else KernelMachineClassifier
+    model = kind("gaussian", n_components=16, alpha=0.1, random_state=0)
+    model.fit(X[:n], y[:n])
+    rows = Rows.of(X[n:], y[n:], model)
+    return {one.name: one for one in columns(model, rows, predict(model, rows))}
+
+
+def test_copies_of_a_column_are_named_and_other_columns_are_not():
+    rng = np.random.default_rng(20)
+    level = rng.integers(0, 8, 500)
+    X = pd.DataFrame(
+        {
+            "number": level,
+            "level": np.array(list("fcahbged"))[level],
+            "coarse": level // 2,
+            "length": rng.lognormal(size=500),
+            "rare": (np.arange(500) % 100 == 7).astype(float),
+        }
+    )
+    X["log"] = -np.log(X["length"])
+    X["other rare"] = X["rare"]
+    found = given(X, rng.normal(size=500))
+    twins = {name: one.twin for name, one in found.items()}
+    assert twins.pop("number") == "level"
+    assert twins.pop("level") == "number"
+    assert twins.pop("length") == "log"
+    assert twins.pop("log") == "length"
+    assert set(twins.values()) == {""}
+    assert found["level"].remarks(200) == ["one-to-one with number"]
+
+
+@pytest.mark.filterwarnings("ignore:Column 'length'. -999")
+def test_words_and_numbers_that_stand_for_missing_values_are_remarked():
+    rng = np.random.default_rng(21)
+    X = pd.DataFrame(
+        {
+            "job": rng.choice(["cook", "smith"], 500),
+            "length": rng.normal(20, 3, 500).round(1),
+            "age": rng.integers(20, 90, 500),
+        }
+    )
+    X.loc[::10, "job"] = "?"
+    X.loc[::20, "length"] = -999
+    found = given(X, rng.normal(size=500))
+    assert found["job"].remarks(200) == ["'?' in 10 % of the rows: missing?"]
+    assert found["length"].remarks(200) == ["-999 in 5.0 % of the rows: missing?"]
+    assert found["age"].remarks(200) == []
+
+
+def test_a_cap_is_a_greatest_target_that_many_rows_have():
+    y = np.random.default_rng(22).exponential(size=1000)
+    assert capped_share(y) == 0
+    assert capped_share(np.minimum(y, 2.0)) == pytest.approx(np.mean(y >= 2))
+    assert capped_share(np.minimum(y, 6.0)) == 0  # some rows
+    assert capped_share(np.arange(1000) % 5) == 0  # ratings
+    assert capped_share(np.arange(1000) % 100) == 0  # counts that are all as frequent
+    assert capped_share(np.ones(50)) == 0
+
+
+def test_a_column_alone_is_rated_by_the_area_under_the_curve():
+    """As no single column moves the most probable class, accuracy would be that of the
+    most frequent class.
+    """
+    rng = np.random.default_rng(23)
+    X = pd.DataFrame({"level": rng.choice(["a", "b"], 2300)})
+    X["none"] = rng.normal(size=2300)
+    y = np.where(rng.random(2300) < np.where(X["level"] == "a", 0.4, 0.1), "yes", "no")
+    found = given(X, y)
+    area = roc_auc_score(y[300:] == "yes", X["level"][300:] == "a")
+    assert area > 0.65
+    assert found["level"].alone == pytest.approx(area, abs=0.02)
+    assert found["none"].alone == pytest.approx(0.5, abs=0.05)
+    several = np.where(X["level"] == "a", y, "third")
+    parts = [several[300:] == name for name in np.unique(several)]
+    areas = [roc_auc_score(part, X["level"][300:] == "a") for part in parts]
+    areas = [max(area, 1 - area) for area in areas]
+    expected = np.average(areas, weights=[part.sum() for part in parts])
+    assert given(X, several)["level"].alone == pytest.approx(expected, abs=0.02)
+
+
+def test_drift_is_by_all_training_rows(tmp_path):
+    """Against the tests of SciPy on the rows themselves."""
+    rng = np.random.default_rng(24)
+    X = pd.DataFrame(
+        {
+            "same": rng.normal(size=3000),
+            "moved": rng.normal(size=3000),
+            "level": rng.choice(list("abcde"), 3000),
+            "flat": np.full(3000, 0.1),
+            "new": np.append(np.full(2000, np.nan), rng.normal(size=1000)),
+        }
+    )
+    X.loc[2000:, "moved"] += 0.1
+    X.loc[2000::10, "level"] = "z"
+    model = KernelMachineRegressor("gaussian", n_components=16, alpha=0.1)
+    y = rng.normal(size=3000)
+    model.fit(X[:2000], y[:2000])
+    rows = Rows.of(X[2000:], y[2000:], model)
+    found = {one.name: one for one in columns(model, rows, predict(model, rows))}
+    for name in ("same", "moved"):
+        # Means and gaps of five columns
+        p = ttest_ind(X[name][:2000], X[name][2000:], equal_var=False).pvalue
+        assert found[name].drift == pytest.approx(min(10 * p, 1), rel=0.01)
+    assert found["flat"].drift == 1
+    assert found["new"].drift == 0
+    assert found["level"].drift is None
+    assert found["level"].remarks(1000) == ["new levels in 10 % of the rows"]
+    # A saved model has all of this
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    assert columns(again, rows, predict(again, rows)) == list(found.values())
+
+
+def test_neighbours_are_the_nearest_rows_of_the_kernel():
+    rng = np.random.default_rng(25)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    X[7] = X[8]
+    y = X[:, 0] + np.where(np.arange(60) == 7, 5.0, 0.0)
+    model = KernelMachineRegressor(Gaussian(1.0), solver="exact", alpha=0.1)
+    found = find(model.fit(X, y), X, y, Origin())
+    asked = np.array([7, 20])
+    rows = found.rows.take(asked)
+    near, distances = neighbours(model, rows, found.rows, asked)
+    expected = NearestNeighbors(n_neighbors=4).fit(X).kneighbors(X[asked])[1]
+    assert near[0, 0] == 8
+    assert distances[0, 0] == pytest.approx(0, abs=1e-6)
+    assert set(near[1]) == set(expected[1]) - {20}
+    shown = worst(found)
+    first = re.findall("<tr>.*?</tr>", shown)[1:3]
+    assert "<strong>7</strong>" in first[0]
+    assert f">{number(y[7])}<" in first[0]
+    assert "near: 8<" in first[1]
+    assert f">{number(y[8])}<" in first[1]
+    # Of other rows, which are those of the fit
+    page = model.report_html(X[:30], y[:30], X_train=X[::-1], y_train=y[::-1])
+    assert "training rows that are nearest" in page
+    first = re.findall("<tr>.*?</tr>", page.partition("and their neighbours<")[2])[1:3]
+    assert "<strong>7</strong>" in first[0]
+    assert "near: 51<" in first[1]  # of two copies, 8 as counted from the end
 
 
 @pytest.mark.slow

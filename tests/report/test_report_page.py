@@ -19,8 +19,13 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
-from bochner.kernels import Gaussian, Laplacian
+from bochner import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
+from bochner.kernels import Additive, Gaussian, Laplacian
 from bochner.persistence import load, save
 from bochner.report.findings import Curve, Origin, curve_by_size, find
 from bochner.report.given_rows import Rows
@@ -314,6 +319,18 @@ def test_curves_fit_again_with_other_sizes():
     )
 
 
+def test_sizes_too_small_for_a_kernel_are_left_out_of_the_curve():
+    """A sum of six terms has six grids or more."""
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(200, 6))
+    kernel = Additive(Laplacian(2.0), [[j] for j in range(6)])
+    features = BinningFeatures(kernel, 8, random_state=0)
+    model = KernelMachineRegressor(features=features, alpha=0.1).fit(X, X[:, 0])
+    curve, _ = curve_by_size(model, Rows.of(X, X[:, 0], model))
+    assert curve.sizes.tolist() == [8, 16]
+    assert curve.base == 0
+
+
 @pytest.mark.slow
 def test_whether_more_rows_help_is_what_the_fit_has_measured(tmp_path):
     rng = np.random.default_rng(8)
@@ -354,6 +371,8 @@ def test_what_cannot_be_reported_is_an_error(regression, classification):
     model, X, y = regression
     with pytest.raises(NotFittedError):
         KernelMachineRegressor().report_html(X, y)
+    with pytest.raises(ValueError, match="given together"):
+        model.report_html(X, y, X_train=X)
     with pytest.raises(ValueError, match="20 rows or more"):
         model.report_html(X[:19], y[:19])
     with pytest.raises(ValueError, match="one target of each row"):

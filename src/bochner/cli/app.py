@@ -303,6 +303,14 @@ def report(
         ),
     ],
     target: options.TrueTarget = None,
+    training: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Table of the fit, from which the neighbours of the worst rows are "
+            "taken.",
+        ),
+    ] = None,
 ) -> None:
     """Write a report page of a model: one HTML file with scores, importances, effects,
     errors, candidates and costs.

@@ -390,7 +390,9 @@ def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -
     return rows
 
 
-def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
+def report(
+    model: Path, data: Path, out: Path, target: str | None, training: Path | None
+) -> Facts:
     """Write a page about a model, evaluated on the rows of a table that have the
     target.
     """
@@ -401,9 +403,11 @@ def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
     notes = list[str]()
     start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
-    lines = (_fit_line(saved), _report_line(saved, data, out, target))
-    whole = n_rows == len(truth.rows) + truth.missing
-    numbers = truth.rows if whole else None
+    lines = (_fit_line(saved), _report_line(saved, data, out, target, training))
+    fitted = None
+    if training is not None:
+        _, X_train, known, n_train = true_rows(saved, training, target, notes)
+        fitted = X_train, known.values, _row_numbers(known, n_train)
     origin = Origin(
         saved.target,
         model.name,
@@ -411,13 +415,13 @@ def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
         saved.scores,
         saved.references,
         saved.rows,
-        numbers,
+        _row_numbers(truth, n_rows),
         _share(truth, n_rows),
         lines,
         saved.rows_held_out,
     )
     with errors_of(data):
-        write_report(saved.model, X, truth.values, out, origin)
+        write_report(saved.model, X, truth.values, out, origin, fitted)
     return {
         "model": str(model),
         "data": str(data),
@@ -430,6 +434,11 @@ def report(model: Path, data: Path, out: Path, target: str | None) -> Facts:
         "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
+
+
+def _row_numbers(truth: Target, n_rows: int) -> NDArray | None:
+    """Numbers of the rows in their table; None where only some of it were read."""
+    return truth.rows if n_rows == len(truth.rows) + truth.missing else None
 
 
 def _fit_line(saved: SavedModel) -> str:
@@ -472,8 +481,11 @@ def _fit_line(saved: SavedModel) -> str:
     return "bochner fit TRAINING_TABLE " + shlex.join(words)
 
 
-def _report_line(saved: SavedModel, data: Path, out: Path, name: str | None) -> str:
+def _report_line(
+    saved: SavedModel, data: Path, out: Path, name: str | None, training: Path | None
+) -> str:
     named = [] if name is None else ["--target", name]
+    named += [] if training is None else ["--training", str(training)]
     return shlex.join(
         ["bochner", "report", str(saved.path), str(data), "--out", str(out), *named]
     )

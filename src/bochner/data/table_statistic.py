@@ -223,7 +223,7 @@ class Summary:
 
     def take(self, part: Any) -> Summary:
         """Summary of some of the variables."""
-        return Summary(*(array[part] for array in vars(self).values()))
+        return Summary(**{name: array[part] for name, array in vars(self).items()})
 
 
 def rounded(values: Any, scale: Any) -> Any:
@@ -254,8 +254,11 @@ def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
 
 def _stack(summaries: Sequence[Summary]) -> Summary:
     """Summary of the variables of all `summaries`."""
-    arrays = zip(*(vars(summary).values() for summary in summaries), strict=True)
-    return Summary(*map(np.concatenate, arrays))
+    parts = {
+        name: np.concatenate([vars(one)[name] for one in summaries])
+        for name in vars(summaries[0])
+    }
+    return Summary(**parts)
 
 
 @dataclass

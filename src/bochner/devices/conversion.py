@@ -16,7 +16,7 @@ from bochner.devices.device import Device, device_of, is_foreign, to_host
 from bochner.settings import settings
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-ARRAYS = "X", "y", "sample_weight", "classes", "q"
+ARRAYS = "X", "y", "X_train", "y_train", "sample_weight", "classes", "q"
 ASIDE = "classes", "q"  # few numbers, which may lie elsewhere
 
 

@@ -27,7 +27,8 @@ from bochner.display.importance_displays import (
 from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all
 
-MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 14
+SIGNS = 0.22  # of the range, left beside bars for their numbers
+MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
 # Of points whose value is low, middle and high in its column
@@ -209,7 +210,12 @@ class WaterfallDisplay(Display):
             linewidth=0.8,
         )
         ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
-        low, high = canvas.box_around(np.append(starts, ends), 0.04)
+        added = [
+            f"{'+' if value > 0 else ''}{canvas.short_number(value)}"
+            for value in self.values
+        ]
+        ax.bar_label(self.bars_, added, padding=3, fontsize=0.9 * canvas.text_size(ax))
+        low, high = canvas.box_around(np.append(starts, ends), SIGNS)
         ax.set_xlim(float(low), float(high))
         numbers = (
             f"{canvas.short_number(self.base + self.values.sum())}, from "

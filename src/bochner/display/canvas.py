@@ -76,7 +76,7 @@ def label_axes(
 def percent_ticks(*axes: Axis) -> None:
     """Label the ticks of shares in percent."""
     for axis in axes:
-        axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
 
 
 def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int) -> None:

@@ -17,7 +17,7 @@ from bochner.display.canvas import GREY, look
 
 ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
-LEVEL_WIDTH = 20
+LEVEL_WIDTH = 26
 ASIDE = 0.08  # of the range, by which a missing value lies beside it
 TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 

@@ -257,8 +257,6 @@ class SizeDisplay(Display):
     candidates : sequence of bochner.selection.Candidate
     chosen : str
         Name of the chosen candidate.
-    reason : str
-        Why.
     criterion : str
         The loss.
     rows_held_out : int
@@ -296,7 +294,6 @@ class SizeDisplay(Display):
     sizes: Sequence[tuple[str, float, float]] = ()
     candidates: Sequence[Any] = ()
     chosen: str = ""
-    reason: str = ""
     criterion: str = "loss"
     rows_held_out: int = 0
 
@@ -317,7 +314,6 @@ class SizeDisplay(Display):
             report.sizes,
             report.candidates,
             report.chosen,
-            report.reason,
             report.criterion,
             report.rows_held_out,
         )
@@ -408,14 +404,13 @@ class SizeDisplay(Display):
         rows = (
             f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         )
-        why = f"\nChosen: {self.reason}." if self.reason else ""
-        across = f"{self._loss} ± standard error{why}"
+        across = f"{self._loss} ± s.e."
         ends = (len(ranked) - 0.5, -0.5)
         canvas.label_axes(ax, across, "", f"Candidates{rows}", ylim=ends)
         return bars
 
     def _label(self, one: Any) -> str:
-        name = canvas.wrapped(canvas.shortened(one.name), NAME_WIDTH)
+        name = canvas.wrapped(one.name, NAME_WIDTH)
         time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
         return f"{name}\nsize {one.size:,}, {time}"
 

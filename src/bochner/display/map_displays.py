@@ -786,7 +786,7 @@ class SpectrumDisplay(Display):
                 label="probability / width of a bar",
             )
         outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
-        beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
+        beyond = f"; {100 * outside:.2g} % of those drawn are beyond" if outside else ""
         canvas.label_axes(
             ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None)
         )

@@ -18,6 +18,7 @@ from bochner.display.base import Array, Axes, Block, Display, Look, fitted_attri
 from bochner.display.canvas import BLUE, GREY
 from bochner.display.importance_displays import bar_block, draw_bars, largest
 from bochner.features.metric import Metric
+from bochner.markup import percent
 
 # Inches
 WARP_HEIGHT, WARP_WIDTH, CELL, SIDES, CHARACTER = 1.5, 1.75, 0.3, (1.8, 3.0), 0.06
@@ -350,7 +351,7 @@ class MetricDisplay(Display):
         bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
         ax.bar_label(
             bars,
-            [_percent(share) for share in lengths],
+            [percent(share) for share in lengths],
             padding=3,
             color=GREY,
             fontsize=0.9 * canvas.text_size(ax),
@@ -402,9 +403,3 @@ class MetricDisplay(Display):
             ax.set_xticks(np.arange(len(names)), names, rotation=90)
         across = "" if names else "Before the map"
         canvas.label_axes(ax, across, "After the map", "Linear map")
-
-
-def _percent(share: float) -> str:
-    if 0 < share < 0.001:
-        return "< 0.1%"
-    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"

@@ -221,7 +221,7 @@ class BandDisplay(Display):
     def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         (ax,), self.bands_ = axes, list[Any]()
         for band in self.bands:
-            label = f"{100 * band.coverage:g}%"
+            label = f"{100 * band.coverage:g} %"
             ends = (band.low, band.high)
             drawn = canvas.draw_band(ax, self.grid, ends, BLUE, label=label)
             self.bands_.append(drawn)
@@ -600,7 +600,7 @@ class CoverageDisplay(Display):
         canvas.percent_ticks(ax.xaxis)
         ax.grid(axis="y", alpha=0.3)
         low = ends[:, 0].min(initial=self.coverage) - 0.02
-        title = f"{100 * self.coverage:g}% intervals, by {canvas.shortened(self.by)}"
+        title = f"{100 * self.coverage:g} % intervals, by {canvas.shortened(self.by)}"
         across = "Coverage measured"
         canvas.label_axes(ax, across, "", title, xlim=(max(low, 0.0), 1.0))
 
@@ -813,7 +813,7 @@ class WidthDisplay(Display):
             linewidth=1.2,
             label="half the width",
         )
-        label = f"{100 * self.coverage:g}% quantile of the errors"
+        label = f"{100 * self.coverage:g} % quantile of the errors"
         self.quantiles_ = ax.errorbar(
             x,
             q,
@@ -837,8 +837,8 @@ class WidthDisplay(Display):
             markersize=4,
             linewidth=1,
         )
-        across = f"Half the width of the {100 * self.coverage:g}% interval"
-        within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
+        across = f"Half the width of the {100 * self.coverage:g} % interval"
+        within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
         canvas.label_axes(ax, across, "Absolute error", title, ylim=(bottom, top))
         canvas.add_legend(ax)
@@ -1113,7 +1113,7 @@ class ReliabilityDisplay(Display):
     def _labels(self, name: str, curve: Reliability, first: bool) -> tuple[str, str]:
         """Label of the probabilities, and title with the calibration error."""
         digits = ".2g" if curve.error < 0.1 else ".0f"
-        error = f"{100 * curve.error:{digits}}%"
+        error = f"{100 * curve.error:{digits}} %"
         n = len(curve.weight)
         if len(self.curves) == 1:
             bins = f"{n} bins of equal counts" if n > 1 else "one bin"

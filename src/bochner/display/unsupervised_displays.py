@@ -737,7 +737,7 @@ class ScreeDisplay(Display):
         )
         canvas.percent_ticks(ax.yaxis)
         title = (
-            f"{len(total)} components explain {100 * total[-1]:.3g}% of the variance"
+            f"{len(total)} components explain {100 * total[-1]:.3g} % of the variance"
         )
         highest = max(float(total[-1]) * 1.08, 1e-12)
         canvas.label_axes(

@@ -185,7 +185,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         rows.
     metric_ : Metric or None
         The learned metric (of the last map, if there are several), or that of the
-        kernel's lengthscales.
+        kernel's lengthscales. Its ``names_`` are those of the encoded columns.
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if
         nothing was to be learned, or there are too few rows; beyond 4,096 encoded

@@ -139,12 +139,12 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
 
 def _relevance(features: FeatureMap) -> NDArray | None:
     """Relevance of the encoded columns, the mean of those of the maps by their
-    weights; None without metrics.
+    weights; None without metrics of a known relevance.
     """
     parts = [
         (scale**2, part.metric.relevance_)
         for part, scale in zip(features.parts, features.scales, strict=True)
-        if isinstance(part, MetricFeatures)
+        if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
     ]
     return (
         sum(weight * own for weight, own in parts) / sum(weight for weight, _ in parts)
@@ -562,7 +562,15 @@ class Interpretable(BaseKernelEstimator):
         return effects(self, self._rows(X, reset=False), columns, asked)
 
     @any_arrays
-    def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
+    def report_html(
+        self,
+        X: Any,
+        y: Any,
+        out: str | Path | None = None,
+        *,
+        X_train: Any = None,
+        y_train: Any = None,
+    ) -> str | Path:
         """Write an HTML page about the fitted model: its scores, selection, learned
         metric and errors.
 
@@ -584,6 +592,9 @@ class Interpretable(BaseKernelEstimator):
             Targets (one column), or labels.
         out : path-like, optional
             File to write.
+        X_train, y_train : rows of shape (n, d) and targets of shape (n,), optional
+            Rows of the fit, from which the neighbours of the worst rows are taken, in
+            the place of the given rows. From more rows 20,000 are drawn.
 
         Returns
         -------
@@ -596,7 +607,7 @@ class Interpretable(BaseKernelEstimator):
             Before `fit`.
         ValueError
             If there are several targets, labels that the model does not know, or fewer
-            than 20 rows.
+            than 20 rows, and for training rows without targets.
 
         Examples
         --------
@@ -611,4 +622,7 @@ class Interpretable(BaseKernelEstimator):
         from bochner.report import write_report
 
         check_is_fitted(self)
-        return write_report(self, X, y, out)
+        if (X_train is None) != (y_train is None):
+            raise ValueError("X_train and y_train are given together, or neither.")
+        training = None if X_train is None else (X_train, y_train, None)
+        return write_report(self, X, y, out, training=training)

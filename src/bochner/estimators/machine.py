@@ -906,8 +906,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         many = self.encoder_.n_features_out_ > POLICY.most_learned_columns
         if choice is None and many and self._request.learnable():
             self.report_ = of_many_columns(features.is_dense)
-        self.metric_ = interpretation.metric_of(
+        metric = interpretation.metric_of(
             features, draw(features, self.encoder_, source, seed), seed
+        )
+        self.metric_ = (
+            None
+            if metric is None
+            else metric.named(self.encoder_.get_feature_names_out())
         )
         self.kernel_ = getattr(features, "kernel", None)
         self.background_ = explained_scores.background_rows(source, seed)

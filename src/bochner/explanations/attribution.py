@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.data.columns import is_missing
-from bochner.markup import Markup, cut_all, cut_named, number, table
+from bochner.markup import Markup, cut, cut_all, cut_named, number, signed, table
 
-MOST_SHOWN = 20  # columns in a notebook
+MOST_SHOWN, SHOWN_STEPS = 20, 5  # columns in a notebook, and in a line
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +81,12 @@ class Explanation:
         )
 
     def __repr__(self) -> str:
+        if len(self) == 1 and self.values.ndim == 2:
+            added = ", ".join(
+                f"{name} {change}"
+                for name, _, change in cut_named(self._steps()[:SHOWN_STEPS])
+            )
+            return f"<Explanation: {self._sum()}, {self._way}; {added}>"
         named = ", ".join(cut_all(name for name, _ in self.top_columns(3)))
         n, d = self.values.shape[:2]
         return (
@@ -232,7 +238,32 @@ class Explanation:
             output_names=outputs,
         )
 
+    def _steps(self) -> list[tuple[str, str, str]]:
+        """Name, value and signed change of the prediction of each column of the first
+        row, the largest first.
+        """
+        changes = self.values[0]
+        order = np.argsort(-np.abs(changes), kind="stable").tolist()
+        given = [_plain(value) for value in self.data[0]]
+        shown = [cut(one) if isinstance(one, str) else number(one) for one in given]
+        return [
+            (self.feature_names[j], shown[j], signed(float(changes[j]))) for j in order
+        ]
+
+    def _sum(self) -> str:
+        """The prediction for the first row and what it starts from, in words."""
+        name = self.output_names[0]
+        what = f"log-odds of {name}" if self.unit == "log-odds" else name
+        return (
+            f"{what} {number(float(self.predictions[0]))}, from "
+            f"{number(float(self.base_values))} on average"
+        )
+
     def _repr_html_(self) -> Markup:
+        if len(self) == 1 and self.values.ndim == 2:
+            head = ("column", "value", f"added ({self.unit})")
+            caption = f"Explanation of one row, {self._way}: {self._sum()}"
+            return table(caption, head, cut_named(self._steps()[:MOST_SHOWN]))
         caption = (
             f"Explanation of {len(self):,} rows, {self._way}, by "
             f"{self.n_background} background rows"

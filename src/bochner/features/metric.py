@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.arrays import Floats
+from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
@@ -21,7 +23,7 @@ from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
-from bochner.markup import percent, table
+from bochner.markup import cut_named, percent, table
 from bochner.sources.rowwise import rowwise
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ class Metric:
     ----------
     n_features_in_, n_features_out_ : int
     relevance_ : array of shape (d,)
+    names_ : tuple of d str, or None
+        Names of the columns, of a metric that an estimator has learned.
 
     Examples
     --------
@@ -118,6 +122,7 @@ class Metric:
     _unsaved: ClassVar[frozenset[str]] = frozenset(
         {"_by_dtype", "_warped_source"}
     )  # kept for later calls
+    names_: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -154,6 +159,27 @@ class Metric:
         """Number of coordinates."""
         return len(self.source_) - self.linear_.shape[1] + len(self.linear_)
 
+    def named(self, names: Iterable[str]) -> Metric:
+        """Return a copy that shows columns by their names.
+
+        Parameters
+        ----------
+        names : iterable of d str
+
+        Returns
+        -------
+        Metric
+
+        Examples
+        --------
+        >>> from bochner.features import Metric
+        >>> Metric(2, [0, 1], [1.0, 2.0]).named(["age", "pay"]).names_
+        ('age', 'pay')
+        """
+        found = copy(self)
+        found.names_ = tuple(names)
+        return found
+
     def __repr__(self) -> str:
         warped = f", {len(self.warped_)} warped" if len(self.warped_) else ""
         mixed = f", {self.linear_.shape[1]} mixed" if self.linear_.size else ""
@@ -167,8 +193,9 @@ class Metric:
         coordinates = np.bincount(self.source_, minlength=self.n_features_in_)
         warped = np.bincount(self.source_[self.warped_], minlength=self.n_features_in_)
         shares = self.relevance_
+        names = column_names(self.names_, self.n_features_in_)
         rows = [
-            (f"x{j}", percent(float(shares[j])), int(coordinates[j]), int(warped[j]))
+            (names[j], percent(float(shares[j])), int(coordinates[j]), int(warped[j]))
             for j in first
         ]
         some = (
@@ -185,7 +212,8 @@ class Metric:
             f"Metric: {self.n_features_out_} coordinates of "
             f"{self.n_features_in_} columns{mixed}{some}"
         )
-        return table(caption, ("column", "relevance", "coordinates", "warped"), rows)
+        head = ("column", "relevance", "coordinates", "warped")
+        return table(caption, head, cut_named(rows))
 
     @any_arrays
     def transform(self, X: Any) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bochner.report.findings import Origin, find
+from bochner.report.findings import Origin, Training, find
 from bochner.report.page import page
 from bochner.whole_files import replacing
 
@@ -18,6 +18,7 @@ def write_report(
     y: Any,
     out: str | Path | None = None,
     origin: Origin | None = None,
+    training: Training = None,
 ) -> str | Path:
     """Write the page of a fitted model; see `KernelMachineRegressor.report_html`.
 
@@ -30,13 +31,15 @@ def write_report(
         File to write.
     origin : Origin, optional
         What else is known of the model and the rows.
+    training : (X, y, int array of shape (n,) or None), optional
+        Rows of the fit, their targets, and their numbers in their table.
 
     Returns
     -------
     str or Path
         The page, or the path of the file.
     """
-    written = page(find(model, X, y, origin or Origin()))
+    written = page(find(model, X, y, origin or Origin(), training))
     if out is None:
         return written
     with replacing(out) as name:

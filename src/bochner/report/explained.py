@@ -143,7 +143,7 @@ def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
     """Shapley values of the rows that are told of, and of others; the fewer the more
     a pair of rows takes.
     """
-    work = _n_waves_and_grids(model) * len(rows.names) ** 2
+    work = n_waves_and_grids(model) * len(rows.names) ** 2
     pairs = float(np.clip(EXPLAINED_ENTRIES / work, FEWEST_PAIRS, MOST_PAIRS))
     n_background = int(np.clip(np.sqrt(pairs / 2), 3, MOST_BACKGROUND))
     n = int(np.clip(pairs // n_background, len(told) + 1, MOST_EXPLAINED))
@@ -160,7 +160,7 @@ def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
     )
 
 
-def _n_waves_and_grids(model: Any) -> int:
+def n_waves_and_grids(model: Any) -> int:
     """How many factors a pair of rows has: waves, grids of bins, or dense features
     of another kind.
     """

@@ -37,7 +37,7 @@ def importance(found: Findings) -> dict[str, Any] | None:
     if own is None:
         return None
     display = ImportanceDisplay.from_importance(own, max_columns=MOST_BARS)
-    title = f"Growth of the {own.loss}, as a share of the total, {_some(own.names)}"
+    title = f"Importance, {_some(own.names)}"
     return {
         "chart": display_chart("importance", title, display),
         "numbers": own._repr_html_(),
@@ -62,7 +62,7 @@ def metric(found: Findings) -> list[Markup]:
         return []
     first = np.argsort(-shares, kind="stable")[:MOST_BARS]
     bars = MetricDisplay(shares[first], [names[j] for j in first])
-    title = f"Relevance in the distance, {_some(names)}"
+    title = f"Relevance, {_some(names)}"
     charts = [display_chart("relevance", title, bars)]
     if found.warps:
         warps = MetricDisplay(np.zeros(len(names)), names, found.warps)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from bochner.estimators.explained_scores import training_rows_among
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.explained import Explained, explained
-from bochner.report.given_columns import Column, columns
-from bochner.report.given_rows import Predictions, Rows, predict, scores
+from bochner.report.given_columns import Column, capped_share, columns
+from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
@@ -29,6 +29,8 @@ HELD_OUT, LEARNED = 2000, 3000  # rows at most
 MOST_DENSE = 2000  # columns of dense features
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
+# Rows of a fit, their targets, and their numbers in their table where it is known
+Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
 
 @dataclass(frozen=True)
@@ -123,20 +125,23 @@ def _sized_refits(
     model: Any, held_out: Rows, learned: Rows, factors: list[float]
 ) -> Curve | None:
     """Losses of a model with maps of several sizes; None where it cannot be fitted
-    again to so few rows.
+    again to so few rows in two of them.
     """
     found: dict[int, NDArray] = {}
     base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
-        try:
-            for factor in factors:
+        for factor in factors:
+            try:
                 again = model.resized(factor).refit(learned.native, learned.y)
-                number = _size(again)
-                found[number] = predict(again, held_out).losses
-                base = number if factor == 1 else base
-        except (ValueError, MemoryError):
-            return None
+                losses = predict(again, held_out).losses
+            except (ValueError, MemoryError):  # too small for its kernel, too large
+                continue
+            number = _size(again)
+            found[number] = losses
+            base = number if factor == 1 else base
+    if len(found) < 2:
+        return None
     own = list(found).index(base) if base else len(found) - 1
     return Curve(
         np.array(list(found)),
@@ -221,6 +226,11 @@ class Findings:
     seen : str
         That the given rows are training rows, and why one knows; empty where they are
         not, as far as one knows.
+    fitted : Rows or None
+        Rows of the fit.
+    capped : float
+        Share of the rows that have the greatest target, where that seems to be a cap;
+        0 where not.
     """
 
     model: Any
@@ -235,10 +245,14 @@ class Findings:
     plan: Plan | None
     columns: list[Column]
     seen: str
+    fitted: Rows | None
+    capped: float
     warps: list[Any] = field(default_factory=list)
 
 
-def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
+def find(
+    model: Any, X: Any, y: Any, origin: Origin, training: Training = None
+) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     predictions = predict(model, rows)
@@ -272,8 +286,16 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
             origin.share * len(rows) / rows.n_given,
             origin.rows_fitted,
         ),
+        None if training is None else _fitted(model, *training),
+        0.0 if is_classifier(model) else capped_share(as_numbers(rows.y)),
         list(warps),
     )
+
+
+def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
+    """Rows of the fit, by their numbers in their table where it is known."""
+    rows = Rows.of(X, y, model)
+    return rows if numbers is None else replace(rows, numbers=numbers[rows.numbers])
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:

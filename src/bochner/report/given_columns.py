@@ -1,25 +1,47 @@
-"""Looks at the columns of the given rows: gaps, constants, identifiers, leaks, and
-drift from the training rows.
+"""Looks at the columns of the given rows and at their target: gaps, constants,
+identifiers, copies, leaks, a cap, and drift from the training rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import ks_2samp
+from scipy.stats import ttest_ind_from_stats
 from sklearn.base import is_classifier
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import (
+    KFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from bochner.data.encodings import TextColumn
+from bochner.data.outliers import stand_in_for_missing
+from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense
-from bochner.markup import number
+from bochner.data.table_statistic import TableStatistic, part_offsets
+from bochner.data.written_values import is_missing_word
+from bochner.markup import cut, number, percent
 from bochner.report.given_rows import Predictions, Rows, as_numbers
 
 MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS, MOST_ENCODED = 2000, 80_000, 300, 2000
-LEVEL, IDENTIFIER, LEAK, LEAVES = 0.01, 0.9, 0.95, (5, 32)
+LEVEL, IDENTIFIER, LEAVES = 0.01, 0.9, (5, 32)
+# Of one column alone: the share of the variance, or the area under the curve
+LEAK_SHARE, LEAK_AREA = 0.95, 0.975
+# Rows that differ from the most frequent value of a column, from which on another one
+# that agrees with it in all rows is no chance
+FEWEST_OTHERS = 10
+LEAST_UNSEEN = 0.01  # share of the rows
+ROUNDING = 1e-9  # of a mean
+# Of the greatest target: its least share of the rows, how many values differ, and the
+# share of the range below it that has fewer rows
+CAP_SHARE, CAP_VALUES, CAP_RANGE = 0.01, 20, 0.1
 
 
 @dataclass(frozen=True)
@@ -35,11 +57,21 @@ class Column:
     typical : str
         Range of numbers, most frequent value of others.
     drift : float or None
-        p-value of equal distributions in the given rows and the training rows that the
-        model keeps, corrected for the number of columns; None where it keeps none.
+        p-value of equal means and shares of missing values in the given and all
+        training rows, corrected for the number of columns; None of text, of which the
+        model keeps no counts.
     alone : float or None
-        Share of the variance, or of the errors of the most frequent class, that this
-        column alone removes.
+        Area under the ROC curve of classes, or share of the variance, that a small tree
+        reaches by this column alone.
+    leaks : bool
+        Whether that is nearly all there is.
+    stand_in : str
+        A value that probably means a missing one, and its share; empty without such.
+    twin : str
+        Another column, whose values tell those of this one and the other way round;
+        empty without such.
+    unseen : float
+        Share of the rows whose level of text the fit did not see.
     """
 
     name: str
@@ -49,6 +81,10 @@ class Column:
     typical: str
     drift: float | None
     alone: float | None
+    leaks: bool
+    stand_in: str
+    twin: str
+    unseen: float
 
     def remarks(self, n: int) -> list[str]:
         """What is unusual."""
@@ -59,8 +95,14 @@ class Column:
             1 - self.missing
         ):
             said.append("like an identifier")
-        if self.alone is not None and self.alone > LEAK:
+        if self.leaks:
             said.append("predicts the target alone: a leak?")
+        if self.twin:
+            said.append(f"one-to-one with {cut(self.twin)}")
+        if self.stand_in:
+            said.append(f"{self.stand_in}: missing?")
+        if self.unseen > LEAST_UNSEEN:
+            said.append(f"new levels in {percent(self.unseen)} of the rows")
         if self.drift is not None and self.drift < LEVEL:
             said.append("differs from the training rows")
         return said
@@ -71,45 +113,45 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     more than 300 columns.
     """
     d = len(rows.names)
-    if d > MOST_COLUMNS or model.encoder_.n_features_out_ > MOST_ENCODED:
+    encoder = model.encoder_
+    if d > MOST_COLUMNS or encoder.n_features_out_ > MOST_ENCODED:
         return []
-    where = np.sort(
-        np.random.default_rng(10).permutation(len(rows))[: n_looked_at(rows)]
-    )
-    some = rows.take(where)
-    encoded = as_dense(
-        model.encoder_.encode(
-            model._rows(some.native, reset=False), np.dtype(np.float32)
-        )
-    )
-    y = predictions.labels[where] if is_classifier(model) else as_numbers(some.y)
-    sources = model.encoder_.sources()
-    kept = getattr(model, "background_", None)
-    found = []
-    for j, name in enumerate(rows.names):
-        own = np.flatnonzero(sources == j)
-        values = some.column(j)
-        known = [value for value in values if value is not None]
-        drift = (
-            None
-            if kept is None or not len(own)
-            else _drift(encoded[:, own], kept[:, own], d)
-        )
-        alone = _alone(encoded[:, own], y, is_classifier(model)) if len(own) else None
-        kind = model.encoder_.statistic_.kinds[j]
-        missing = 1 - len(known) / len(values)
-        found.append(
+    # Some of many rows, and their targets
+    order = np.random.default_rng(10).permutation(len(rows))
+    positions = np.sort(order[: n_looked_at(rows)])
+    some_rows = rows.take(positions)
+    is_class = is_classifier(model)
+    y = predictions.labels[positions] if is_class else as_numbers(some_rows.y)
+    # Values as they are given, as the model reads them, and as it encodes them
+    values = [some_rows.column(j) for j in range(d)]
+    checked = model._rows(some_rows.native, reset=False)
+    read_values = encoder.values_of(as_dense(checked), range(d))
+    encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))
+    sources = encoder.sources()
+    # What each column shows
+    twins = _twins(values)
+    described = []
+    for j, read in enumerate(read_values):
+        known = [value for value in values[j] if value is not None]
+        is_text = isinstance(read, tuple)
+        alone = _alone(encoded[:, sources == j], y, is_class)
+        least_leak = LEAK_AREA if is_class else LEAK_SHARE
+        described.append(
             Column(
-                name,
-                kind,
-                missing,
-                len(set(map(str, known))),
-                _typical(known),
-                drift,
-                alone,
+                name=rows.names[j],
+                kind=encoder.statistic_.kinds[j],
+                missing=1 - len(known) / len(positions),
+                distinct=len(set(map(str, known))),
+                typical=_typical(known),
+                drift=None if is_text else _drift(read, encoder.statistic_, j),
+                alone=alone,
+                leaks=alone is not None and alone > least_leak,
+                stand_in=_stand_in(known, len(positions)),
+                twin=rows.names[twins[j]] if j in twins else "",
+                unseen=_unseen(encoder, j, *read) if is_text else 0.0,
             )
         )
-    return found
+    return described
 
 
 def n_looked_at(rows: Rows) -> int:
@@ -117,9 +159,30 @@ def n_looked_at(rows: Rows) -> int:
     return min(len(rows), MOST_ROWS, MOST_ENTRIES // max(len(rows.names), 1))
 
 
+def capped_share(y: NDArray) -> float:
+    """Share of the rows that have the greatest of many targets, where these are so many
+    that it seems to be a cap; 0 where not.
+
+    They are more than the rows in the tenth of the range below it.
+
+    Parameters
+    ----------
+    y : float array of shape (n,)
+    """
+    greatest = y.max()
+    below = greatest - CAP_RANGE * np.ptp(y)
+    n_greatest = np.count_nonzero(y == greatest)
+    n_below = np.count_nonzero((y >= below) & (y < greatest))
+    share = float(n_greatest / len(y))
+    is_cap = (
+        share >= CAP_SHARE and n_greatest > n_below and len(np.unique(y)) >= CAP_VALUES
+    )
+    return share if is_cap else 0.0
+
+
 def _typical(known: list[Any]) -> str:
     """Least and largest number, or the most frequent value."""
-    if known and all(isinstance(value, int | float) for value in known):
+    if _are_numbers(known):
         return f"{number(float(min(known)))} to {number(float(max(known)))}"
     texts, counts = np.unique(
         [str(value) for value in known] or [""], return_counts=True
@@ -127,37 +190,135 @@ def _typical(known: list[Any]) -> str:
     return str(texts[counts.argmax()])
 
 
-def _drift(given: NDArray, kept: NDArray, n_columns: int) -> float:
-    """p-value of Kolmogorov and Smirnov's test, with Bonferroni's correction for all
-    columns.
-    """
-    tests = [
-        ks_2samp(a, b, method="asymp").pvalue
-        for a, b in zip(given.T, kept.T, strict=True)
-    ]
-    return float(min(min(tests) * len(tests) * n_columns, 1.0))
+def _are_numbers(known: Sequence[Any]) -> bool:
+    return bool(known) and all(isinstance(value, int | float) for value in known)
 
 
-def _alone(own: NDArray, y: NDArray, is_class: bool) -> float | None:
-    """How well a small tree predicts the target by one column, on rows that it has
-    not seen; best of two sizes.
+def _stand_in(known: list[Any], n: int) -> str:
+    """A word or a number that probably means a missing value, and its share of `n`
+    rows.
     """
-    n_most = int(np.bincount(y).max()) if is_class else len(y)
-    if len(np.unique(y)) < 2 or n_most < 2:
-        return None
-    Tree: Any = DecisionTreeClassifier if is_class else DecisionTreeRegressor
-    halves = KFold(2, shuffle=True, random_state=11)
-    best = max(
-        cross_val_score(
-            Tree(max_leaf_nodes=leaves, random_state=0),
-            np.nan_to_num(own),
-            y,
-            scoring="accuracy" if is_class else "r2",
-            cv=halves,
-        ).mean()
-        for leaves in LEAVES
-    )
+    words = [v for v in known if isinstance(v, str) and is_missing_word(v)]
+    if words:
+        return f"{cut(repr(words[0]))} in {percent(len(words) / n)} of the rows"
+    if not _are_numbers(known):
+        return ""
+    values = np.array(known, np.float64)
+    value = stand_in_for_missing(values)
+    if value is None:
+        return ""
+    return f"{value:g} in {percent(np.count_nonzero(values == value) / n)} of the rows"
+
+
+def _twins(values: Sequence[Sequence[Any]]) -> dict[int, int]:
+    """For each column that is one-to-one with others, one of these."""
+    groups: dict[bytes, list[int]] = {}
+    for j, column in enumerate(values):
+        if pattern := _pattern(column):
+            groups.setdefault(pattern, []).append(j)
+    return {
+        j: group[1] if j == group[0] else group[0]
+        for group in groups.values()
+        if len(group) > 1
+        for j in group
+    }
+
+
+def _pattern(column: Sequence[Any]) -> bytes:
+    """What columns have in common that are one-to-one; empty where that may be by
+    chance.
+
+    It is which rows have equal values, and of values that hardly repeat their order.
+    """
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(value, len(numbers)) for value in column])
+    n = len(codes)
+    if n - np.bincount(codes).max() < FEWEST_OTHERS:
+        return b""
+    if 2 * len(numbers) <= n:
+        return codes.tobytes()
+    if not _are_numbers(column):
+        return b""
+    ranks = np.unique(np.array(column, np.float64), return_inverse=True)[1]
+    return min(ranks.tobytes(), (ranks.max() - ranks).tobytes())
+
+
+def _unseen(encoder: TableEncoder, j: int, codes: NDArray, labels: list[str]) -> float:
+    """Share of the rows whose level of a column of text the fit did not see."""
+    for column in encoder.columns_:
+        if isinstance(column, TextColumn) and column.index == j:
+            return float(column.unseen_rows(codes, labels).sum() / len(codes))
+    return 0.0
+
+
+def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
+    """p-value of equal means and equal shares of gaps in the given and all training
+    rows, by Welch's tests with Bonferroni's correction for all columns.
+
+    Parameters
+    ----------
+    values : array of shape (n, k)
+        Of a column of numbers or times.
+    trained : TableStatistic
+        Of the training rows.
+    j : int
+        Number of the column.
+    """
+    gaps = np.isnan(values[:, 0])
+    known = values[~gaps]
+    # Shares of gaps
+    shares = gaps.mean(), trained.missing[j] / trained.rows
+    deviations = [np.sqrt(share * (1 - share)) for share in shares]
+    tests = [_test(*zip(shares, deviations, (len(gaps), trained.rows), strict=True))]
+    # Means of the parts
+    start, stop = part_offsets(trained.kinds)[j : j + 2]
+    summary = trained.summary.take(slice(start, stop))
+    n_trained = trained.rows - trained.missing[j]
+    for k, column in enumerate(known.T if min(len(known), n_trained) > 1 else ()):
+        spread = np.sqrt(summary.squares[k] / summary.weight[k])
+        given = column.mean(), column.std(ddof=1), len(column)
+        tests.append(_test(given, (summary.mean[k], spread, n_trained)))
+    return float(min(min(tests) * len(tests) * len(trained.kinds), 1.0))
+
+
+def _test(*sides: tuple[float, float, int]) -> float:
+    """p-value of equal means of two sides, each a mean, a deviation, a number."""
+    (mean, deviation, _), (other, other_deviation, _) = sides
+    # Equal values but for rounding
+    if deviation + other_deviation <= ROUNDING * (abs(mean) + abs(other)):
+        return float(np.isclose(mean, other))
+    return float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
+
+
+def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
+    """How well a small tree predicts the target by one column, encoded in the columns
+    of X, on rows that it has not seen; best of two sizes.
+    """
     if is_class:
-        base = n_most / len(y)
-        best = (best - base) / (1 - base)
-    return max(float(best), 0.0)
+        # Classes that both halves of the rows have
+        frequent = np.bincount(y)[y] > 1
+        X, y = X[frequent], y[frequent]
+    if not X.shape[1] or len(np.unique(y)) < 2:
+        return None
+    X = np.nan_to_num(X)
+    measure = _area if is_class else _share_of_variance
+    return max(measure(X, y, n_leaves) for n_leaves in LEAVES)
+
+
+def _share_of_variance(X: NDArray, y: NDArray, n_leaves: int) -> float:
+    """Share of the variance that a tree removes of rows that it has not seen."""
+    tree = DecisionTreeRegressor(max_leaf_nodes=n_leaves, random_state=0)
+    halves = KFold(2, shuffle=True, random_state=11)
+    return max(float(cross_val_score(tree, X, y, cv=halves).mean()), 0.0)
+
+
+def _area(X: NDArray, y: NDArray, n_leaves: int) -> float:
+    """Area under the ROC curve by a tree that has not seen the rows; of several classes
+    the mean of each against all others, by their rows.
+    """
+    tree = DecisionTreeClassifier(max_leaf_nodes=n_leaves, random_state=0)
+    halves = StratifiedKFold(2, shuffle=True, random_state=11)
+    proba = cross_val_predict(tree, X, y, cv=halves, method="predict_proba")
+    if proba.shape[1] == 2:
+        return float(roc_auc_score(y, proba[:, 1]))
+    return float(roc_auc_score(y, proba, multi_class="ovr", average="weighted"))

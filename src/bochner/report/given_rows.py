@@ -118,11 +118,12 @@ class Rows:
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""
         if isinstance(self.X, nw.DataFrame):
-            return [
-                None if value != value else value for value in self.X[:, j].to_list()
-            ]
-        values = self.X[:, [j]].toarray()[:, 0] if sp.issparse(self.X) else self.X[:, j]
-        return list(values.tolist())
+            values = self.X[:, j].to_list()
+        elif sp.issparse(self.X):
+            values = self.X[:, [j]].toarray()[:, 0].tolist()
+        else:
+            values = self.X[:, j].tolist()
+        return [None if value != value else value for value in values]
 
 
 @dataclass(frozen=True)

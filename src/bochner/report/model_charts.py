@@ -59,34 +59,15 @@ def target(found: Findings) -> Markup:
 
 
 def choice(report: Any) -> dict[str, Markup] | None:
-    """The candidates, the chosen one first; None where there are none."""
+    """The candidates, the best first; None where there are none."""
     if report is None or not report.candidates:
         return None
-    ranked = sorted(
-        report.candidates, key=lambda one: (one.name != report.chosen, one.loss)
+    display = SizeDisplay(
+        (), report.candidates, report.chosen, criterion=report.criterion
     )
-    head = (
-        "candidate",
-        report.criterion,
-        "standard error",
-        "features or grids",
-        "seconds",
-    )
-    rows = [
-        (
-            one.name,
-            number(one.loss),
-            f"{one.standard_error:.2g}",
-            f"{one.size:,}",
-            f"{one.seconds:.1f}",
-        )
-        for one in ranked
-    ]
-    display = SizeDisplay((), ranked, report.chosen, criterion=report.criterion)
-    caption = f"Candidates, compared on {report.validation_rows}"
     return {
         "chart": display_chart("candidates", "Candidates and their losses", display),
-        "table": table(caption, head, rows),
+        "table": report.candidates_table(),
     }
 
 
@@ -209,7 +190,7 @@ def residuals(found: Findings) -> dict[str, Markup]:
         ),
         "chart": chart(
             "residuals",
-            "Residuals against predictions, and where 80 % of them are",
+            "Residuals against predictions",
             draw_residuals,
         ),
         "quantiles": table(

@@ -21,10 +21,11 @@ from bochner.report import class_charts, explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import LEVEL, n_looked_at
 from bochner.report.given_rows import COVERAGE
+from bochner.report.worst_rows import worst
 from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size
 
-MOST_WORST, WORST_COLUMNS, CELL = 10, 6, 40
+CELL = 40
 FEW_ROWS, RARE, MOST_LISTED = 200, 20, 40
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "matplotlib")
 
@@ -263,16 +264,25 @@ def limits(found: Findings) -> Iterator[str]:
             "Columns that differ from the training rows: "
             f"{', '.join(cut_all(drifted[:5]))}."
         )
-    leaks = [
-        one.name
-        for one in found.columns
-        if any("leak" in said for said in one.remarks(n))
-    ]
+    leaks = [one.name for one in found.columns if one.leaks]
     if leaks:
         named = ", ".join(cut_all(leaks[:5]))
         yield (
             f"One column alone predicts the target: {named}. Make sure that it is "
             "known before the target is."
+        )
+    twins = {tuple(sorted((one.name, one.twin))) for one in found.columns if one.twin}
+    if twins:
+        pairs = [" and ".join(cut_all(pair)) for pair in sorted(twins)[:5]]
+        yield (
+            "The importance of single columns that are one-to-one, as they share it or "
+            f"hide one another: {', '.join(pairs)}."
+        )
+    if found.capped:
+        yield (
+            f"Errors of rows with the largest target, {number(found.rows.y.max())}, "
+            f"which {percent(found.capped)} of these rows have: it seems to be a cap, "
+            "beyond which targets are not known."
         )
     yield "Rows unlike the training rows: predictions there are guesses."
     yield (
@@ -290,7 +300,7 @@ def data(found: Findings) -> dict[str, Any]:
         "different values",
         "range, or most frequent",
         "drift, p",
-        "alone",
+        "alone, AUC" if found.predictions.proba is not None else "alone",
         "remarks",
     )
     n = n_looked_at(found.rows)
@@ -309,78 +319,26 @@ def data(found: Findings) -> dict[str, Any]:
             f"{one.distinct:,}",
             cut(one.typical, CELL),
             "" if one.drift is None else number(one.drift),
-            "" if one.alone is None else percent(one.alone),
+            _alone(found, one.alone),
             "; ".join(one.remarks(n)),
         )
         for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
     ]
-    kept = getattr(found.model, "background_", None)
     some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
     return {
         "table": table(some, head, rows, (0, 1, 4, 7)) if rows else None,
         "target": model_charts.target(found),
-        "n_kept": 0 if kept is None else len(kept),
+        "n_trained": found.model.encoder_.statistic_.rows,
+        "has_text": any(one.drift is None for one in ordered),
         "n": n,
     }
 
 
-def worst(found: Findings) -> Markup:
-    """The rows with the largest losses, with their most relevant columns."""
-    predictions = found.predictions
-    rows = found.rows
-    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
-    shown = found.explained.columns[:WORST_COLUMNS]
-    some = rows.take(first)
-    values = [some.column(j) for j in shown]
-    numbers = (
-        some.numbers
-        if found.origin.numbers is None
-        else found.origin.numbers[some.numbers]
-    )
-    body = [
-        (f"{row:,}", *_outcome(found, i), *(_cell(column[k]) for column in values))
-        for k, (row, i) in enumerate(zip(numbers, first, strict=True))
-    ]
-    proba = () if predictions.proba is None else ("its probability",)
-    head = (
-        "row",
-        cut(found.origin.target or "target", CELL),
-        *proba,
-        "prediction",
-        *cut_all(rows.names[j] for j in shown),
-    )
-    caption = (
-        f"The {len(first)} rows with the largest "
-        f"{'squared error' if predictions.proba is None else 'log loss'}"
-    )
-    words = {
-        k + len(head) - len(shown)
-        for k, column in enumerate(values)
-        if any(isinstance(v, str) for v in column)
-    }
-    words |= {1, 3} if predictions.proba is not None else set()
-    return table(caption, head, body, {0, *words})
-
-
-def _outcome(found: Findings, i: int) -> tuple[str, ...]:
-    """The truth of a row and its prediction; of a class also the probability that
-    the truth was given.
-    """
-    predictions = found.predictions
-    truth = found.rows.y[i]
-    if predictions.proba is None:
-        return number(float(truth)), number(float(predictions.predicted[i]))
-    return (
-        _cell(truth),
-        f"{predictions.proba[i, predictions.labels[i]]:.3f}",
-        _cell(predictions.predicted[i]),
-    )
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value)
-    return cut(value, CELL)
+def _alone(found: Findings, alone: float | None) -> str:
+    """How much one column alone tells of the target."""
+    if alone is None:
+        return ""
+    return percent(alone) if found.predictions.proba is None else f"{alone:.3f}"
 
 
 def costs(found: Findings) -> Iterator[tuple[str, str]]:

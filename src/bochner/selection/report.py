@@ -258,30 +258,50 @@ class Report:
             lines += [start + name[0], *(" " * len(start) + rest for rest in name[1:])]
         return lines
 
-    def _repr_html_(self) -> str:
+    def candidates_table(self) -> Markup:
+        """Return a table of the candidates, the best first: their losses, and by how
+        much each is behind the selected one on the same validation rows.
+
+        Returns
+        -------
+        Markup
+            HTML.
+
+        Examples
+        --------
+        >>> from bochner.selection import Candidate, Report
+        >>> bins = Candidate("bins", 800, 0.25, 0.01, 1.5)
+        >>> report = Report("log loss", 500, [bins], "bins", "lowest validation loss")
+        >>> report.candidates_table().startswith("<table>")
+        True
+        """
         head = (
             "candidate",
             self.criterion,
             "standard error",
+            "behind the chosen one",
+            "standard error of that",
+            "against the best",
             "features or grids",
             "seconds",
-            "behind",
-            "standard error",
-            "against the best",
         )
         rows = [
             (
                 tag("strong", one.name) if one.name == self.chosen else one.name,
                 number(one.loss),
-                number(one.standard_error),
+                f"{one.standard_error:.2g}",
+                f"{one.behind:.2g}" if one.lost else "",
+                f"{one.behind_error:.2g}" if one.lost else "",
+                one.lost or "chosen",
                 f"{one.size:,}",
                 f"{one.seconds:.1f}",
-                number(one.behind) if one.lost else "",
-                number(one.behind_error) if one.lost else "",
-                one.lost,
             )
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
+        caption = f"Candidates on {self.validation_rows}"
+        return table(caption, head, rows, words=(0, 5))
+
+    def _repr_html_(self) -> str:
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
         parts = tag("p", f"Parts: {'; '.join(self.parts)}.") if self.parts else Markup()
         left_out = [
@@ -292,12 +312,7 @@ class Report:
             [
                 reason,
                 parts,
-                table(
-                    f"Candidates on {self.validation_rows}",
-                    head,
-                    rows,
-                    words=(0, 7),
-                ),
+                self.candidates_table(),
                 *left_out,
                 tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
                 tag("p", self.bounded) if self.bounded else Markup(),

@@ -1,0 +1,130 @@
+"""Shows the rows with the largest losses, each above the rows that are nearest to it
+for the model: so one sees which of them is odd.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+
+from bochner.arrays import Floats, Indices
+from bochner.data.columns import base_kind
+from bochner.markup import Markup, cut, cut_all, number, table, tag
+from bochner.report.explained import n_waves_and_grids
+from bochner.report.findings import Findings
+from bochner.report.given_rows import Rows, as_numbers, predict
+
+MOST_WORST, NEIGHBOURS, WORST_COLUMNS, CELL = 10, 3, 6, 40
+MOST_FEATURES = 1e7  # of rows at a time among which neighbours are looked for
+
+
+def worst(found: Findings) -> Markup:
+    """The rows with the largest losses and their neighbours, with the most important
+    columns.
+    """
+    predictions = found.predictions
+    is_class = predictions.proba is not None
+    shown = found.explained.columns[:WORST_COLUMNS]
+    # The rows, and rows near to each
+    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
+    rows = found.rows.take(first)
+    if found.fitted is None:
+        others = found.rows
+        near, distances = neighbours(found.model, rows, others, first)
+    else:
+        others = found.fitted
+        near, distances = neighbours(found.model, rows, others)
+    lines = _lines(found.model, rows, shown)
+    near_lines = _lines(found.model, others.take(near.ravel()), shown)
+    numbers = rows.numbers
+    near_numbers = others.numbers[near]
+    if found.origin.numbers is not None:
+        numbers = found.origin.numbers[numbers]
+        if found.fitted is None:
+            near_numbers = found.origin.numbers[near_numbers]
+    # Each row above its neighbours
+    body = list[tuple[Any, ...]]()
+    for k, line in enumerate(lines):
+        body.append((tag("strong", f"{numbers[k]:,}"), "", *line))
+        for i, distance in enumerate(distances[k]):
+            name = tag("span", f"near: {near_numbers[k, i]:,}", class_="near")
+            near_line = near_lines[k * near.shape[1] + i]
+            body.append((name, f"{distance:.2f}", *near_line))
+    head = (
+        "row",
+        "distance",
+        cut(found.origin.target or "target", CELL),
+        *(("its probability",) if is_class else ()),
+        "prediction",
+        *cut_all(found.rows.names[j] for j in shown),
+    )
+    kinds = found.model.encoder_.statistic_.kinds
+    start = len(head) - len(shown)
+    words = {k for k, j in enumerate(shown, start) if base_kind(kinds[j]) != "number"}
+    words |= {2, 4} if is_class else set()
+    loss = "log loss" if is_class else "squared error"
+    caption = f"The {len(first)} rows with the largest {loss}, and their neighbours"
+    return table(caption, head, body, {0, *words})
+
+
+def neighbours(
+    model: Any, rows: Rows, others: Rows, own: Indices | None = None
+) -> tuple[Indices, Floats]:
+    """Positions of the nearest of other rows, and how far away they are, both of shape
+    (m, k), the nearest first.
+
+    Distances are those of the features of the model, by the median of the distances to
+    all other rows: rows that are the same for the model have 0.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+        m of them.
+    others : Rows
+    own : int array of shape (m,), optional
+        Where the rows are among the others: none is its own neighbour.
+    """
+    transform = model.features_.transform
+    features = transform(rows.encoded(model))
+    # Features of few rows at a time
+    size = int(max(MOST_FEATURES // n_waves_and_grids(model), 1))
+    parts = np.array_split(np.arange(len(others)), -(-len(others) // size))
+    blocks = (transform(others.take(part).encoded(model)) for part in parts)
+    distances: NDArray = np.hstack([euclidean_distances(features, Z) for Z in blocks])
+    usual = np.median(distances, axis=1, keepdims=True)
+    if own is not None:
+        distances[np.arange(len(own)), own] = np.inf
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
+    shares = np.take_along_axis(distances, nearest, axis=1) / np.where(usual, usual, 1)
+    return nearest, shares
+
+
+def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
+    """The truth of each row and its prediction, of a class also the probability that
+    the truth was given; and its values in some columns.
+    """
+    predictions = predict(model, rows)
+    if predictions.proba is None:
+        outcomes = [
+            [number(truth) for truth in as_numbers(rows.y)],
+            [number(prediction) for prediction in predictions.predicted],
+        ]
+    else:
+        given = predictions.proba[np.arange(len(rows)), predictions.labels]
+        outcomes = [
+            [cut(truth, CELL) for truth in rows.y],
+            [f"{probability:.3f}" for probability in given],
+            [cut(prediction, CELL) for prediction in predictions.predicted],
+        ]
+    values = [list(map(_cell, rows.column(j))) for j in columns]
+    return list(zip(*outcomes, *values, strict=True))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return cut(value, CELL)
