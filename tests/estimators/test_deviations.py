@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.kernel_approximation import Nystroem
 
 from bochner import (
@@ -372,3 +372,58 @@ def test_copies_are_as_weights(kernel):
         model.predict(new, return_std=True)[1] for model in (copied, weighted)
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["direct", "exact"])
+def test_covariances_are_those_of_the_gaussian_process_of_scikit_learn(solver):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((120, 2))
+    new = np.vstack([rng.standard_normal((20, 2)), np.full((2, 2), 9.0)])
+    y = np.sin(rows[:, 0]) + 0.2 * rng.standard_normal(120)
+    model = regressor(
+        kernel=Gaussian(1.5), n_components=1000, alpha=0.05, solver=solver, tol=1e-6
+    ).fit(rows, y)
+    # A constant of large variance is the free intercept
+    kernel = 1.0 * RBF(1.5) + ConstantKernel(1e4)
+    oracle = GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None).fit(rows, y)
+    expected = oracle.predict(new, return_cov=True)[1]
+    mean, covariance = model.predict(new, return_cov=True, noise=False)
+    np.testing.assert_array_equal(mean, model.predict(new))
+    noise = model.predict(new, return_cov=True)[1] - covariance
+    np.testing.assert_allclose(noise, np.diag(np.diag(noise)), atol=1e-12)
+    own = covariance / noise[0, 0] * 0.05
+    np.testing.assert_allclose(own, expected, atol=1e-3)
+    std = model.predict(new, return_std=True, noise=False)[1]
+    np.testing.assert_allclose(std**2, np.diag(covariance), rtol=1e-9)
+    total = model.predict(new, return_std=True)[1]
+    np.testing.assert_allclose(total**2, std**2 + np.diag(noise), rtol=1e-9)
+
+
+def test_covariances_are_those_of_the_functions_that_are_drawn():
+    Y = np.column_stack([X[:, 0], 10 * X[:, 1] ** 2])
+    model = regressor(kernel="gaussian", alpha=0.1, solver="direct").fit(X, Y)
+    rows = NEW[:6]
+    drawn = model.sample_y(rows, 20_000, random_state=0)
+    covariance = model.predict(rows, return_cov=True, noise=False)[1]
+    assert covariance.shape == (6, 6, 2)
+    for k in range(2):
+        deviations = np.sqrt(np.diag(covariance[:, :, k]))
+        scale = np.multiply.outer(deviations, deviations)
+        np.testing.assert_allclose(
+            np.cov(drawn[:, k]) / scale, covariance[:, :, k] / scale, atol=0.05
+        )
+
+
+def test_covariances_are_of_rows_in_memory_alone(tmp_path, monkeypatch):
+    model = regressor(kernel="gaussian", alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="return_cov is for rows in memory"):
+        model.predict(NEW, return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="return_cov is for rows in memory"):
+        model.predict(NEW, return_cov=True, out=tmp_path / "out.csv")
+    with pytest.raises(ValueError, match="need a posterior"):
+        KernelMachineRegressor(kernel="gaussian", alpha=0.1).fit(X, X[:, 0]).predict(
+            NEW, return_cov=True
+        )
+    monkeypatch.setattr("bochner.engines.local.available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="covariance matrix of 30 rows"):
+        model.predict(NEW, return_cov=True)

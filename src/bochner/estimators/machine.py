@@ -439,10 +439,18 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _timely(
         self, rows: TrainingRows, n_outputs: int, budget: Budget
     ) -> TrainingRows:
-        """The rows, or as many of them as a time limit allows."""
+        """The rows, or as many of them as a time limit allows, 2,000 at least."""
         n_rows, n_columns = rows.X.shape
         held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
-        most = budget.n_rows(held + n_outputs)
+        timely = budget.n_rows(held + n_outputs)
+        fewest = min(POLICY.rows_for_full_learning, n_rows)
+        if timely < fewest:
+            least = budget.seconds * fewest / timely
+            warn(
+                f"time_limit={budget.limit:g} is too short for this table: the fit "
+                f"takes {least:.1g} seconds at least."
+            )
+        most = max(timely, fewest)
         if n_rows <= most:
             return rows
         log(

@@ -16,6 +16,7 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
+from bochner.engines.local import require_memory
 from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.error_scale import Observations, observation_hashes
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
@@ -147,6 +148,37 @@ class Posterior:
             noise[a : a + len(Z)] = parameters.noise(self._sizes(rows, Z))
         return function, noise
 
+    def covariances(self, features: FeatureMap, X: Rows) -> NDArray[np.float64]:
+        """Covariances of the function's values at n encoded rows, shape (n, n, K).
+
+        They are those of the functions that `sample` draws, and have the variances on
+        the diagonal.
+        """
+        n_rows = X.shape[0]
+        require_memory(
+            8 * n_rows**2 * (len(self.level_) + 3),
+            f"The covariance matrix of {n_rows:,} rows",
+            "Use fewer rows, or sample_y.",
+        )
+        basis = self.basis(features)
+        X = X.astype(np.float64)
+        Z = basis.rows(X)
+        # Over those of the noise: of the weights, and of what features do not reach
+        deviations = product(Z - self.mean_, self.root_.T)
+        ratios = product(deviations, deviations.T) + 1 / self.weight_
+        if isinstance(basis, LandmarkFeatures):
+            ratios += self._beyond(features, X, Z) / self.alpha_
+        forms = self.forms(basis, X, Z)
+        np.fill_diagonal(ratios, forms)
+        scale = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
+        return ratios[:, :, np.newaxis] * scale[:, np.newaxis] * scale
+
+    @staticmethod
+    def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> NDArray[np.float64]:
+        """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
+        kernel = LandmarkFeatures(features, X, np.empty((0, 0)))
+        return kernel.values(X) - product(Z, Z.T)
+
     def variances_of_sums(
         self, features: FeatureMap, X: Rows, A: NDArray
     ) -> NDArray[np.float64]:
@@ -164,9 +196,7 @@ class Posterior:
         Z = basis.rows(X)
         forms = self.linear.forms(product(A, Z), A.sum(axis=1))
         if isinstance(basis, LandmarkFeatures):
-            beyond = LandmarkFeatures(features, X, np.empty((0, 0))).values(
-                X
-            ) - product(Z, Z.T)
+            beyond = self._beyond(features, X, Z)
             forms += (
                 np.maximum(np.einsum("gi,gi->g", product(A, beyond), A), 0.0)
                 / self.alpha_

@@ -318,6 +318,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {
         "return_std": UNUSED,
+        "return_cov": UNUSED,
+        "noise": UNUSED,
         "n_jobs": UNUSED,
         "out": UNUSED,
     }
@@ -786,19 +788,25 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return_std: bool = False,
         n_jobs: int | None = None,
         *,
+        return_cov: bool = False,
+        noise: bool = True,
         out: Any = None,
     ) -> Any:
-        """Predict targets and, on request, their standard deviations.
+        """Predict targets and, on request, their standard deviations or covariances.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or a source
         return_std : bool, default=False
-            Whether to return standard deviations of new targets too, noise included;
-            see `posterior_`.
+            Whether to return standard deviations of new targets too; see `posterior_`.
         n_jobs : int or None, default=None
             Maximum number of threads. None and -1 use all that the process may use. The
             result does not depend on it.
+        return_cov : bool, default=False
+            Whether to return the covariances of new targets too, for rows in memory.
+        noise : bool, default=True
+            Whether deviations and covariances are those of new targets. Else they are
+            those of the function: how well its value at the rows is known.
         out : path-like, optional
             A Parquet or CSV file (by its suffix), to which predictions are written
             block by block.
@@ -811,20 +819,51 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             neither is computed yet. With `out`, the path of the file.
         std : array of the same shape
             With `return_std` and without `out`.
+        covariance : array of shape (n, n) or (n, n, K)
+            With `return_cov`, without noise that of the functions of `sample_y`.
 
         Raises
         ------
         ValueError
-            With `return_std`, if the model was fitted without ``uncertainty=True`` or
-            "std".
+            With `return_std` or `return_cov`, if the model was fitted without
+            ``uncertainty=True`` or "std"; with both, or with `return_cov` for rows that
+            are not in memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(
+        ...     "gaussian", uncertainty="std", random_state=0
+        ... ).fit(X[:350], y[:350])
+        >>> _, std = model.predict(X[350:], return_std=True, noise=False)
+        >>> _, covariance = model.predict(X[350:], return_cov=True, noise=False)
+        >>> np.allclose(np.sqrt(np.diag(covariance)), std)
+        True
         """
+        if return_cov:
+            if return_std or out is not None or is_collection(X):
+                raise ValueError(
+                    "return_cov is for rows in memory, without return_std and out: the "
+                    "diagonal of the covariances holds the squares of the deviations."
+                )
+            return self._predict(X, False, noise, n_jobs), self._covariances(X, noise)
         if return_std and out is None and is_collection(X):
-            return self._predict(X, False, n_jobs), self._deviations(X, n_jobs)
-        return self._predict(X, return_std, n_jobs, out=out)
+            deviations = self._deviations(X, noise, n_jobs)
+            return self._predict(X, False, noise, n_jobs), deviations
+        return self._predict(X, return_std, noise, n_jobs, out=out)
 
     @rowwise("predicted")
     def _predict(
-        self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None
+        self,
+        X: Any,
+        return_std: bool,
+        noise: bool,
+        n_jobs: int | None,
+        *,
+        out: Any = None,
     ) -> Any:
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
@@ -834,18 +873,37 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         bounds = vars(self).get("bounds_")
         scores = scores if bounds is None else bounds.at(scores)
         mean = scores[:, 0] if self._one_target else scores
-        return (mean, self._deviations(X, n_jobs)) if return_std else mean
+        return (mean, self._deviations(X, noise, n_jobs)) if return_std else mean
 
     @rowwise("std")
-    def _deviations(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
-        """Standard deviations of new targets, of the shape of predictions."""
+    def _deviations(
+        self, X: Any, noise: bool, n_jobs: int | None
+    ) -> NDArray[np.float64]:
+        """Standard deviations of new targets, or of the function, of the shape of
+        predictions.
+        """
         posterior = self._posterior()
         with single_threaded_blas(), at_most(threads_of(n_jobs)):
-            function, noise = posterior.variances(
-                self.features_, self._encoded(X, self.feature_weights_.dtype)
-            )
-        std = np.sqrt(function + noise + self._unseen_variances(X)) * self.target_scale_
+            rows = self._encoded(X, self.feature_weights_.dtype)
+            variances, noise_variances = posterior.variances(self.features_, rows)
+        if noise:
+            variances = variances + noise_variances
+        std = np.sqrt(variances + self._unseen_variances(X)) * self.target_scale_
         return std[:, 0] if self._one_target else std
+
+    @any_arrays
+    def _covariances(self, X: Any, noise: bool) -> NDArray[np.float64]:
+        """Covariances of new targets, or of the function's values, at n rows."""
+        posterior = self._posterior()
+        with single_threaded_blas():
+            rows = self._encoded(X, self.feature_weights_.dtype)
+            covariance = posterior.covariances(self.features_, rows)
+            diagonal = np.diag_indices(rows.shape[0])
+            covariance[diagonal] += self._unseen_variances(X)
+            if noise:
+                covariance[diagonal] += posterior.variances(self.features_, rows)[1]
+        covariance *= np.square(self.target_scale_)
+        return covariance[:, :, 0] if self._one_target else covariance
 
     @any_arrays
     def sample_y(

@@ -121,13 +121,10 @@ class Budget:
         return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
     def n_rows(self, n_cells: float) -> float:
-        """Most rows of a fit, by the numbers that each has; infinite without a
-        limit.
+        """Rows of a fit for which there is time, by the numbers that each has;
+        infinitely many without a limit.
         """
-        if self.limit is None:
-            return np.inf
-        most = POLICY.timed_cells * self.limit / max(n_cells, 1)
-        return max(most, POLICY.rows_for_full_learning)
+        return POLICY.timed_cells * self.seconds / max(n_cells, 1)
 
 
 def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:

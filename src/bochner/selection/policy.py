@@ -79,7 +79,8 @@ class Policy:
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
     short_limit: float = 1.5
-    # What each stage of a fit takes of the time left, over the sum of those to come
+    # Each stage of a fit may take this share of the time left, over the sum of the
+    # shares of all stages to come: what one of them leaves is for those that follow
     stages: dict[str, float] = field(
         default_factory=lambda: {
             "learning": 4.0,
