@@ -416,8 +416,9 @@ def n_grids(model):
 
 @pytest.mark.slow
 def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
-    """By a clock that says that hardly any time is left."""
+    """By a clock that says that hardly any time is left, and none for trials."""
     from bochner.selection.budget import Budget
+    from bochner.selection.problem import Problem
 
     X, y = make_friedman1(600, random_state=0)
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
@@ -426,6 +427,7 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
         "left",
         property(lambda self: np.inf if self.limit is None else 0.05 * self.limit),
     )
+    monkeypatch.setattr(Problem, "has_time", False)
     hasty = KernelMachineRegressor(
         random_state=0, features="binning", time_limit=0.5
     ).fit(X, y)
@@ -435,10 +437,8 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
         .fit(X, y)
         .report_.candidates
     )
-    assert [candidate.name for candidate in tried] == [
-        "linear model",
-        "random binning, learned lengthscales",
-    ]
+    names = [candidate.name for candidate in tried]
+    assert names == ["random binning, learned lengthscales"]
     assert hasty.score(X, y) > 0.5
 
 
@@ -478,13 +478,13 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
         "iterate",
         lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1],
     )
-    policy(rows_for_full_learning=300, timed_rows=350)
+    policy(rows_for_full_learning=300, trial_entries=12_000)
     X, y = make_friedman1(600, random_state=0)
     model = KernelMachineRegressor(
         features="binning", random_state=0, time_limit=1.0
     ).fit(X, y)
     # By the time that is left; parts of these rows where little is left of it
-    assert 300 <= max(seen) <= 350
+    assert 300 <= max(seen) <= 370
     assert model.score(X, y) > 0.8
 
 
@@ -520,7 +520,7 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
         "solve",
         lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1],
     )
-    policy(screened_rows=(300, 50_000))
+    policy(rows_for_full_learning=300)
     monkeypatch.setattr(
         Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
     )
@@ -539,7 +539,7 @@ def many(policy):
         most_raced=2000,
         raced_rows=1000,
         compared_rows=500,
-        screened_rows=(500, 1000),
+        screened_rows=1000,
         look_steps=30,
     )
 
@@ -640,28 +640,34 @@ def test_full_metric_that_is_none_says_why(options, rows, why):
     assert not any(part.metric.linear_.size for part in model.features_.parts)
 
 
-def test_a_budget_is_divided_into_parts(monkeypatch):
-    """By a clock that is set: parts end when their share of the time left is over,
-    and what has no limit never.
+def test_a_budget_is_divided_among_stages(monkeypatch, policy):
+    """By a clock that is set: a stage ends when its share of the time left is over, a
+    stage after it begins with what that has left, and what has no limit never ends.
     """
     from bochner.loops.clock import WorkClock
     from bochner.selection.budget import Budget
 
     now = [100.0]
     monkeypatch.setattr(WorkClock, "seconds", lambda self: now[0])
-    whole = Budget(10.0)
+    policy(stages={"learning": 1.0, "trials": 2.0, "solution": 5.0})
+    whole = Budget(10.0, ("learning", "trials", "solution"))
     now[0] += 2
-    half = whole.part(0.5)
-    assert (whole.left, half.left, half.is_over, whole.part(1.0)) == (
-        8.0,
-        4.0,
-        False,
-        whole,
-    )
-    now[0] += 4
-    assert (whole.left, half.left, half.is_over) == (4.0, 0.0, True)
-    assert Budget().part(0.1).left == np.inf
-    assert not Budget().is_over
+    learning = whole.stage("learning")
+    assert (whole.left, learning.left, learning.is_over) == (8.0, 1.0, False)
+    assert whole.stage("learning", "trials").left == 3.0
+    assert whole.stage("loss") is whole
+    now[0] += 1
+    assert (learning.left, learning.is_over) == (0.0, True)
+    assert whole.stage("trials").left == 2.0
+    assert whole.stage("solution").left == 7.0
+    assert whole.first_of(4).left == 1.75
+    within = whole.divided("learning", "solution")
+    assert within.stage("learning").left == pytest.approx(7 / 6)
+    now[0] += 3
+    assert whole.left == 4.0
+    unlimited = Budget(None, ("learning", "trials"))
+    assert unlimited.stage("learning").left == unlimited.first_of(3).left == np.inf
+    assert not unlimited.is_over
     assert whole.shrunk((1024, 8192), 32.0, 3) == [512, 4096]
     assert Budget().shrunk((1024,), 32.0) == [1024]
 
@@ -688,7 +694,7 @@ def test_iterations_end_with_the_time(monkeypatch):
 
 def test_a_limit_fits_a_sample_of_many_rows(policy):
     """Of the classes of all rows, those also that the sample may lack."""
-    policy(row_seconds=0.01, rows_for_full_learning=300)
+    policy(timed_cells=500.0, rows_for_full_learning=300)
     X, y = make_friedman1(900, random_state=0)
     y = np.where(y > np.median(y), "high", "low").astype(object)
     y[0] = "only"

@@ -172,22 +172,41 @@ class TestProblem:
             found.append(problem.n_grids(0.5))
         assert found[1] == pytest.approx(found[0] / 25, rel=0.05, abs=1)
 
-    def test_more_columns_have_fewer_rows(self, policy, monkeypatch):
-        policy(rows_for_full_learning=10, timed_rows=1_000, timed_cells=20_000)
-        monkeypatch.setattr(CLOCK, "seconds", lambda: 7.0)
-        assert [Budget(2.0).n_rows(d) for d in (0, 20, 200, 20_000)] == [
-            2_000,
-            2_000,
-            200,
-            10,
-        ]
+    def test_more_columns_have_fewer_rows(self, policy):
+        policy(timed_cells=20_000)
+        assert [Budget(2.0).n_rows(d) for d in (1, 20, 200)] == [40_000, 2_000, 200]
         assert Budget().n_rows(20_000) == np.inf
 
-    def test_more_time_has_more_grids(self, policy):
-        """As many as trials of so many grids would take a share of the time that is
-        left.
+    def test_trials_under_a_limit_have_bins_by_the_time_for_them(
+        self, policy, monkeypatch
+    ):
+        """Those that ten trials number in half of it, of which more columns take
+        longer.
         """
-        policy(timed_grids=(1, 10**6))
+        monkeypatch.setattr(CLOCK, "seconds", lambda: 7.0)
+        grids = POLICY.trial_grids[0]
+        policy(trial_entries=800 * grids, rows_for_full_learning=100)
+        rng = np.random.default_rng(0)
+        for d, most in ((16, 200), (48, 100)):
+            X = rng.standard_normal((1000, d))
+            problem = prepare(
+                ArraySource(X, X[:, :1]),
+                np.arange(d),
+                None,
+                SearchSpace(),
+                False,
+                0,
+                Budget(1.0, ("learning", "trials")),
+            )
+            assert problem.validator.n_rows == most
+            assert problem.trial_entries == 400 * grids
+
+    def test_more_time_has_more_grids(self, policy):
+        """As many as trials of so many grids would take the part of the time left that
+        is for the solution.
+        """
+        policy(timed_grids=(1, 10**6), stages={"solution": 3.0, "calibration": 1.0})
+        stages = "solution", "calibration"
         problem = problem_of(budget=Budget(1000.0))
         each = (
             0.5
@@ -196,9 +215,9 @@ class TestProblem:
             / problem.validator.n_rows
         )
         for left in (10.0, 40.0):
-            now = dataclasses.replace(problem, budget=Budget(1000.0))
+            now = dataclasses.replace(problem, budget=Budget(1000.0, stages))
             now.budget.start -= 1000 - left
-            expected = POLICY.timed_share * left / (each * POLICY.timed_trials)
+            expected = 0.75 * left / each
             assert now.n_grids(0.5) == pytest.approx(expected, rel=0.05, abs=1)
         assert expected > 20
 
@@ -226,10 +245,11 @@ class TestProblem:
         fit_bins(lambda known: known.bins, HYBRID, race, known)
         assert sizes == [min(n_grids, POLICY.growth * race.problem.n_trial_grids)]
 
-    @pytest.mark.parametrize("limit", [None, 60.0])
-    def test_a_trial_that_is_cut_short_does_not_count(self, limit, monkeypatch):
-        """The one of few grids, which told the size, is taken if it is better."""
+    @pytest.mark.parametrize("limit", [None, 60.0, 0.0])
+    def test_no_trial_is_cut_short(self, limit, monkeypatch):
+        """Without time left the one of few grids, which told the size, is taken."""
         race = Race(problem_of(budget=Budget(limit)))
+        race.problem.validator.budget = Budget(limit)
         ones = np.ones(len(race.validator.weight_out))
         bins = [(1.0, BinningFeatures())]
         monkeypatch.setattr(candidates_module, "grids", lambda *args, seed: bins)
@@ -238,8 +258,8 @@ class TestProblem:
         sized = SimpleNamespace(alpha=1.0, trial=cut._replace(losses=ones))
         known = LearnedMetrics({}, sized, n_grids=50)
         entry = fit_bins(lambda known: known.bins, HYBRID, race, known)
-        assert race.loss(entry) == (3 if limit is None else 1)
-        expected = 50 if limit is None else race.problem.n_trial_grids
+        assert race.loss(entry) == (1 if limit == 0 else 3)
+        expected = race.problem.n_trial_grids if limit == 0 else 50
         assert entry.size == expected
 
     def test_every_constant_says_what_it_is(self):

@@ -16,7 +16,6 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
-from bochner.engines.local import require_memory
 from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.error_scale import Observations, observation_hashes
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
@@ -154,18 +153,11 @@ class Posterior:
         They are those of the functions that `sample` draws, and have the variances on
         the diagonal.
         """
-        n_rows = X.shape[0]
-        require_memory(
-            8 * n_rows**2 * (len(self.level_) + 3),
-            f"The covariance matrix of {n_rows:,} rows",
-            "Use fewer rows, or sample_y.",
-        )
         basis = self.basis(features)
         X = X.astype(np.float64)
         Z = basis.rows(X)
         # Over those of the noise: of the weights, and of what features do not reach
-        deviations = product(Z - self.mean_, self.root_.T)
-        ratios = product(deviations, deviations.T) + 1 / self.weight_
+        ratios = self.linear.covariances(Z, len(self.level_))
         if isinstance(basis, LandmarkFeatures):
             ratios += self._beyond(features, X, Z) / self.alpha_
         forms = self.forms(basis, X, Z)

@@ -134,7 +134,7 @@ class Race:
     @cached_property
     def screened(self) -> Validator:
         """The validator of dense features, with at most 50,000 training rows."""
-        return self.validator.subsample(POLICY.screened_rows[1])
+        return self.validator.subsample(POLICY.screened_rows)
 
     def loss(self, entry: CandidateResult) -> float:
         """Mean validation loss."""

@@ -111,7 +111,7 @@ class Policy:
     most_learned_columns: int = 4_096  # encoded ones
     learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
-    fewest_steps: int = 4  # of the learning, however little time is left
+    fewest_steps: int = 8  # of the learning, however little time is left
     look_steps: int = 90  # on another fold, and before a linear model of sparse rows
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     longer_window: int = 108  # such blocks, for bins alone
@@ -235,7 +235,7 @@ class Policy:
     # Fourier features.
     # Shares of a metric, up to which columns that count least are left out of it
     weak_shares: Numbers = (0.05, 0.2)
-    screened_rows: Range = (5_000, 50_000)  # on which they are compared
+    screened_rows: int = 50_000  # on which they are compared
     trial_features: int = 256  # of a trial; an eighth of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for
     around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best

@@ -23,6 +23,7 @@ from bochner.arrays import Floats
 from bochner.design.moments import Moments
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import require_memory
 
 ROUNDING = 1e-13  # of the trace of the moments
 LEAST_LEFT = 1e-9  # of 1 - w h
@@ -54,6 +55,19 @@ class LinearPosterior(NamedTuple):
         """
         half = product(Z - np.multiply.outer(total, self.mean), self.root.T)
         return np.square(total) / self.weight + np.einsum("ij,ij->i", half, half)
+
+    def covariances(self, Z: NDArray, n_outputs: int) -> Floats:
+        """Covariances of the function at n rows of features over the variance of the
+        noise, shape (n, n); MemoryError where those of all outputs do not fit.
+        """
+        n_rows = len(Z)
+        require_memory(
+            8 * n_rows**2 * (n_outputs + 3),
+            f"The covariance matrix of {n_rows:,} rows",
+            "Use fewer rows, or sample_y.",
+        )
+        half = product(Z - self.mean, self.root.T)
+        return 1 / self.weight + product(half, half.T)
 
     def spread(self, normal: NDArray) -> Floats:
         """Deviations of the weights over that of the noise, of shape (D, S), from
