@@ -99,13 +99,22 @@ def outer_fences(
     low = np.full(values.shape[1], -np.inf)
     high = np.full(values.shape[1], np.inf)
     for share in SHARES if len(values) else ():
+        # Columns of which a larger share of the values has told nothing
+        columns = np.flatnonzero(np.isinf(low))
+        if not len(columns):
+            break
         upper, lower = np.quantile(
-            values, [1 - share, share], axis=0, weights=weight, method="inverted_cdf"
+            values[:, columns],
+            [1 - share, share],
+            axis=0,
+            weights=weight,
+            method="inverted_cdf",
         )
-        unset = np.isinf(low) & (upper > lower)
+        tells = upper > lower
         with np.errstate(over="ignore"):
             width = reach * (upper - lower)
-            low[unset], high[unset] = (lower - width)[unset], (upper + width)[unset]
+            low[columns[tells]] = (lower - width)[tells]
+            high[columns[tells]] = (upper + width)[tells]
     return low, high
 
 
