@@ -18,8 +18,8 @@ class Budget:
     """Clock of a fit with an optional time limit; the time of compiling loops does not
     count.
 
-    The time left is divided equally among the stages of the fit that are to come: what
-    one of them leaves is for all that follow.
+    The time left is divided among the stages of the fit that are to come, in the
+    proportions of `POLICY.stages`: what one of them leaves is for all that follow.
 
     Parameters
     ----------
@@ -47,13 +47,10 @@ class Budget:
         """
         if first not in self.stages:
             return self
-        to_come = self.stages[self.stages.index(first) :]
-        own = to_come[: to_come.index(last or first) + 1]
-        weights = POLICY.stages
-        share = sum(map(weights.__getitem__, own)) / sum(
-            map(weights.__getitem__, to_come)
-        )
-        return self.part(share)
+        begin = self.stages.index(first)
+        end = self.stages.index(last or first) + 1
+        weights = [POLICY.stages[name] for name in self.stages]
+        return self.part(sum(weights[begin:end]) / sum(weights[begin:]))
 
     def first_of(self, n_steps: int) -> Budget:
         """The budget of the first of some equal steps, of which nothing is known but

@@ -79,8 +79,7 @@ class Policy:
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
     short_limit: float = 1.5
-    # Each stage of a fit may take this share of the time left, over the sum of the
-    # shares of all stages to come: what one of them leaves is for those that follow
+    # Proportions in which the time left is divided among the stages of a fit to come
     stages: dict[str, float] = field(
         default_factory=lambda: {
             "learning": 4.0,
