@@ -190,9 +190,7 @@ def _predicted(
 
 
 def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
-    """Explain the predictions for rows of a table, at most so many, in another
-    table.
-    """
+    """Explain the predictions for at most `rows` rows of a table, in another table."""
     check_output(out, data, model)
     saved = read_model(model, "explain")
     notes = list[str]()
@@ -234,7 +232,7 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
 
 
 def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int]:
-    """At most so many rows of a table, their numbers if it is in memory, and how
+    """At most `most` rows of a table, their numbers if it is in memory, and how
     many rows there are.
     """
     if not isinstance(table, TableSource):

@@ -161,7 +161,7 @@ def _whole_groups(n_groups: int, name: Any) -> str:
 
 
 def _in_groups(target: Target, groups: NDArray | None, rows: NDArray) -> Target:
-    """Targets of some rows, with the groups of these."""
+    """Targets of some rows, with the groups of those rows."""
     return target if groups is None else replace(target, group=groups[rows])
 
 

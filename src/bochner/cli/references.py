@@ -73,8 +73,9 @@ def reference_scores(
     Returns
     -------
     dict or None
-        `rows` that they learned, and the `scores` of each by its name. None where too
-        few rows of so many columns and classes could be learned in a short time.
+        `rows` that they learned, and the `scores` of each by its name. None where the
+        columns and classes are so many that too few rows could be learned in a short
+        time.
     """
     classes = getattr(model, "classes_", None)
     n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)

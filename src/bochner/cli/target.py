@@ -179,7 +179,7 @@ class TargetSummary:
 
     @property
     def distinct(self) -> int:
-        """How many values differ; at least so many where they were not counted."""
+        """Number of different values; `MOST_COUNTED`, a lower bound, if not counted."""
         return MOST_COUNTED if self.counts is None else self.counts.num_rows
 
     @property
@@ -578,8 +578,8 @@ def score(
     """Scores of a model on rows with a target, and notes.
 
     Intervals are scored where the model was fitted with uncertainty: those of
-    `coverage`, or of 90 %; where it has none of these, that is an error for the former
-    and a note for the latter.
+    `coverage`, or of 90 %; where it has no such intervals, that is an error if
+    `coverage` is given, else a note.
     """
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)

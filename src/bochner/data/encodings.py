@@ -265,7 +265,7 @@ class TextColumn(Encoding):
     means : LevelMeans or None
         Mean targets of the categories, which are numbers beside the columns above.
     means_at : int
-        First output column of these.
+        First output column of the mean targets.
     """
 
     index: int

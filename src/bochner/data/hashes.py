@@ -234,7 +234,7 @@ def _texts(values: list) -> tuple[list, Indices]:
 
 
 def text_digests(texts: Iterable[str], size: int) -> bytes:
-    """Hashes of texts, of so many bytes each, the same in every process."""
+    """Hashes of texts, of `size` bytes each, the same in every process."""
     encoded = (text.encode(errors="surrogatepass") for text in texts)
     return b"".join(
         blake2b(text, digest_size=size, usedforsecurity=False).digest()

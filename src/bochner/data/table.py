@@ -952,7 +952,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _warn_of_outliers(name: str, values: NDArray, bounds: Bounds) -> None:
     """Say which values lie so far beyond the others of a column that they count as
-    the last of these.
+    the last of those others.
     """
     beyond = np.flatnonzero((values < bounds.low) | (values > bounds.high))
     if not len(beyond):

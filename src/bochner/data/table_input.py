@@ -89,7 +89,7 @@ def require_names(fitted: Sequence[str] | None, X: Any) -> None:
     ----------
     fitted : sequence of str or None
         As of `frame_names`.
-    X : data frame, array or sparse matrix of as many columns
+    X : data frame, array or sparse matrix of as many columns as in the fit
     """
     given = frame_names(X)
     if given is None:

@@ -36,7 +36,7 @@ CODES = (
     "EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|TRY|BRL|ZAR|"
     "MXN|KRW|SGD|HKD|Rs"
 )
-LOOKED_AT = 200  # values, of which as many must fit before all are tried
+LOOKED_AT = 200  # first values, of which enough must fit before all are tried
 NEARLY_SORTED = 0.95  # of the steps from one value to the next go the same way
 ORDERS = ("day/month/year", "month/day/year", "year/month/day", "month/year")
 NAMES_OF_MONTHS = (

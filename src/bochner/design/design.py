@@ -42,7 +42,7 @@ RANGES = 256
 # Of a block of a worker; of its memory, as it may come to hold two groups
 GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5
 # Times fewer rows at once where a map numbers their bins, which takes several times the
-# memory of these
+# memory of the rows
 LEARNED = 4
 SHARD_ROWS = 1024
 # Rows for each feature of a shard of many rows
@@ -327,8 +327,8 @@ class Design:
         """Ranges of parts whose moments are summed by themselves: a power of two of
         them, by the rows and D alone.
 
-        Some for the threads, of few rows; more for workers where these are so many that
-        adding up costs nothing beside. Where there is memory for one sum alone, this
+        Some for the threads, of few rows; more for workers, of so many rows that adding
+        up costs nothing beside. Where there is memory for one sum alone, this
         process has one range. Other processes have a sum each then, over few ranges,
         which are as cheap to add as they are large.
         """
@@ -340,7 +340,7 @@ class Design:
         return max(self.shards(few), self.shards(many, most=MOST_LARGE_SHARDS), key=len)
 
     def shards(self, rows: int, **most: int) -> list[tuple[int, int]]:
-        """Ranges of parts of so many rows or more each; see
+        """Ranges of parts of at least `rows` rows each; see
         `bochner.engines.local.shards`.
         """
         parts = self.source.n_parts
@@ -487,8 +487,8 @@ def _shard_rows(n_features: int) -> tuple[int, int]:
 
 
 def sums_at_once(n_rows: int, n_features: int) -> int:
-    """How many sums over shards of so many rows there are at a time, of a map that
-    has no one sum.
+    """How many sums over shards of `n_rows` rows in all there are at a time, of a map
+    that has no one sum.
     """
     few, many = _shard_rows(n_features)
     return max(

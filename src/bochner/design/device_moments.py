@@ -78,7 +78,7 @@ class DeviceMoments(Moments):
     def _summed(
         self, features: DeviceFeatures, blocks: Blocks, rows: int
     ) -> tuple[NDArray, int]:
-        """The matrix of some blocks, of so many rows each, and their rows of
+        """The matrix of some blocks, of `rows` rows each, and their number of rows of
         positive weight.
         """
         total = GramSum(features.place, self.n_features, self.n_outputs + 1)

@@ -55,7 +55,7 @@ class Moments:
     targets : {"whole", "apart", "labels"}
         "apart" leaves the products of different columns of Y, for which regression has
         no use, at zero. With "labels" so too; Y are the signs of classes then, and
-        blocks have the numbers of these in their place, of shape (b, 1).
+        blocks have the numbers of the classes in their place, of shape (b, 1).
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Moments:
         ----------
         features : DenseFeatures, or FeatureMap of hashed bins
         blocks : iterable of Block
-            Of as many rows each as the first one, or fewer.
+            Each of as many rows as the first block, or fewer.
         """
         if isinstance(features, DenseFeatures):
             workspace = None

@@ -93,8 +93,8 @@ class SumOverRows:
         ----------
         rows : Source, or PartRange
         shared : (source, features)
-            The source without its parts, where the rows are a range of these, as for
-            other processes; else None.
+            The source without its parts, where the rows are a range of those parts, as
+            for other processes; else None.
         """
         source, features = shared
         total = self.empty()
@@ -117,7 +117,7 @@ def sum_of_moments(
     shared: bool = False,
     targets: str = "whole",
 ) -> SumOverRows:
-    """The work that sums `Moments` in blocks of so many rows: of dense features, or of
+    """The work that sums `Moments` in blocks of `rows` rows: of dense features, or of
     hashed bins in float64.
 
     With `shared` all threads make each product of dense features, so that shards follow
@@ -145,9 +145,10 @@ def factor_bytes(
 ) -> int:
     """Memory of the direct solution, where blocks of features take so much.
 
-    It is that of the moments, so many sums of them at a time at least, a product and
-    blocks, and of the factorisation, which takes the place of a large sum; or of the
-    rows' features and their kernel matrix, where there are fewer rows than features.
+    It is that of the moments, `n_sums` sums of them at a time (three at least, or one
+    for many features), a product and blocks, and of the factorisation, which takes the
+    place of a large sum; or of the rows' features and their kernel matrix, where there
+    are fewer rows than features.
     """
     size = np.dtype(dtype).itemsize
     block = limited(Blocks.most_bytes)
@@ -165,7 +166,7 @@ def factor_bytes(
 
 
 def require_factor_memory(n_bytes: int, n_features: int) -> None:
-    """Raise MemoryError where the direct solution, of so many bytes, does not fit
+    """Raise MemoryError where the direct solution, of `n_bytes` bytes, does not fit
     the memory that is free.
     """
     require_memory(

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 def block_rows(place: Device, row: int) -> int:
-    """Rows of a block, of so many bytes each, by the memory of the device that is
-    free: a power of two.
+    """Rows of a block, of `row` bytes each, by the memory of the device that is free:
+    a power of two.
     """
     free = place.free_bytes()
     rows = MOST_ROWS
@@ -38,8 +38,8 @@ def with_smaller_blocks(
     row_bytes: int,
     beside: int = 0,
 ) -> T:
-    """Return ``compute(rows)``, or of an eighth of so many rows where the device has no
-    memory for these.
+    """Return ``compute(rows)``, or its result for an eighth of `rows` where the device
+    has no memory for all of them.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class WaterfallDisplay(Display):
     ----------
     names : sequence of str
         Of the columns drawn, with their values in the row, the largest step first.
-    values : array of as many numbers
+    values : array of one number for each name
     base : float
         Mean prediction of the background rows.
     unit : str, default=""

@@ -261,7 +261,7 @@ def _points(ax: Axes) -> tuple[float, float]:
 
 
 def wrapped(text: str, width: float) -> str:
-    """Lines of at most so many characters; those that there are stay."""
+    """A text in lines of at most `width` characters; its own line breaks stay."""
     fits = max(int(width), NARROWEST)
     return "\n".join(
         part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]

@@ -62,7 +62,7 @@ class ImportanceDisplay(Display):
     ----------
     names : sequence of str
         Of the columns drawn, the most important first.
-    values, errors : arrays of as many numbers
+    values, errors : arrays of one number for each name
         Shares of the total, and their standard errors.
     loss : str
     n_columns : int, optional

@@ -67,7 +67,7 @@ class KernelDisplay(Display):
 
     See Also
     --------
-    GramDisplay : The same for all pairs of some rows.
+    GramDisplay : The kernel and its estimates for all pairs of some rows.
     ErrorDisplay : How the error falls with the number of features.
 
     Examples
@@ -604,7 +604,7 @@ NUMBERS, CHUNK = 2e7, 1 << 14
 MOST_SOBOL = 2000
 # Cells of the axis; of the filter's deviation; beyond either end
 CELLS, SMOOTHING, SPARE = 800, 3.0, 20
-# Share left out at either end; else so many interquartile ranges from the median
+# Share left out at either end; interquartile ranges from the median to an end at most
 TAIL, REACH = 0.001, 8.0
 ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
 MOST_BARS, MOST_RUGS = 60, 2000

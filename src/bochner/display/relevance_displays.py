@@ -214,7 +214,7 @@ class MetricDisplay(Display):
         feature_names : sequence of str of length d, optional
             Otherwise x0, x1, ...
         n_warps : int, default=12
-            At most so many warps are drawn, those of the most relevant columns.
+            Number of warps drawn at most, those of the most relevant columns.
 
         Returns
         -------

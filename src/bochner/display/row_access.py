@@ -30,7 +30,7 @@ def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
 
 
 def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
-    """At most so many of the rows, in their order."""
+    """At most `max_rows` of the rows, in their order."""
     if max_rows < 1:
         raise ValueError(f"max_rows must be positive, got {max_rows}.")
     if len(X) <= max_rows:

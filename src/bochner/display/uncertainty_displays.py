@@ -412,7 +412,7 @@ class CoverageDisplay(Display):
     See Also
     --------
     WidthDisplay : Whether intervals are wide where errors are large.
-    ReliabilityDisplay : The same for probabilities.
+    ReliabilityDisplay : Whether events are as frequent as their probabilities say.
 
     Examples
     --------
@@ -901,7 +901,7 @@ class ReliabilityDisplay(Display):
     See Also
     --------
     bochner.scores.expected_calibration_error : The number in the title.
-    CoverageDisplay : The same for intervals.
+    CoverageDisplay : Whether intervals hold as many targets as they should.
 
     Examples
     --------

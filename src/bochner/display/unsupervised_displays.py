@@ -83,7 +83,7 @@ class Plane(NamedTuple):
 
 
 def _point_size(n: int) -> float:
-    """Area of each of so many points."""
+    """Area of each of `n` points."""
     return float(np.clip(20_000 / max(n, 1), 3, 20))
 
 
@@ -266,7 +266,7 @@ class ClusterDisplay(Display):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured
     by cluster, and sizes.
 
-    Given rows are drawn in their two columns, in the units of these, or by their first
+    Given rows are drawn in their two columns, in the columns' units, or by their first
     two principal components if they have more columns. Without them the training rows
     are drawn, by the first two principal components of the coordinates in which they
     were clustered. A number marks the median of each cluster.

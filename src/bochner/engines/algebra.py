@@ -380,7 +380,7 @@ def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
 
 
 def _tiles(start: int, stop: int, size: int) -> list[slice]:
-    """Consecutive ranges of at most so many numbers."""
+    """Consecutive ranges of at most `size` numbers."""
     return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
 
 

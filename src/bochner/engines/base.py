@@ -27,7 +27,7 @@ class Engine(Protocol):
     An engine may have a method ``watch(handle, done)``, which lets it call ``done()``
     in the thread that waits for a result, once that of the handle is there; an
     attribute `n_processes`, the workers that keep results each for itself; and
-    `worker_memory`, the bytes that work may take on each of these, or None.
+    `worker_memory`, the bytes that work may take on each worker, or None.
 
     Attributes
     ----------

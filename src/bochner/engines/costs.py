@@ -38,5 +38,5 @@ def path_seconds(
 
 
 def gram_work(seconds: float) -> float:
-    """The n D^2 for which there are so many seconds."""
+    """The n D^2 of a Gram matrix that takes `seconds` seconds."""
     return seconds / GRAM

@@ -236,7 +236,7 @@ def pause() -> None:
 
 
 class at_most:
-    """Let what the caller computes inside use so many threads at most, its own among
+    """Let what the caller computes inside use at most `threads` threads, its own among
     them; None for as before.
     """
 
@@ -269,7 +269,7 @@ class _Mine(local):
 
 
 class _Crew:
-    """The threads that work for one caller, itself among them, at most so many at a
+    """The threads that work for one caller, itself among them, at most `size` at a
     time.
     """
 
@@ -496,7 +496,7 @@ def for_rows(
 
 
 def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, int]]:
-    """Ranges that cover ``range(n_rows)``, a power of two of them, of at least so many
+    """Ranges that cover ``range(n_rows)``, a power of two of them, of at least `least`
     rows where there are several.
 
     They depend on the numbers given alone, and never on threads.
@@ -545,7 +545,7 @@ class LocalEngine:
     """The threads of this process. Work begins when its result is asked for.
 
     Work that has an attribute `n_bytes`, the memory that each call takes beside its
-    arguments, runs on so many threads that a quarter of what is free holds them.
+    arguments, runs on as many threads as a quarter of the free memory holds.
     """
 
     is_remote = False
@@ -610,8 +610,8 @@ def available_memory() -> int | None:
 
 
 def limited(n_bytes: int) -> int:
-    """Bytes that one block of several may take: so many, or a sixteenth of the memory
-    limit.
+    """Bytes that one block of several may take: `n_bytes`, or a sixteenth of the memory
+    limit if that is less.
 
     By the limit alone and not by what is free, on which the bits of sums must not
     depend.

@@ -16,7 +16,7 @@ DEPTH = 2
 
 
 def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
-    """Yield the items, of which a thread keeps so many ready.
+    """Yield the items, of which a thread keeps `depth` ready.
 
     What they raise is raised here, in its place. A consumer that stops early waits for
     the item that is being made, and for the end of the thread; generators are closed
@@ -65,7 +65,7 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
 
 
 def most_waiting(n_lanes: int) -> int:
-    """Items of so many lanes that are ready, are made or are worked on at a time."""
+    """Items of `n_lanes` lanes that are ready, are made or are worked on at a time."""
     return n_lanes * (DEPTH + 2)
 
 

@@ -85,7 +85,7 @@ class Call:
     process: int = field(default_factory=os.getpid)
 
     def do(self, threads: int = 1, where: str | None = None) -> Any:
-        """Do the work on one thread, or on so many where it is work for a whole worker.
+        """Do the work on one thread, or on `threads` where it is for a whole worker.
 
         What it raises says where that was, as users know it.
 

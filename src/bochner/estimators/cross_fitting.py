@@ -53,7 +53,7 @@ def cross_fitted(
     rows : TrainingRows
         Checked, in memory.
     source : ArraySource
-        The same rows, encoded.
+        Those rows, encoded.
     seed : int
     budget : Budget
         The time that is left for this and for the machine itself.

@@ -33,7 +33,7 @@ DEFAULT = "auto"
 MANY_PAIRS = 1_000_000
 # Columns, and pairs of such rows, which take that long too
 WIDE, MANY_WIDE_PAIRS = 500, 1_000
-# Of the rows, whose seconds tell those of all; so many at the most
+# Share of the rows whose seconds tell those of all, and the most rows of them
 TRIED_SHARE, MOST_TRIED = 0.02, 32
 
 
@@ -96,8 +96,8 @@ def explained_function(model: Any) -> ExplainedFunction:
 
 
 def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | None:
-    """At most 100 encoded rows, drawn by their weights; None of columns so many that
-    few rows take much memory.
+    """At most 100 encoded rows, drawn by their weights; None where the columns are so
+    many that even ten rows would take too much memory.
 
     In single precision, but for numbers that it does not hold.
     """

@@ -88,7 +88,7 @@ def decay_of(n_rows: int, half_life: float | None) -> Floats:
 
 
 def left_after(n_rows: int, half_life: float | None) -> float:
-    """What is left of the weight of a row after so many further ones."""
+    """What is left of the weight of a row after `n_rows` further ones."""
     return float(decay_of(n_rows + 1, half_life)[0])
 
 
@@ -141,7 +141,7 @@ class FirstRows(NamedTuple):
         half_life: float | None = None,
     ) -> FirstRows:
         """Other rows after those that were kept, where there are some, whose weight
-        is halved in so many rows.
+        is halved in `half_life` rows.
         """
         rows = cls(X, y, weight, 0, decay_of(X.shape[0], half_life))
         return (

@@ -458,8 +458,8 @@ class LossProblem:
     def _minimise(
         self, problem: Reweighted, n_steps: int, trace: _Trace | None = None
     ) -> NewtonSolution:
-        """To the tolerance, or for so many steps of a few iterations each; `trace`
-        may stop the latter.
+        """Minimise to the tolerance, or for `n_steps` steps of a few iterations each;
+        `trace` may stop the steps.
         """
         inverse = partial(precondition, self.ridge)
 

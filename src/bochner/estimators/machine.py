@@ -711,7 +711,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rows : Prepared, optional
             The rows, where all are in memory.
         design : Design, optional
-            The same, mapped.
+            The rows, mapped to features.
         """
         self._store_solution(solution)
         if choice is None:  # else validation rows have told whether bins serve
@@ -1206,8 +1206,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         function: Any = None,
         features: FeatureMap | None = None,
     ) -> NDArray[np.float64]:
-        """The fitted function at the rows of X, shape (n, K), on so many threads at
-        most; or another one.
+        """The fitted function at the rows of X, shape (n, K), on at most `n_jobs`
+        threads; or another function.
 
         Parameters
         ----------
@@ -1294,8 +1294,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
         Only the names of columns and the numbers of rows are read; where a file does
         not store them, they are estimated from its size. Parameters that are selected
-        from the data ("auto") are planned as their usual values for so many rows and
-        columns.
+        from the data ("auto") are planned as their usual values for tables of that
+        size.
 
         Parameters
         ----------
@@ -1423,7 +1423,7 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
 
 
 def hashed_columns(n_rows: int) -> int:
-    """Columns of hashed bins that are chosen by so many rows: a large Gram matrix of
+    """Columns of hashed bins that are chosen by `n_rows` rows: a large Gram matrix of
     few rows costs minutes.
     """
     return min(max(HASHED_A_ROW * n_rows, FEWEST_HASHED), HASHED_COLUMNS)

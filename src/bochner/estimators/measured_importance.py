@@ -96,7 +96,7 @@ def permutation_importance(
     model : KernelMachineRegressor or KernelMachineClassifier
     source : ArraySource
     n_rows : int
-        Of more rows so many are drawn, by their weights.
+        Number of rows that are drawn, by their weights, where there are more.
     n_repeats, seed : int
     """
     rows = source.counted().sample(n_rows, np.random.default_rng(seed))
@@ -110,8 +110,8 @@ def permutation_importance(
 
 
 def n_evaluated(n_columns: int, n_rows: int, n_features: int) -> int:
-    """Rows on which a fit measures the importance of so many columns; none where too
-    few would be left of them.
+    """Number of rows on which a fit measures the importance of `n_columns` columns; 0
+    where it would be too few.
     """
     least, most = POLICY.evaluated_rows
     if n_columns * least > POLICY.evaluated_cells[1]:

@@ -334,7 +334,7 @@ def largest_score(loss: str) -> float:
 
 
 def class_loss(name: str, n_outputs: int) -> Loss:
-    """The loss of a name, for as many outputs; one stands for two classes."""
+    """The loss of a name, for `n_outputs` outputs; one stands for two classes."""
     if name == "squared_hinge":
         return SquaredHinge()
     return Logistic() if n_outputs == 1 else Multinomial()

@@ -28,10 +28,10 @@ class PredictionBounds:
     A trend that is known well may go on beyond the targets of the fit; a lone corner of
     the inputs, of which nobody has seen the target, may not. Rows that were left out of
     the fit show which it is. Let R be the range of all targets, s the deviation of
-    those of these rows, and e the root mean square of the errors at those fifth of
-    them whose predictions are the greatest. Predictions go up to R s^2 / (100 e^2)
-    beyond the greatest target, and down as far below the least one by the errors at the
-    least predictions.
+    the targets of the rows left out, and e the root mean square of the errors at the
+    fifth of those rows whose predictions are the greatest. Predictions go up to
+    R s^2 / (100 e^2) beyond the greatest target, and down as far below the least one by
+    the errors at the least predictions.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class PredictionBounds:
         return np.clip(scores, *targets(self.ends))
 
     def refitted(self, other: PredictionBounds) -> PredictionBounds:
-        """The bounds of other targets, with the errors of these."""
+        """The bounds of other targets, with the reach that was found for this fit."""
         return replace(other, reach=self.reach)
 
 

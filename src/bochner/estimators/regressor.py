@@ -205,9 +205,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         `importance`. After `partial_fit` it is measured when it is read; after `refit`
         it is still that of `fit`.
     feature_importances_ : array of shape (d,)
-        The same as shares: values below zero are zero, and the sum is 1. It raises
-        where there is no `importance_`. Shares of columns in the learned distance are
-        ``metric_.relevance_``.
+        The importance in `importance_` as shares: values below zero are zero, and the
+        sum is 1. It raises where there is no `importance_`. Shares of columns in the
+        learned distance are ``metric_.relevance_``.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
         Why this solver was used, in words.

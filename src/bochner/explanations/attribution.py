@@ -164,7 +164,7 @@ class Explanation:
         output : int or str, optional
             Which of several outputs.
         max_columns : int, optional
-            At most so many columns are drawn: by default 10 of one row, 15 of all.
+            Number of columns drawn at most: by default 10 of one row, 15 of all.
         **kwargs
             As of `WaterfallDisplay.plot` and `BeeswarmDisplay.plot`.
 

@@ -45,7 +45,7 @@ class Effect:
         In the column's own type and unit: numbers, dates, strings; None for a missing
         value, which comes last.
     positions : array of shape (G,)
-        The same as numbers: days since 1970 of dates, seconds of durations, the place
+        The values as numbers: days since 1970 of dates, seconds of durations, the place
         in the list of levels; NaN for the missing value of a column of numbers or
         dates.
     unit : {"", "days", "seconds", "day"}

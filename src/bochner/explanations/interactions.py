@@ -183,7 +183,7 @@ def shapley_interactions(
     X, background : arrays or CSR matrices of shape (n, d) and (B, d)
         Encoded rows.
     values, errors : arrays of shape (n, d, K), or None
-        Shapley values of the rows, and standard errors of these where they are sampled.
+        Shapley values of the rows, and their standard errors where they are sampled.
     seed : int
         Of coalitions, for terms that are no products.
     advance : callable, optional

@@ -27,7 +27,7 @@ BATCH = 512  # rows that all terms explain before the next ones
 # Of which all coalitions are evaluated, where a function is no sum of products
 FEW_COLUMNS = 6
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
-# Every fourth background row has a second draw, but so many at least
+# Of how many background rows one has a second draw, and the fewest that have one
 REPEATED, FEWEST_REPEATED = 4, 32
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
@@ -192,7 +192,7 @@ def repeated_rows(n_background: int) -> int:
 def coalition_values(
     parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Members of all coalitions of d columns, (2^d, d), and the values of these for
+    """Members of all coalitions of d columns, (2^d, d), and the coalitions' values for
     a row, (2^d, K).
     """
     sources = parts[0].sources

@@ -439,8 +439,8 @@ ROWS = 512  # that are made dense at a time
 
 
 def hashed(features: FeatureMap, most_columns: int) -> FeatureMap:
-    """Return a map of bins, not drawn, with its bins in buckets, of so many columns at
-    most.
+    """Return a map of bins, not drawn, with its bins in buckets, of at most
+    `most_columns` columns.
 
     A map that has buckets stays as it is. Another one keeps its grids where each gets
     128 buckets at least, and fewer otherwise; they share the columns.

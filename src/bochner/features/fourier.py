@@ -58,7 +58,7 @@ class FourierFeatures(DenseFeatureMap):
           et al., 2014). The error is smaller in fewer columns: with 200 features of the
           Gaussian kernel it is .16, .30, .44 and .61 of that of independent draws in 1,
           3, 5 and 8 columns.
-        - "leverage": resampled from a pool of 4 times as many, with probabilities in
+        - "leverage": resampled from 4 times as many frequencies, with probabilities in
           proportion to their ridge leverage scores on a sample of the rows (Avron et
           al., 2017; Li et al., 2019), and reweighted accordingly. For regression with
           few features, not for the kernel itself: its error is 1.1 to 1.4 times that of
@@ -79,7 +79,7 @@ class FourierFeatures(DenseFeatureMap):
         In radians per unit of the columns; m = ceil(D / 2) if paired, else D.
     amplitudes_ : array of shape (m,), float64
     sign_flips_ : SignedHadamard or None
-        The same frequencies as a fast transform, if they were drawn as one.
+        The frequencies as a fast transform, if they were drawn as one.
     offsets_ : array of shape (q,), float64
         In radians, of the last q frequencies, which have a cosine only: q is D, or D
         mod 2 if paired.

@@ -18,9 +18,9 @@ Numbers: TypeAlias = Callable[
     [NDArray, NDArray], None
 ]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
-LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and how many times as many a full table gets
+LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and the factor by which a full table grows
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
-# Between which they are as many as bins of a grid
+# Bounds of the rows of a tile, which are as many as the bins of a grid between them
 FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768
 SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
 MANY_OWN = 0.5  # bins for each row of that sample

@@ -223,7 +223,7 @@ def fixed(features: FeatureMap) -> FeatureMap:
 
 
 def resized(features: FeatureMap, factor: float) -> FeatureMap:
-    """Copy a fitted map, not drawn, with so many times the grids of its bins and the
+    """Copy a fitted map, not drawn, with `factor` times the grids of its bins and the
     features of its dense maps.
 
     The weights of maps side by side stay; what has no size of its own stays as it is.

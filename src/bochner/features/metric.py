@@ -413,7 +413,7 @@ class Metric:
             A subplot whose place the panels take, or one Axes for each panel. None
             makes a figure.
         n_warps : int, default=12
-            At most so many warps are drawn, the most relevant ones.
+            Number of warps drawn at most, those of the most relevant columns.
         sharey : bool, default=True
             Whether the warps have one vertical scale.
         **kwargs
@@ -439,7 +439,7 @@ class Metric:
         )
 
 
-PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
+PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and their entries
 
 
 def mean_distances(U: NDArray, weight: NDArray) -> Floats:

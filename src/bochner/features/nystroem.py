@@ -127,8 +127,8 @@ class NystroemFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Find the landmarks of these rows, of which equal ones are one, and those
-        without weight none.
+        """Find the landmarks of the rows X, of which equal ones count as one, and those
+        without weight not at all.
         """
         self.kernel.check_rows(X)
         rng = random_generator(self.random_state)

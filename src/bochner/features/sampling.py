@@ -31,7 +31,8 @@ POOL = 4  # frequencies drawn by leverage for each that is kept
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 # Frequency over the lengthscale up to which single precision tells the phase of a wave
 RESOLVED = 1e5
-# Columns up to which Sobol points err less: of any number; of so many for each column
+# Columns up to which Sobol points err less: any number of points; at least `POINTS`
+# for each column
 LOW, MIDDLE, POINTS = (
     5,
     10,
@@ -340,15 +341,15 @@ def draw_by_leverage(
 
     (Avron et al., 2017). It is taken m q_i times in the mean, q_i = l_i / d, by
     systematic resampling, with the weight p_i / (m q_i). Lambda is where the effective
-    dimension is a quarter of m, or of the rows if these are fewer: what so many
-    frequencies can be expected to serve.
+    dimension is a quarter of m, or of the rows if these are fewer: what m frequencies
+    can be expected to serve.
 
     Parameters
     ----------
     kernel : Kernel
     n_frequencies : int
     X : array or CSR array of shape (n, d)
-        Of more than 1,024 rows so many at random are the sample.
+        The sample is all rows, or 1,024 of them at random if there are more.
     weight : array of shape (n,)
         Rows count by it, and are drawn by it.
     rng : Generator

@@ -370,7 +370,7 @@ class StoredBins(Stored):
         return values
 
     def _is_little(self, n_vectors: int) -> bool:
-        """Whether a product with so many vectors is done before another thread has
+        """Whether a product with `n_vectors` vectors is done before another thread has
         begun.
         """
         return self.ids.size * n_vectors < LITTLE

@@ -146,7 +146,7 @@ class SignedHadamard:
 
 
 def of_shapes(arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether they are arrays of float64 and of these shapes."""
+    """Whether the arrays are NumPy arrays of float64 that have the shapes given."""
     return all(
         isinstance(array, np.ndarray)
         and array.shape == shape
@@ -166,8 +166,8 @@ def n_rounds(n: int) -> int:
 
 
 def cheaper(n_features: int, size: int, times: float = 1.0) -> bool:
-    """Whether structured frequencies take less time than a matrix product, at least
-    so many `times`.
+    """Whether structured frequencies are at least `times` times as fast as a matrix
+    product.
     """
     if n_features < SignedHadamard.fewest:
         return False

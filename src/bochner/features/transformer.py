@@ -17,7 +17,7 @@ from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
-# A call checks its parameters and its rows, which takes as long as some of these
+# A call checks its parameters and its rows, which takes as long as some rows do
 FEWEST_TILE_ROWS = 256
 REMEDY = (
     "In an estimator its input is centred: if it needs other input, put a scaler "

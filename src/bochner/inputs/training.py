@@ -53,7 +53,7 @@ class TrainingSet(NamedTuple):
     source : Source
         All of them, encoded block by block; read in passes where they are many.
     sample : ArraySource
-        The same, or a sample of them in memory, by which choices are made.
+        The source, or a sample of its rows in memory, by which choices are made.
     n_rows : int
     engine : Engine
         What runs the passes.

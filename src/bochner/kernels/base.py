@@ -264,8 +264,8 @@ class Leaf(Kernel):
 
     @abstractmethod
     def scales(self, n_features: int) -> Floats:
-        """Lengthscales of these columns, of shape () or (number of them,);
-        ValueError where they do not fit.
+        """Lengthscales of the columns that the kernel compares, of shape () or (number
+        of those columns,); ValueError where they do not fit.
         """
 
     @abstractmethod

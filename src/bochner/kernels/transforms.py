@@ -111,8 +111,8 @@ def hankel_law(function: Function, n_features: int) -> Lengths:
     Raises
     ------
     ValueError
-        If the function does not fall to 0, jumps at 0, or is no kernel of so many
-        features: where its transform is negative, and by how much, or by how much all
+        If the function does not fall to 0, jumps at 0, or is no kernel of `n_features`
+        columns: where its transform is negative, and by how much, or by how much all
         mixtures of waves miss it.
     """
     return _law(function, n_features, function(2.0**OCTAVES).tobytes())

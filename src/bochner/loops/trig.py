@@ -23,8 +23,8 @@ from numba.extending import intrinsic
 
 from bochner.loops.compile import compiled, use_wide_vectors
 
-# Turns; the rounding holds up to twice as many in single precision, and beyond in
-# double
+# Turns; the rounding holds up to twice their number in single precision, and beyond it
+# in double
 FAR = 2.0**20
 _HALVES = {32: 1.5 * 2**22, 64: 1.5 * 2.0**51}
 _COS = {

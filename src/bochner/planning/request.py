@@ -185,8 +185,8 @@ class FitRequest:
         )
 
     def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
-        """The maps that may be learned for so many targets: bins would have too many
-        coefficients for many of them.
+        """The maps that may be learned for `n_outputs` targets: bins would have too
+        many coefficients for many targets.
         """
         least = (
             POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
@@ -211,7 +211,7 @@ class FitRequest:
     def may_learn(
         self, features: str, n_rows: int, n_columns: int, is_sparse: bool = False
     ) -> bool:
-        """Whether a map is learned by so many rows of so many columns, if they
+        """Whether a map is learned by `n_rows` rows of `n_columns` columns, if the rows
         differ; of many sparse columns that is a linear one.
         """
         if is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns:

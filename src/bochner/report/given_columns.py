@@ -211,7 +211,7 @@ def _stand_in(known: list[Any], n: int) -> str:
 
 
 def _twins(values: Sequence[Sequence[Any]]) -> dict[int, int]:
-    """For each column that is one-to-one with others, one of these."""
+    """For each column that is one-to-one with others, one of the others."""
     groups: dict[bytes, list[int]] = {}
     for j, column in enumerate(values):
         if pattern := _pattern(column):

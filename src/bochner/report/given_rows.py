@@ -96,7 +96,7 @@ class Rows:
         )
 
     def some(self, most: int, seed: int) -> Rows:
-        """At most so many rows, drawn at random, in their order."""
+        """At most `most` rows, drawn at random, in their order."""
         if len(self) <= most:
             return self
         return self.take(sample(np.arange(len(self)), most, seed))

@@ -55,7 +55,7 @@ class Reliability(NamedTuple):
     probability : array of shape (B,)
         Mean probability of the rows in each bin, ascending.
     frequency : array of shape (B,)
-        Share of these rows in which the event happened.
+        Share of the rows in each bin in which the event happened.
     weight : array of shape (B,)
         Number of rows, or sum of their weights.
 
@@ -100,7 +100,7 @@ def equal_count_bins(
     ----------
     values : array of shape (n,)
     n_bins : int
-        At most so many bins.
+        Number of bins, at most.
     sample_weight : array of shape (n,), optional
         A weight of w is as w equal rows.
 
@@ -147,7 +147,7 @@ def reliability(
     probability : array of shape (n,)
         Predicted, from 0 to 1.
     n_bins : int, default=15
-        At most so many: rows of one probability are in one bin.
+        Number of bins, at most: rows of one probability are in one bin.
     sample_weight : array of shape (n,), optional
         A weight of w is as w equal rows.
 

@@ -128,8 +128,9 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
     """Number of features for `n_rows` rows: 2 n, at least 128 and at most 2,048, fewer
     beyond half a million rows.
 
-    Weights that are whole numbers count as so many rows. The sums of the normal
-    equations, n D^2, are held to ten seconds, but D stays at 512 or more.
+    A row counts as often as its weight says where all weights are whole numbers. The
+    sums of the normal equations, n D^2, are held to ten seconds, but D stays at 512 or
+    more.
     """
     affordable = max(
         np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable
@@ -178,7 +179,7 @@ def grids_within_limit(n_rows: int) -> float:
 
 
 def stored_within_limit(n_rows: int) -> int:
-    """Largest number of dense features that are stored for so many rows, by a share
+    """Largest number of dense features that are stored for `n_rows` rows, by a share
     of the memory limit.
     """
     limit = current().memory_limit

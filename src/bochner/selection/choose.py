@@ -93,7 +93,7 @@ class Model:
 class ValidationOutcome:
     """Split and losses of the validation rows, for the final fit on all rows.
 
-    Losses are a function of predictions of these rows, of shape (K, m).
+    Losses are a function of predictions of the validation rows, of shape (K, m).
     """
 
     split: Split

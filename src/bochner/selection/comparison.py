@@ -192,9 +192,9 @@ class Race:
 
     def pool(self, near: Sequence[CandidateResult], others: Sequence[Race]) -> None:
         """Compare near candidates, which are in all races, on the validation rows of
-        all of these.
+        all races.
 
-        Ridge penalties stay those of this one.
+        Ridge penalties stay those of this race.
         """
         self.first_fold = copy(self)
         races = [self.first_fold, *others]
@@ -282,7 +282,7 @@ class Race:
 
     def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
         """Whether the validation losses of one candidate are lower than another's by
-        so many standard errors.
+        more than `clear` standard errors.
         """
         gain = other - one
         return average(gain, self.weight_out) > clear * standard_error(

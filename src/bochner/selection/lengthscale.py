@@ -491,7 +491,7 @@ def _distinct(source: ArraySource) -> Block | None:
     """
     if (
         source.n_rows > POLICY.few_rows * 100
-    ):  # repeats of few rows, so many times, are looked for no more
+    ):  # few rows repeated a hundred times and more are looked for no more
         return None
     X, y, weight = source.counted().distinct().whole()
     if (
@@ -569,8 +569,8 @@ def _cross_chosen(
 
 
 def _are_alike(spread: NDArray, share: float) -> bool:
-    """Whether so many of the columns matter in their common unit, as if they were of
-    one kind.
+    """Whether more than `share` of the columns matter in their common unit, as if they
+    were of one kind.
     """
     squares = np.square(spread[spread > 0] / spread.max())
     return bool(squares.sum() ** 2 > share * len(squares) * np.square(squares).sum())

@@ -37,8 +37,8 @@ class Minibatch(NamedTuple):
         The block, transposed; the rows to fit first. Its dtype is that of the work.
     y : array of shape (rows, K)
     n_pairs : int
-        The first so many columns and as many after them are two rising functions of the
-        same numbers.
+        The first `n_pairs` columns and the next `n_pairs` are two rising functions of
+        the same numbers.
     binary : int array
         Columns of 0 and one other number, which is positive; none of the pairs.
     """

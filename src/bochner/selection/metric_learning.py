@@ -65,7 +65,7 @@ class Basis:
     numeric : int array
         Columns of X with more than two values.
     n_pairs : int
-        The first so many columns of the points are values, whose ranks follow.
+        The first `n_pairs` columns of the points are values, whose ranks follow.
     """
 
     def __init__(
@@ -253,8 +253,8 @@ class MinibatchSampler:
     weight : array of shape (n,), optional
         By which rows are drawn, and those to which others are near.
     n_pairs : int, default=0
-        The first so many columns and as many after them are two rising functions of the
-        same numbers.
+        The first `n_pairs` columns and the next `n_pairs` are two rising functions of
+        the same numbers.
     together : int array of shape (n,), optional
         The unit that each row belongs to: rows of a block are fitted and validate by
         units.
@@ -339,7 +339,7 @@ class MinibatchSampler:
         that validate are of different units.
 
         Some units, drawn at random, validate. Rows of the block come first; where too
-        few of them are of the units wanted, others of these units make up for them,
+        few of them are of the units wanted, other rows of those units make up for them,
         some twice perhaps.
         """
         assert self.together is not None
@@ -402,7 +402,7 @@ class MinibatchSampler:
 
 
 def _workspace(size: int, dtype: DTypeLike) -> Workspace:
-    """Arrays of a block of so many rows."""
+    """Arrays of a block of `size` rows."""
     return Workspace(size, max(1, min(round(POLICY.fit_share * size), size - 1)), dtype)
 
 
@@ -472,8 +472,8 @@ class EarlyStopping:
         self.losses.append(loss)
 
     def _is_late(self, done: int) -> bool:
-        """Whether as many steps more take the rest of the time, after the fewest
-        steps.
+        """Whether as many further steps as are done take the rest of the time, after
+        the fewest steps.
         """
         late = (1 - self.late_share) * self.clock.seconds
         return 2 * done >= POLICY.fewest_steps and self.clock.elapsed >= late
@@ -539,7 +539,9 @@ class Adam:
 
 
 def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
-    """Steps of Adam for so many entries within each of some bounds."""
+    """Steps of Adam for x, by pairs of a number of consecutive entries and the lowest
+    and highest value of these entries.
+    """
     low, high = (
         np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds])
         for k in (0, 1)

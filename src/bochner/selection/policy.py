@@ -219,7 +219,7 @@ class Policy:
     # Of bins of all outputs, beyond which there are no bins but on request
     most_coefficients: float = 1e8
     binned_rows: int = 50_000  # beyond which more rows hardly have more bins
-    # Outputs beyond the first, for which there are half as many
+    # Outputs beyond the first, with which there are half as many grids as without
     outputs_for_half: int = 4
     # Ridge penalties of bins at the size that was found, as far as for no noise, times
     # what a distinct row weighs
@@ -278,10 +278,10 @@ class Policy:
     # new ones.
     # Distinct ones at most; of more a fifth of the rows is set aside
     crossed_rows: int = 500
-    crossed_observations: int = 5_000  # rows of these, repeated measurements among them
+    crossed_observations: int = 5_000  # rows at most, repeated measurements among them
     # Rows up to which the fit is repeated for intervals where splits are given
     crossed_rows_of_splits: int = 50_000
-    # Of up to as many rows as are few, and of more
+    # Folds of up to `few_rows` distinct rows, and of more
     crossed_folds: tuple[int, int] = (10, 5)
     crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold
 
@@ -292,11 +292,11 @@ class Policy:
     few_features: int = 2_048
     # Of lengthscales at which is looked first
     few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)
-    # Centre and deviation of the prior weights of these
+    # Centre and deviation of the prior weights of lengthscales, in those powers
     few_power: tuple[float, float] = (-0.5, 1.5)
     # Ridge penalties over the kernel's mean eigenvalue
     few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))
-    # Centre of the prior weights of these, and a factor as deviation
+    # Centre of the prior weights of those penalties, and a factor as deviation
     few_share: tuple[float, float] = (0.1, 30.0)
     # Of the columns, that must count in their common unit for it to be preferred
     few_alike: float = 0.2

@@ -68,7 +68,8 @@ class RowsCurve:
     n_rows : list of int
         Numbers of rows, ascending; the last one is what candidates were compared with.
     losses, standard_errors : list of float
-        Mean losses of the validation rows with so many rows, and their standard errors.
+        Mean losses of the validation rows with each number of rows, and their standard
+        errors.
     gain, gain_error : float
         By what share of itself the loss falls from the last but one number of rows to
         the last one, on the same validation rows, and the standard error of that.

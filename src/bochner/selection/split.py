@@ -1,4 +1,4 @@
-"""Which rows validate, which are fitted, and which of these count as one."""
+"""Which rows validate, which are fitted, and which rows count as one."""
 
 from __future__ import annotations
 

@@ -371,8 +371,8 @@ class Validator:
         """Fit by conjugate gradients, all candidates side by side, with validation
         losses after every iteration.
 
-        The first one is taken than which the best one is not better by so many standard
-        errors.
+        The first candidate is taken than which the best one is not better by more than
+        `clear` standard errors.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ class LabelledSums(GraphSums):
     Attributes
     ----------
     labelled : list of tuple
-        Features, targets, weights and numbers of these.
+        Features, targets, weights and numbers of the rows with a target.
     """
 
     labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
@@ -94,11 +94,11 @@ class Graph(AnchorGraph):
     number, of : int arrays
         Of each row with a target its number among all, and among the distinct ones.
     given : array of shape (l, K)
-        Targets of these.
+        Targets of the rows that have one.
     labelled, targets, weight : sparse array (k, m), arrays (k, K) and (k,)
         Rows of A, mean targets and weights of the distinct ones.
     group : int array of shape (k,) or None
-        Of these, where rows belong to groups.
+        Groups of the distinct ones, where rows belong to groups.
     """
 
     group: Indices | None = None

@@ -250,7 +250,7 @@ class _Progress:
         return ratio
 
     def step(self, curvature: NDArray) -> NDArray:
-        """Lengths of the steps along directions of these curvatures."""
+        """Lengths of the steps along directions of the given curvatures."""
         self.steps = _quotient(self.rho, curvature)
         self.bounded = False
         self.gains.append(self.steps * self.rho)

@@ -30,8 +30,8 @@ from bochner.solvers.preconditioners import (
 )
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
-# Rows whose mean features are taken from all: within a twentieth of a deviation of the
-# mean of these
+# Rows whose mean features are subtracted from those of all rows: within a twentieth of
+# a deviation of the mean of all rows
 CENTRED = 512
 # Entries of dense features, beyond which they are rounded to 8 bits: alone, where that
 # is needed for memory; beside bins, which are stopped early, beyond those in caches
@@ -48,8 +48,8 @@ Sample = SampledGram | SampledRows | LeverageGram
 
 
 def sampled_rows(n_features: int) -> int:
-    """Rows of the preconditioner of so many dense features, more than `GRAM_LIMIT`,
-    beside those that tell the tail.
+    """Rows of the preconditioner of `n_features` dense features, more than
+    `GRAM_LIMIT`, beside those that tell the tail.
     """
     return min(n_features // 4, MOST_SAMPLED)
 
@@ -91,8 +91,8 @@ class IterativeRidge:
     centres : list of array or None
         Means of some rows, which are taken from the stored features of dense maps.
     dtype : dtype
-        Of the vectors: double precision, but that of the design where there are bins
-        and so many columns.
+        Of the vectors: double precision, but that of the design where there are bins,
+        which have many columns.
     packed : bool
         Whether dense features are rounded to 8 bits.
     """

@@ -57,7 +57,7 @@ class ExactSolution(NamedTuple):
         y - f of the rows that were asked for, by the model that is left without each;
         None of conjugate gradients.
     left : array of shape (m,) or None
-        1 - w h of these rows, h their leverage.
+        1 - w h of the rows of `errors`, h their leverage.
     influence : tuple of arrays of shapes (p, n), (p,) and (p, K), or None
         Of other rows that were asked for. What row i adds to the function of all rows,
         which leaves the one without it, is the third times (k'first + second) at kernel

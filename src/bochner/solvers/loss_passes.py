@@ -60,7 +60,7 @@ class LossTotals:
         return self
 
     def penalised(self, alpha: float, V: NDArray) -> LossTotals:
-        """The same with a ridge penalty of the coefficients."""
+        """The totals with a ridge penalty of the coefficients."""
         value = self.value + alpha / 2 * float(np.sum(np.square(V), dtype=np.float64))
         return LossTotals(value, self.gradient + alpha * V, self.slopes, self.weight)
 

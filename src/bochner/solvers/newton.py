@@ -182,8 +182,8 @@ class Reweighted:
         return self._rhs
 
     def operator(self, P: NDArray, Q: NDArray) -> NDArray:
-        """Add the product of P, (K, D) or flat, and the matrix of these equations to
-        Q; inner products of the rows.
+        """Add the product of P, (K, D) or flat, and the matrix of the equations to Q;
+        inner products of the rows.
         """
         K = len(self.coef)
         changes = self._changes(np.ascontiguousarray(P.reshape(K, -1)))
@@ -398,7 +398,7 @@ def _solve(
 
 
 def _flat(inverse: Preconditioner, K: int) -> Preconditioner:
-    """The same for the K rows of vectors side by side, in one."""
+    """The preconditioner for K rows of vectors, side by side in one vector."""
 
     def apply(R: NDArray, Z: NDArray) -> NDArray:
         return np.sum(inverse(R.reshape(K, -1), Z.reshape(K, -1)), keepdims=True)

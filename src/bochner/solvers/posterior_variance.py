@@ -282,8 +282,9 @@ class Noise(NamedTuple):
     signal : array of shape (K,)
         Variance of the function for each unit of h, up to `reach`.
     constant : array of shape (K,)
-        The same beyond, the most likely variance of constant noise: so the function
-        returns to the prior far away, of which rows left out tell nothing.
+        Variance of the function for each unit of h beyond `reach`, the most likely
+        variance of constant noise: so the function returns to the prior far away, of
+        which rows left out tell nothing.
     reach : float
     """
 

@@ -297,8 +297,8 @@ class CholeskyInverse(ShiftedInverse):
 
 
 def shifted_inverse(matrix: NDArray, n_alphas: int, rounding: float) -> ShiftedInverse:
-    """The cheaper one for choosing among so many alphas, or for the only one; the
-    matrix is overwritten.
+    """The cheaper inverse for choosing among `n_alphas` alphas, or for the only one;
+    the matrix is overwritten.
     """
     many = n_alphas > 1 and len(matrix) <= TRIDIAGONAL_LIMIT
     return (
@@ -370,7 +370,7 @@ class DeviceInverse(ShiftedInverse):
 
 
 def serves(place: Device | None, n_columns: int) -> bool:
-    """Whether a device is to factorise a matrix of so many columns."""
+    """Whether a device is to factorise a matrix of `n_columns` columns."""
     if place is None or n_columns < FEWEST or not place.has_fast_double:
         return False
     free = place.free_bytes()

@@ -181,7 +181,7 @@ class FilePart(ABC):
         ]
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield tables of about so many bytes at most."""
+        """Yield tables of at most about `n_bytes` bytes."""
         self.file.check(self.name)
         count = 0
         for batch in self._undamaged(n_bytes):
@@ -266,7 +266,7 @@ class ParquetPart(FilePart):
             ) from error
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows as many at a time as take about so many bytes."""
+        """Yield rows in batches of at most about `n_bytes` bytes."""
         groups = list(range(self.first, self.stop))
         with _opened(self.file.path, _footer(self.file)) as file:
             rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
@@ -347,7 +347,7 @@ class IpcPart(FilePart):
         return Contents(state, schema, units, stream, index)
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield slices of about so many bytes."""
+        """Yield slices of about `n_bytes` bytes."""
         mapped = _mapped(self.file.path)
         schema = _reader(mapped).schema
         names = self.names or schema.names[:1]

@@ -72,7 +72,7 @@ class Batch(NamedTuple):
         return size + sum(values.nbytes for values in self[1:] if values is not None)
 
     def split(self, n_bytes: int) -> Iterator[Batch]:
-        """Yield the rows in pieces of about so many bytes at most."""
+        """Yield the rows in pieces of at most about `n_bytes` bytes."""
         n = self.X.shape[0]
         step = max(n * n_bytes // max(self.n_bytes, 1), 1)
         if n <= step:
@@ -128,7 +128,7 @@ class Part(Protocol):
         """Number of rows; None if it is not known before they are read."""
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most; again
+        """Yield the rows in order, in batches of at most about `n_bytes` bytes; again
         from the first at each call.
 
         Raises

@@ -73,7 +73,7 @@ def is_waiting(block: Any) -> bool:
 
 
 def values_of(*blocks: Any) -> tuple[Any, ...]:
-    """The same, with the values of those that are still to be computed.
+    """The blocks, with the values of those that are still to be computed.
 
     A recipe is carried out by the worker that reads it; by the cluster, where a client
     reads it; or in this thread.
@@ -225,7 +225,7 @@ def blocks_of(X: Any) -> Iterator[Any]:
 
 
 def first_blocks(X: Any, size: int) -> Iterator[Any]:
-    """Yield rows of the first partitions that have some, so many at most;
+    """Yield rows of the first partitions that have some, at most `size` rows;
     SourceError where there are none.
     """
     left = size
@@ -480,7 +480,7 @@ def _narrowed(
     X: Any, selection: Selection, schema: pa.Schema | None
 ) -> tuple[Any, Selection, pa.Schema | None]:
     """A frame with the columns that are needed, so that others need not be read, and
-    what is wanted of these.
+    the selection and the given types of those columns.
     """
     labels = {str(label): label for label in X.columns}
     require(labels, pa.schema(schema or ()).names, "schema: ")

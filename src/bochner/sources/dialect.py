@@ -197,7 +197,7 @@ class Form(NamedTuple):
     width : int
         Number of fields that most of them have.
     share : float
-        Of the rows that have so many.
+        Of the rows that have `width` fields.
     """
 
     separator: str
@@ -314,8 +314,8 @@ def _commonest(line: bytes) -> str:
 
 
 def _form(head: bytes, usual: str) -> Form:
-    """The first rows by the separator that cuts most of them into as many fields, and
-    more fields into numbers; by the usual one where no other does better.
+    """The first rows by the separator that cuts most of them into one number of fields,
+    and more fields into numbers; by the usual one where no other does better.
     """
     forms = [Form.of(head, separator) for separator in SEPARATORS]
     several = [form for form in forms if form.width > 1]

@@ -81,7 +81,7 @@ class TemporaryFolder:
         self.advance = advance
 
     def require_room(self, n_bytes: int, n_written: int) -> None:
-        """Raise SourceError where so many bytes more do not fit the disk."""
+        """Raise SourceError where `n_bytes` bytes more do not fit the disk."""
         free = shutil.disk_usage(self.path).free
         if free < n_bytes + min(SPARE_BYTES, n_written):
             raise SourceError(
@@ -93,7 +93,7 @@ class TemporaryFolder:
 
 @contextmanager
 def importing(n_bytes: int | None = None) -> Iterator[TemporaryFolder]:
-    """A folder for the rows of a source of so many bytes, which is removed where an
+    """A folder for the rows of a source of `n_bytes` bytes, which is removed where an
     error ends the work on it; with progress where they are many, or unknown.
     """
     folder = TemporaryFolder()
@@ -215,7 +215,7 @@ class ImportedPart:
         return None if self.selection.where is not None else self.piece.n_rows
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
+        """Yield the rows in order, in batches of at most about `n_bytes` bytes."""
         # Other processes may not see the file, or another state of it
         if self.origin is not None and self.origin.inode is not None:
             self.origin.check(self.place)

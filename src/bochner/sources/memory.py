@@ -219,7 +219,7 @@ class ArrayPart:
         return self.rows.X.shape[0] if self.columns.selection.where is None else None
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most; arrays
+        """Yield the rows in order, in batches of at most about `n_bytes` bytes; arrays
         are views of the rows.
         """
         step = max(n_bytes // _row_bytes(self.rows.X), 1)

@@ -110,7 +110,7 @@ def open_source(
         temporary file in the folder of the system, which TMPDIR changes. It names the
         file and the place in it, and is a ValueError.
     TypeError
-        If the data are none of these.
+        If the data are of none of the kinds above.
 
     Examples
     --------

@@ -511,7 +511,7 @@ def numbers_of(X: Any, first: int = 0) -> Any:
 
 
 def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
-    """Yield the same rows in blocks of exactly so many; the last one may be shorter."""
+    """Yield the rows in blocks of exactly `size` rows; the last one may be shorter."""
     held: list[Rows] = []
     count = 0
     for batch in batches:

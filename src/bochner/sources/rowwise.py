@@ -338,7 +338,7 @@ def _rows(source: TableSource) -> Iterator[Any]:
 
 
 def inputs_of(X: Any, names: Sequence[str] | None) -> Any:
-    """The columns of these names, in this order; what has no names as it is."""
+    """The columns called `names`, in that order; what has no names as it is."""
     if names is None or not isinstance(X, pa.Table):
         return X
     _require(names, X.column_names)

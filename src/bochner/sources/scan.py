@@ -121,7 +121,7 @@ class RowSample:
 
 
 def sure_limit(size: int, n_rows: int) -> int:
-    """A number below which lie the `size` smallest of so many random ones of 64 bits,
+    """A number below which lie the `size` smallest of `n_rows` random ones of 64 bits,
     but once in 10^15 times.
 
     Their number below it is binomial, with mean m = s + 8 sqrt(s) + 64, which exceeds s

@@ -137,12 +137,12 @@ class Selection:
         )
 
     def without(self, names: Iterable[str]) -> Selection:
-        """The same that leaves out more columns."""
+        """The selection that leaves out the columns `names` too."""
         return replace(self, exclude=(*self.exclude, *names))
 
     def among(self, names: Iterable[str]) -> Selection:
-        """The same for a table with these columns, where those to leave out may be
-        in other tables only.
+        """The selection for a table with the columns `names`, where those to leave out
+        may be in other tables only.
         """
         there = set(names)
         return replace(

@@ -47,8 +47,8 @@ class PartRange:
 
 
 def even_ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Cut consecutive things into so many ranges at most, of about the same size:
-    where they begin and stop.
+    """Cut consecutive things into at most `most` ranges, of about the same size: where
+    they begin and stop.
     """
     ends = np.cumsum(sizes)
     inner = [
@@ -126,8 +126,8 @@ class StreamSource:
         )
 
     def part_ranges(self, most: int) -> list[PartRange]:
-        """All parts, in so many groups of consecutive ones at most, of about as many
-        rows each.
+        """All parts, in at most `most` groups of consecutive ones, of about equally
+        many rows.
         """
         sizes = (
             [1] * self.n_parts

@@ -41,7 +41,7 @@ def effective_dimension(
         Ridge penalty of the estimators, in min_w ||y - Z w||^2 + alpha ||w||^2.
     X : array of shape (n, d), optional
     n_rows : int, default=2000
-        If there are more rows, so many are drawn at random.
+        Number of rows that are drawn at random, if there are more.
     random_state : int, Generator or None, default=None
 
     Returns
@@ -128,9 +128,9 @@ class StatisticalComponents:
         constants are those that the matrix Bernstein inequality with intrinsic
         dimension (Tropp, 2015, Theorem 7.3.1) gives.
     leverage : int
-        The same for frequencies drawn by their exact ridge leverage scores: s in place
-        of n k(0) / alpha. For approximate scores, as with sampling="leverage", up to a
-        constant.
+        As `spectral`, for frequencies drawn by their exact ridge leverage scores: with
+        s in place of n k(0) / alpha. For approximate scores, as with
+        sampling="leverage", up to a constant.
     learning : int
         sqrt(n) ln(n), the order of D with which ridge regression with alpha of the
         order sqrt(n) learns at the rate 1 / sqrt(n) of the exact one (Rudi and Rosasco,

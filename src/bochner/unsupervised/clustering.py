@@ -311,7 +311,7 @@ class KernelKMeans(Clusterer):
     centers_ : array of shape (n_clusters, r)
         Means of the clusters, in these components.
     cluster_centers_ : array of shape (n_clusters, D)
-        The same in the space of the features.
+        Means of the clusters in the space of the features.
     inertia_ : float
         Weighted sum of squared distances of features from their centres.
     components_, mean_ : arrays of shape (D, r) and (D,)
@@ -438,7 +438,7 @@ def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
 
 
 def bounded(features: FeatureMap) -> FeatureMap:
-    """The map with bins in so many columns that their Gram matrix can be held."""
+    """The map with bins in few enough columns that their Gram matrix can be held."""
     inner: Any = features
     while isinstance(inner, MetricFeatures):
         inner = inner.features

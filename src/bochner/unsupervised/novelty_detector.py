@@ -44,7 +44,7 @@ FINEST, NARROW = (
     0.4,
     4,
 )
-MEETING = 0.0015  # share of pairs that share a bin of these, at least
+MEETING = 0.0015  # share of pairs that share a bin of the finer ones, at least
 HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
 REFERENCE_ROWS = 16384  # among which a row's place is found
 
@@ -449,7 +449,7 @@ def log_tail(table: NDArray, values: NDArray) -> Floats:
 
 
 def familiarity(counts: NDArray) -> Floats:
-    """How familiar bins of so many rows are: 0 where there are none, near 1 from the
+    """How familiar bins of `counts` rows are: 0 where there are none, near 1 from the
     first few on.
     """
     return counts / (counts + HALF)

@@ -142,7 +142,7 @@ class Pairs:
     Attributes
     ----------
     x, y : ArraySource or StreamSource
-        Of as many rows each; that of x gives `Hashed` rows.
+        Both of the same number of rows; that of x gives `Hashed` rows.
     """
 
     x: Any

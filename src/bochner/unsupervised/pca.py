@@ -414,7 +414,7 @@ def principal_components(
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A source of scores in the place of rows, and these in the place of targets: as
+    """A source of scores in the place of rows, and rows in the place of targets: as
     much of a `Source` as `Design.moments` asks for.
 
     Attributes
@@ -423,7 +423,7 @@ class ScoredRows:
     scores : callable
         Of rows.
     n_outputs : int
-        Targets of these.
+        Number of columns of the encoded rows.
     """
 
     source: Source

@@ -2,8 +2,8 @@
 solve.
 
 What is open is decided by validation rows: the penalty, and for bins also the number of
-iterations, for to stop early regularises too. The same rows, or folds of all of few
-rows, have predictions by a model that has not seen them.
+iterations, for to stop early regularises too. The validation rows, or folds of all of
+few rows, have predictions by a model that has not seen them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Penalty(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When to stop: at a relative error, or after so many iterations; and the run
-    without the validation rows before.
+    """When to stop: at the relative error `tol`, or after `n_iter` iterations; and the
+    run without the validation rows before.
 
     Where `start` has the coefficients of that run, shape (K, D), conjugate gradients go
     on from them.
@@ -413,7 +413,7 @@ def _predict_folds(
     visit: Callable[[NDArray, int], bool],
 ) -> None:
     """Predict rows of the design by machines without their fold and those that
-    calibrate, as many as are enough.
+    calibrate, for as many folds as give enough rows.
     """
     fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
     wanted = min(

@@ -64,7 +64,7 @@ SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 # Of an exact machine, whose leave-one-out errors choose the ridge penalty
 EXACT_ROWS = 2048
-# Of the rows, that are left out one at a time; so many at the least
+# Share of the rows that are left out one at a time, and the fewest of them
 EVALUATED_SHARE, FEWEST_EVALUATED = 0.05, 200
 LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
 
@@ -364,8 +364,9 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     features.
 
     What is open is chosen on all distinct rows, or 2,048 of more, by the leave-one-out
-    errors of an exact machine of these: like the variance of noise, which it stands
-    for, it is no matter of the number of rows. Of 2,048 and less "gcv" is what it says.
+    errors of an exact machine of those rows: like the variance of noise, which it
+    stands for, it is no matter of the number of rows. Of 2,048 and less "gcv" is what
+    it says.
     """
     counted = design.counted()
     needs = problem.needs

@@ -304,7 +304,7 @@ class CalibrationRows:
         return self.observations.weight
 
     def rows_of(self, some: Indices | slice = slice(None)) -> ArraySource:
-        """The rows of some of the observations, encoded, with the weights of these."""
+        """The rows of some observations, encoded, with the observations' weights."""
         return self.observations.source(self.source, some)
 
     def held_out(

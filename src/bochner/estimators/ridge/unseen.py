@@ -97,7 +97,7 @@ class UnseenRows:
         return cls(source, design.features, design.dtype, functions, fold)
 
     def sample(self, size: int, seed: int) -> UnseenRows:
-        """At most so many of the rows, drawn by their weights."""
+        """At most `size` of the rows, drawn by their weights."""
         rows, factors = (
             draw_rows(self.source.weights, size, np.random.default_rng(seed))
             if size
