@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -427,3 +428,12 @@ def test_covariances_are_of_rows_in_memory_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("bochner.engines.local.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="covariance matrix of 30 rows"):
         model.predict(NEW, return_cov=True)
+
+
+def test_covariances_of_sparse_rows():
+    rows = sp.random(300, 40, 0.1, random_state=0, format="csr")
+    y = np.asarray(rows[:, :5].sum(axis=1)).ravel()
+    model = regressor(kernel="gaussian", alpha=0.1).fit(rows, y)
+    covariance = model.predict(rows[:9], return_cov=True)[1]
+    std = model.predict(rows[:9], return_std=True)[1]
+    np.testing.assert_allclose(np.diag(covariance), std**2)

@@ -414,3 +414,15 @@ def test_widths_follow_a_column_that_moves_the_noise_alone():
         for within in (inside, normal):
             shares = np.bincount(quarter, within) / np.bincount(quarter)
             assert ((shares > 0.8) & (shares < 0.97)).all(), shares
+
+
+def test_intervals_of_a_constant_target_are_that_target():
+    rows = np.random.default_rng(0).standard_normal((2500, 2))
+    model = KernelMachineRegressor(
+        "gaussian",
+        n_components=32,
+        metric="isotropic",
+        uncertainty="intervals",
+        random_state=0,
+    ).fit(rows, np.full(2500, 3.0))
+    np.testing.assert_array_equal(model.predict_interval(rows[:2]), 3.0)

@@ -439,3 +439,43 @@ def test_training_rows_with_mean_targets_of_levels_are_told():
     assert model.encoder_.has_level_means
     assert training_rows_among(model, X).startswith("100 of the 100 ")
     assert training_rows_among(model, X.assign(size=X["size"] + 0.001)) == ""
+
+
+def small_model(frame, y):
+    """Quick to fit, and to report on."""
+    return KernelMachineRegressor(
+        "gaussian", n_components=32, metric="isotropic", alpha=0.1, random_state=0
+    ).fit(frame, y)
+
+
+def test_missing_values_of_nullable_columns_are_none():
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, None, 3], dtype="Int64"),
+            "text": pd.array(["a", "b", None], dtype="string"),
+            "day": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
+        }
+    )
+    rows = Rows.of(frame, np.zeros(3), None, fewest=1)
+    assert [rows.column(j).index(None) for j in range(3)] == [1, 2, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*'gone'")
+def test_a_column_that_is_missing_in_all_rows_is_reported():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["there", "gone"])
+    model = small_model(frame, frame["there"])
+    page = model.report_html(frame.assign(gone=np.nan), frame["there"])
+    assert "gone" in page
+
+
+def test_training_rows_are_checked_at_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    model = small_model(X, X[:, 0])
+    asked = X, X[:, 0], Origin()
+    assert len(find(model, *asked, (X[:3], X[:3, 0], None)).fitted) == 3
+    missing = np.where(np.arange(60) == 7, np.nan, X[:, 0])
+    for rows, targets in ((X, missing), (X[:, :1], X[:, 0])):
+        with pytest.raises(ValueError, match=r"^Training rows: "):
+            find(model, *asked, (rows, targets, None))

@@ -168,8 +168,9 @@ class Posterior:
     @staticmethod
     def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> NDArray[np.float64]:
         """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
-        kernel = LandmarkFeatures(features, X, np.empty((0, 0)))
-        return kernel.values(X) - product(Z, Z.T)
+        rows = _wide(X)
+        kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
+        return kernel.values(rows) - product(Z, Z.T)
 
     def variances_of_sums(
         self, features: FeatureMap, X: Rows, A: NDArray

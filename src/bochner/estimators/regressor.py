@@ -820,7 +820,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         std : array of the same shape
             With `return_std` and without `out`.
         covariance : array of shape (n, n) or (n, n, K)
-            With `return_cov`, without noise that of the functions of `sample_y`.
+            With `return_cov`. Levels of text that the fit did not see add to the
+            variances alone.
 
         Raises
         ------
@@ -849,7 +850,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                     "return_cov is for rows in memory, without return_std and out: the "
                     "diagonal of the covariances holds the squares of the deviations."
                 )
-            return self._predict(X, False, noise, n_jobs), self._covariances(X, noise)
+            covariances = self._covariances(X, noise)
+            return self._predict(X, False, noise, n_jobs), covariances
         if return_std and out is None and is_collection(X):
             deviations = self._deviations(X, noise, n_jobs)
             return self._predict(X, False, noise, n_jobs), deviations

@@ -377,6 +377,8 @@ class Grid(NamedTuple):
     def places(self) -> Indices:
         """The nearest point of each row, the same one of levels; -1 for none."""
         known = self.points[: self.n_known]
+        if not len(known):  # the column is missing in all rows
+            return np.full(len(self.numbers), 0 if self.has_missing else -1)
         order = np.argsort(self.points[: self.n_known])
         ascending = known[order]
         middle = (ascending[1:] + ascending[:-1]) / 2

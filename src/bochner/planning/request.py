@@ -231,8 +231,9 @@ class FitRequest:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            stage = self.budget().stage("solution")
-            timely = stage.n_components(n_rows, n_columns, n_outputs)
+            # The choice of a kernel, and what follows the solution, take as long each
+            third = self.budget().first_of(3)
+            timely = third.n_components(n_rows, n_columns, n_outputs)
             return int(min(choose_n_components(n_rows, weight), timely))
         return int(
             choose_n_grids(n_rows)

@@ -293,8 +293,14 @@ def find(
 
 
 def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
-    """Rows of the fit, by their numbers in their table where it is known."""
-    rows = Rows.of(X, y, model)
+    """Rows of the fit, by their numbers in their table where it is known; ValueError
+    where they do not suit the model.
+    """
+    try:
+        rows = Rows.of(X, y, model, fewest=1)
+        predict(model, rows)
+    except ValueError as error:
+        raise ValueError(f"Training rows: {error}") from error
     return rows if numbers is None else replace(rows, numbers=numbers[rows.numbers])
 
 

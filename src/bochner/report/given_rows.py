@@ -14,7 +14,7 @@ from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.columns import column_names, unmasked
+from bochner.data.columns import column_names, is_missing, unmasked
 from bochner.data.hashes import row_hashes
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.row_access import sample
@@ -46,9 +46,9 @@ class Rows:
     n_given: int
 
     @classmethod
-    def of(cls, X: Any, y: Any, model: Any) -> Rows:
+    def of(cls, X: Any, y: Any, model: Any, fewest: int = FEWEST_ROWS) -> Rows:
         """Rows as they are given, at most 20,000 of them; ValueError for targets
-        that are no single column.
+        that are no single column, and for fewer rows than `fewest`.
         """
         framed = is_frame(X)
         X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X)
@@ -66,9 +66,9 @@ class Rows:
                 f"{given.shape} and X {X.shape[0]:,} rows."
             )
         n = len(given)
-        if n < FEWEST_ROWS:
+        if n < fewest:
             raise ValueError(
-                f"A report needs {FEWEST_ROWS} rows or more to evaluate the model "
+                f"A report needs {fewest} rows or more to evaluate the model "
                 f"on, got {n}."
             )
         known = X.columns if framed else getattr(model, "feature_names_in_", None)
@@ -123,7 +123,7 @@ class Rows:
             values = self.X[:, [j]].toarray()[:, 0].tolist()
         else:
             values = self.X[:, j].tolist()
-        return [None if value != value else value for value in values]
+        return [None if is_missing(value) else value for value in values]
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,8 @@ def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value)
     return cut(value, CELL)

@@ -246,8 +246,9 @@ class Problem:
         )
         # Of many outputs a trial fits combinations.
         each *= self.n_outputs / self.validator.y.shape[1]
-        stage = self.budget.stage("solution")
-        return int(np.clip(stage.left / each, *POLICY.timed_grids))
+        # One run is without the rows held out, and the next one with all
+        run = self.budget.stage("solution").first_of(2)
+        return int(np.clip(run.left / each, *POLICY.timed_grids))
 
 
 def prepare(

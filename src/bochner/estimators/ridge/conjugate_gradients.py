@@ -88,8 +88,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     source = design.source
     needs = problem.needs
     visit = problem.ends
-    if needs.error_scale:
-        problem = replace(problem, budget=problem.budget.first_of(2))
     searched = not isinstance(problem.stopping, ValidationOutcome) and (
         problem.is_open or features.learns_weights
     )

@@ -428,7 +428,8 @@ def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
     """
     roots = np.sqrt(np.abs(errors))
     counted = roots[weight > 0]
-    least = 1e-6 * counted.max(axis=0) + np.finfo(np.float64).tiny
+    # Its square is above zero too, where all errors are zero
+    least = 1e-6 * counted.max(axis=0) + np.sqrt(np.finfo(np.float64).tiny)
     return roots, np.maximum(np.quantile(counted, BOUNDS, axis=0), least)
 
 
