@@ -202,8 +202,8 @@ class TestProblem:
             assert problem.trial_entries == 400 * grids
 
     def test_more_time_has_more_grids(self, policy):
-        """As many as trials of so many grids would take the part of the time left that
-        is for the solution.
+        """Two trials of that number of grids take the part of the time left that is for
+        the solution.
         """
         policy(timed_grids=(1, 10**6), stages={"solution": 3.0, "calibration": 1.0})
         stages = "solution", "calibration"
@@ -217,7 +217,7 @@ class TestProblem:
         for left in (10.0, 40.0):
             now = dataclasses.replace(problem, budget=Budget(1000.0, stages))
             now.budget.start -= 1000 - left
-            expected = 0.75 * left / each
+            expected = 0.75 * left / each / 2
             assert now.n_grids(0.5) == pytest.approx(expected, rel=0.05, abs=1)
         assert expected > 20
 

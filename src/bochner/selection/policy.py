@@ -84,15 +84,15 @@ class Policy:
         default_factory=lambda: {
             "learning": 4.0,
             "trials": 2.0,
-            "solution": 3.0,
-            "loss": 5.0,
+            "solution": 4.0,
+            "loss": 3.0,
             "intervals": 1.0,
             "deviations": 2.0,
             "calibration": 1.0,
         }
     )
     # Times the seconds of the squared fit, that another loss beside it takes
-    loss_work: float = 1.5
+    loss_work: float = 2.0
     # Numbers of the rows of a fit, inputs and targets, for each second of the limit
     timed_cells: float = 5e6
     # Seconds that a posterior takes with all its rows and landmarks
