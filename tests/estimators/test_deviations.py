@@ -400,11 +400,12 @@ def test_covariances_are_those_of_the_gaussian_process_of_scikit_learn(solver):
     np.testing.assert_allclose(total**2, std**2 + np.diag(noise), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_covariances_are_those_of_the_functions_that_are_drawn():
     Y = np.column_stack([X[:, 0], 10 * X[:, 1] ** 2])
     model = regressor(kernel="gaussian", alpha=0.1, solver="direct").fit(X, Y)
     rows = NEW[:6]
-    drawn = model.sample_y(rows, 20_000, random_state=0)
+    drawn = model.sample_y(rows, 10_000, random_state=0)
     covariance = model.predict(rows, return_cov=True, noise=False)[1]
     assert covariance.shape == (6, 6, 2)
     for k in range(2):
