@@ -663,7 +663,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         rows: Prepared,
         target: Target,
     ) -> ClassFit:
-        loss = self._loss_to_fit(design, solution, rows)
+        loss = self._loss_to_fit(solution, rows)
         groups = self.encoder_.column_groups()
         return fit_classes(
             design, solution, problem, loss, given_alphas(self.alpha), groups
@@ -677,21 +677,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         problem: RidgeProblem,
         rows: Prepared,
     ) -> ClassFit:
-        loss = self._loss_to_fit(design, solution, rows)
+        loss = self._loss_to_fit(solution, rows)
         groups = self.encoder_.column_groups()
         if loss == "squared":
             return as_squared(solution)
-        own = (
-            passes,
-            design,
-            solution,
-            replace(problem, budget=rows.budget.stage("loss")),
-        )
+        problem = replace(problem, budget=rows.budget.stage("loss"))
+        own = passes, design, solution, problem
         return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
 
-    def _loss_to_fit(
-        self, design: Design, solution: RidgeSolution, rows: Prepared
-    ) -> str:
+    def _loss_to_fit(self, solution: RidgeSolution, rows: Prepared) -> str:
         """The loss, or "auto" where there is time and reason to compare; a given
         alpha has another meaning by each.
         """

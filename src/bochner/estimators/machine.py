@@ -471,6 +471,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
         with self._progress(prepared) as advance:
+            begun = budget.elapsed
             passes = design.telling(advance).of(source).by(rows.stream.engine)
             # Else each thread reads for itself
             ahead = self.solver_ == "cg" or passes.has_one_sum
@@ -482,6 +483,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 )
             else:
                 solution = solve("cg", passes, problem, sample=prepared.source)
+            solution = replace(solution, seconds=budget.elapsed - begun)
             found = self._by_loss_in_passes(passes, design, solution, problem, prepared)
         self._store(solution, choice, found)
         return self._measured((found or solution).unseen, prepared)

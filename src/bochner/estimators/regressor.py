@@ -677,12 +677,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             budget.stage("intervals"),
         )
         if rows is not None and design is not None and self._request.wants("std"):
+            stage = budget.stage("deviations")
             self.posterior_ = fit_posterior(
-                design,
-                solution,
-                rows.seed,
-                self._scale_map(budget.stage("deviations")),
-                budget.stage("deviations"),
+                design, solution, rows.seed, self._scale_map(stage), stage
             )
         self.feature_weights_ = (
             solution.coef if found is None else self._store_loss(solution, found)
