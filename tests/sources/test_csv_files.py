@@ -3,8 +3,10 @@ file and row.
 """
 
 import gzip
+import io
 import pickle
 import random
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +122,36 @@ def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
         whole, convert_options=csv.ConvertOptions(strings_can_be_null=True)
     )
     assert rows(parts).equals(truth)
+
+
+def test_arrow_reads_nothing_once_the_file_is_closed(tmp_path, monkeypatch):
+    """Its thread reads ahead, and a closed file's number is soon another file's."""
+    was_closed = []
+
+    class Slow(io.RawIOBase):
+        def __init__(self, stream):
+            self.stream = stream
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            time.sleep(0.005)
+            was_closed.append(self.stream.closed)
+            content = b"" if self.stream.closed else self.stream.read(len(buffer))
+            buffer[: len(content)] = content
+            return len(content)
+
+    def slow(stream, gaps):
+        return io.BufferedReader(Slow(stream), 256)
+
+    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_text, "stream_without", slow)
+    path = written(tmp_path / "t.csv", "v,w\n" + "true,0\n" * 300 + "maybe,0\n" * 9)
+    parts, _ = opened(path)
+    assert rows(parts).num_rows == 309
+    time.sleep(0.1)
+    assert not any(was_closed)
 
 
 VALUES = {

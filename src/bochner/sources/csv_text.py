@@ -108,13 +108,12 @@ class CsvText:
         """Line of the file of a row that is read, that of the names too."""
         return next(islice(self.lines(), index, None), index + 1)
 
-    @contextmanager
-    def opened_bytes(self) -> Iterator[Any]:
+    def opened_bytes(self) -> Any:
         """A stream of the bytes in UTF-8."""
-        with opened_bytes(self.file, self.compression) as stream:
-            if self.dialect.is_recoded:
-                stream = stream_of(self.dialect.decoded(blocks(stream)))
-            yield stream
+        stream = opened_bytes(self.file, self.compression)
+        if self.dialect.is_recoded:
+            return stream_of(self.dialect.decoded(blocks(stream)))
+        return stream
 
     def surveyed(self) -> CsvText:
         """The file without the rows that only a look at all bytes tells to be none of
@@ -212,19 +211,19 @@ class CsvText:
                 name: kind for name, kind in types.items() if name in (columns or types)
             }
             try:
-                with self.opened() as stream:
-                    reader = csv.open_csv(
-                        stream, **self._options(block, known, include_columns=columns)
-                    )
-                    types = {column.name: column.type for column in reader.schema}
-                    yield pa.RecordBatch.from_pylist([], reader.schema)
-                    if len(known) < len(types) and self.file.size > block:
-                        continue
-                    for batch in reader:
-                        rows = batch.slice(min(skip, batch.num_rows))
-                        skip -= batch.num_rows - rows.num_rows
-                        done += rows.num_rows
-                        yield rows
+                reader = csv.open_csv(
+                    self.opened(),
+                    **self._options(block, known, include_columns=columns),
+                )
+                types = {column.name: column.type for column in reader.schema}
+                yield pa.RecordBatch.from_pylist([], reader.schema)
+                if len(known) < len(types) and self.file.size > block:
+                    continue
+                for batch in reader:
+                    rows = batch.slice(min(skip, batch.num_rows))
+                    skip -= batch.num_rows - rows.num_rows
+                    done += rows.num_rows
+                    yield rows
                 return
             except pa.ArrowInvalid as error:
                 if "mpty CSV file" in str(error) and not self.begins_with_names:
@@ -252,17 +251,21 @@ class CsvText:
         """
         return next(self.batches([], {}, block_bytes)).schema
 
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """A stream of the bytes of the rows that are not left out."""
+    def opened(self) -> Any:
+        """A stream of the bytes of the rows that are not left out, which its last
+        reference closes.
+
+        Arrow's reader has a thread that reads ahead, and may go on after the last
+        batch that was asked for. Closed under it, the file would give its number to the
+        next file that is opened, of whose bytes the thread would take some.
+        """
         if self.dialect.form != "plain":
-            yield stream_of(self._rewritten())
-            return
+            return stream_of(self._rewritten())
         begin = self.dialect.begin
-        with self.opened_bytes() as stream:
-            stream.read(begin)
-            gaps = [(row.start - begin, len(row.text)) for row in self.without]
-            yield stream_without(stream, gaps)
+        stream = self.opened_bytes()
+        stream.read(begin)
+        gaps = [(row.start - begin, len(row.text)) for row in self.without]
+        return stream_without(stream, gaps)
 
     def _rewritten(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,15 +15,10 @@ from bochner.sources.base import SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 
 
-@contextmanager
-def opened_bytes(file: FileState, compression: str | None) -> Iterator[Any]:
+def opened_bytes(file: FileState, compression: str | None) -> Any:
     """A stream of the bytes of a file, without its compression."""
-    with arrow_file(file.path) as stream:
-        if compression:
-            with pa.CompressedInputStream(stream, compression) as unpacked:
-                yield unpacked
-        else:
-            yield stream
+    stream = arrow_file(file.path)
+    return pa.CompressedInputStream(stream, compression) if compression else stream
 
 
 def damaged(file: FileState, compression: str | None, error: OSError) -> SourceError:
