@@ -377,14 +377,14 @@ class MinibatchSampler:
                 if size > 1
                 else self.rng.integers(n, size=1)
             )
-        drawn = np.unique(
-            np.searchsorted(
-                self._ends, self.rng.uniform(0, self._ends[-1], size), side="right"
-            )
-        )
+        places = self.rng.uniform(0, self._ends[-1], size)
+        drawn = np.searchsorted(self._ends, places, side="right")
+        is_drawn = np.zeros(n, bool)
+        is_drawn[np.minimum(drawn, n - 1)] = True
         others = self.rng.choice(n, size, replace=False)
-        rest = others[~np.isin(others, drawn)][: size - len(drawn)]
-        return self.rng.permutation(np.concatenate([np.minimum(drawn, n - 1), rest]))
+        drawn = np.flatnonzero(is_drawn)
+        rest = others[~is_drawn[others]][: size - len(drawn)]
+        return self.rng.permutation(np.concatenate([drawn, rest]))
 
     def _nearest(self, space: int) -> NDArray:
         """The rows of the least distances; in many rows looked for below a threshold
